@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::ToolFuture;
 use crate::home::MountedSecrets;
-use crate::ids::RequestId;
+use crate::ids::{ConversationId, RequestId};
 use crate::output::{OutputHandle, TextBudget};
 
 pub use command_run::{
@@ -218,6 +218,8 @@ pub struct CreateTerminal {
     /// Secrets for the command, until all of its processes have ended. It then runs on this machine, and ends with the
     /// runner.
     pub mounted: Option<Arc<MountedSecrets>>,
+    /// The conversation whose commands share temporary files with it.
+    pub conversation: Option<ConversationId>,
     /// The request that starts it.
     pub request: RequestId,
     /// The number of this output among those of the request, from 0.
@@ -239,6 +241,7 @@ impl CreateTerminal {
             background: false,
             outlives_call: false,
             mounted: None,
+            conversation: None,
             request: request.clone(),
             output_number: 0,
         }

@@ -96,7 +96,7 @@ const HIDDEN_IN_LIBRARY: &[&str] = &[
     "Library/Group Containers",
 ];
 
-fn builtin_hidden_names() -> impl Iterator<Item = &'static &'static str> {
+pub(super) fn builtin_hidden_names() -> impl Iterator<Item = &'static &'static str> {
     HIDDEN.iter().chain(
         HIDDEN_IN_LIBRARY
             .iter()

@@ -123,13 +123,10 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
             folder.display()
         );
     }
-    #[cfg(target_os = "linux")]
-    if super::blocked_sockets::is_blocked_socket(rules, path) {
+    if is_socket_path(path) {
         return format!(
-            "This may be because {shown} leads to programs that do for whoever connects what commands may not do; it is \
-             shut for them. The owner can open it: write = [{:?}] under [sandbox] in config.toml. Docker's socket is as \
-             good as root.",
-            shown.to_string()
+            "This may be because {shown} leads to a program that can do more than commands may; commands do not see its \
+             socket. The owner can run this by hand."
         );
     }
     if is_too_broad(rules, path) {
@@ -164,6 +161,22 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
          config.toml.",
         shown.to_string()
     )
+}
+
+/// Returns whether a path is a socket, or lies in a folder of sockets. No hint proposes to open one.
+fn is_socket_path(path: &Path) -> bool {
+    #[cfg(unix)]
+    let is_socket = {
+        use std::os::unix::fs::FileTypeExt as _;
+        path.symlink_metadata()
+            .is_ok_and(|entry| entry.file_type().is_socket())
+    };
+    #[cfg(not(unix))]
+    let is_socket = false;
+    is_socket
+        || ["/run", "/var/run", "/tmp", "/var/tmp"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
 }
 
 /// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting

@@ -25,11 +25,15 @@ pub enum EscapeAttempt {
     Protected,
     /// Reaching the sockets of daemons.
     Daemon,
+    /// Reading what lies in the home and is on no list.
+    ReadHome,
+    /// Changing the mode of a file outside.
+    Metadata,
 }
 
 impl EscapeAttempt {
     /// All escapes, in the order in which they are tried.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Write,
         Self::Append,
         Self::Read,
@@ -40,6 +44,8 @@ impl EscapeAttempt {
         Self::Signal,
         Self::Protected,
         Self::Daemon,
+        Self::ReadHome,
+        Self::Metadata,
     ];
 
     /// Returns whether it concerns files outside, or the runner's memory, which holds its keys. If one of these is
@@ -64,6 +70,8 @@ impl EscapeAttempt {
             Self::Signal => "signal_runner",
             Self::Protected => "write_protected",
             Self::Daemon => "reach_daemons",
+            Self::ReadHome => "read_home",
+            Self::Metadata => "change_metadata",
         }
     }
 }
@@ -96,12 +104,6 @@ impl ConfinementLevel {
             Self::Partial(open) => !open.contains(&EscapeAttempt::Protected),
             Self::None => false,
         }
-    }
-
-    /// Returns whether commands have their own mount namespace, which protects paths or blocks sockets.
-    pub fn has_mount_namespaces(&self) -> bool {
-        self.protects_paths()
-            || matches!(self, Self::Partial(open) if !open.contains(&EscapeAttempt::Daemon))
     }
 
     /// Returns whether the level satisfies the requirement.

@@ -3,16 +3,20 @@
 //! between fork and exec; and the file tools, which check each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
-mod blocked_sockets;
-#[cfg(target_os = "linux")]
 mod bpf;
 #[cfg(target_os = "linux")]
-mod dir_fingerprints;
+mod git_settings;
 mod hidden_paths;
 pub mod hint;
+#[cfg(target_os = "linux")]
+mod home_table;
 pub mod level;
 #[cfg(target_os = "linux")]
+mod mount_steps;
+#[cfg(target_os = "linux")]
 mod path_grants;
+#[cfg(target_os = "linux")]
+mod private_folders;
 pub mod profile;
 #[cfg(target_os = "linux")]
 mod ruleset;
@@ -22,12 +26,20 @@ pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod seccomp;
 pub mod self_test;
+#[cfg(target_os = "linux")]
+mod unix_sockets;
 mod untrusted_links;
+#[cfg(target_os = "linux")]
+mod view;
+#[cfg(target_os = "linux")]
+mod view_signature;
 
 #[cfg(target_os = "linux")]
 pub use bpf::Instruction;
 pub use hidden_paths::is_absent;
 pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
+#[cfg(target_os = "linux")]
+pub use mount_steps::{BindAccess, MountStep};
 pub use profile::{ProfileBuilder, SandboxProfile};
 #[cfg(target_os = "linux")]
 pub use ruleset::restrict_thread;
@@ -35,3 +47,5 @@ pub use sandbox_rules::{ResolvedHiddenPaths, SandboxRules};
 #[cfg(target_os = "linux")]
 pub use seccomp::filter_without_network;
 pub use untrusted_links::resolve_owner_paths;
+#[cfg(target_os = "linux")]
+pub use view::ViewPlan;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::hidden_paths::{HiddenPaths, hidden_paths, is_absent};
 use super::sandbox_rules::SandboxRules;
 use super::untrusted_links::WritableFolders;
+use super::view::ViewPlan;
 
 /// The access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +36,10 @@ pub(super) struct PathGrant {
     pub(super) access: PathAccess,
 }
 
-/// All grants, the folders that were listed for them, and the hidden paths in them.
+/// All grants.
 #[derive(Debug, Default)]
-pub(super) struct PathGrants {
-    pub(super) list: Vec<PathGrant>,
-    pub(super) listed: Vec<PathBuf>,
-    pub(super) hidden: Vec<PathBuf>,
+struct PathGrants {
+    list: Vec<PathGrant>,
 }
 
 /// The folders of programs and their dependencies. Not temporary files, mail, removable media or other users' folders.
@@ -86,7 +85,7 @@ const DEVICES: &[&str] = &[
 ///
 /// # Errors
 /// A hidden path cannot be resolved, so any grant might contain it.
-pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<PathGrants> {
+pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<Vec<PathGrant>> {
     let HiddenPaths { paths, unresolved } = hidden_paths(rules);
     if let Some(folder) = unresolved {
         let text = format!(
@@ -96,16 +95,31 @@ pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<PathGrants> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    Ok(grant_except_hidden(paths, rules))
+    Ok(grant_except_hidden(&paths, rules))
 }
 
 /// Computes the grants for the self-test, which runs no foreign code; ignores hidden paths that cannot be resolved.
-pub(super) fn compute_self_test_grants(rules: &SandboxRules) -> PathGrants {
-    grant_except_hidden(hidden_paths(rules).paths, rules)
+pub(super) fn compute_self_test_grants(rules: &SandboxRules) -> Vec<PathGrant> {
+    grant_except_hidden(&hidden_paths(rules).paths, rules)
+}
+
+/// Computes the grants for a view. What is hidden is not in it; the folders that it covers are granted once they are open.
+pub(super) fn compute_view_grants(rules: &SandboxRules, plan: &ViewPlan) -> Vec<PathGrant> {
+    let in_view = SandboxRules {
+        user_home: None,
+        ..rules.clone()
+    };
+    let mut grants = PathGrants {
+        list: grant_except_hidden(&[], &in_view),
+    };
+    for folder in &plan.writable {
+        grants.push_grant(folder, PathAccess::Write);
+    }
+    grants.list
 }
 
 /// Grants everything except these hidden paths.
-fn grant_except_hidden(hidden: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants {
+fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGrant> {
     let writable = WritableFolders::from_rules(rules);
     // A path that does not exist cannot be granted.
     let real = |folder: &Path| {
@@ -127,13 +141,13 @@ fn grant_except_hidden(hidden: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants
         .chain(programs)
         .chain(rules.user_home.as_deref());
     for folder in shown.filter_map(real) {
-        grants.grant_path(&folder, &hidden, PathAccess::Read);
+        grants.grant_path(&folder, hidden, PathAccess::Read);
     }
     for folder in rules.read.iter().filter_map(|folder| real(folder)) {
         // A named path may lie within a hidden one; hidden paths within it stay hidden. The runner's home is never
         // shown.
         if !folder.starts_with(&rules.own_home) {
-            grants.grant_path(&folder, &hidden_below(&hidden, &folder), PathAccess::Read);
+            grants.grant_path(&folder, &hidden_below(hidden, &folder), PathAccess::Read);
         }
     }
     for folder in rules
@@ -142,14 +156,14 @@ fn grant_except_hidden(hidden: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants
         .chain(&rules.write)
         .filter_map(|folder| real(folder))
     {
-        grants.grant_path(&folder, &hidden_below(&hidden, &folder), PathAccess::Write);
+        grants.grant_path(&folder, &hidden_below(hidden, &folder), PathAccess::Write);
     }
     grants.push_grant(&rules.temp, PathAccess::Write);
     grants.push_grant(&rules.pipes, PathAccess::Reopen);
     for shown in &rules.shown {
         grants.push_grant(shown, PathAccess::Read);
     }
-    PathGrants { hidden, ..grants }
+    grants.list
 }
 
 /// Returns the installation folder of a folder of programs: a toolchain needs the folders beside its `bin`. A user's
@@ -206,7 +220,6 @@ impl PathGrants {
         {
             return self.push_grant(path, access);
         }
-        self.listed.push(path.to_owned());
         for child in std::fs::read_dir(path)
             .into_iter()
             .flatten()

@@ -1,8 +1,6 @@
-//! The sandbox profile that one process applies before its program starts, and the cache of its parts. Not here:
-//! applying it (acp::local).
+//! The sandbox profile that one process applies before its program starts, and the views and rulesets that processes
+//! share. Not here: applying it (acp::local).
 
-#[cfg(target_os = "linux")]
-use std::ffi::CString;
 #[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
@@ -11,55 +9,47 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::{Arc, OnceLock};
-#[cfg(target_os = "linux")]
-use std::time::SystemTime;
 
 #[cfg(target_os = "linux")]
 use parking_lot::Mutex;
 
 #[cfg(target_os = "linux")]
-use super::blocked_sockets::BlockedSockets;
-#[cfg(target_os = "linux")]
 use super::bpf::Instruction;
-#[cfg(target_os = "linux")]
-use super::dir_fingerprints::{DirFingerprint, take_fingerprints};
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
-use super::path_grants::{PathGrants, compute_grants, compute_self_test_grants};
+use super::mount_steps::MountStep;
+#[cfg(target_os = "linux")]
+use super::path_grants::{
+    PathGrant, compute_grants, compute_self_test_grants, compute_view_grants,
+};
 use super::sandbox_rules::SandboxRules;
 #[cfg(target_os = "linux")]
 use super::seccomp::OtherRestrictions;
+#[cfg(target_os = "linux")]
+use super::view::ViewPlan;
+#[cfg(target_os = "linux")]
+use super::view_signature::{SignedPaths, ViewSignature};
 
 /// Everything that confines one process. Its parts are shared with other processes.
+#[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub struct SandboxProfile {
     /// The Landlock ruleset; `None` if the kernel has no Landlock.
-    #[cfg(target_os = "linux")]
     pub ruleset: Option<Arc<OwnedFd>>,
     /// The seccomp filter; empty for none.
-    #[cfg(target_os = "linux")]
     pub filter: Arc<Vec<Instruction>>,
     /// The namespaces to enter.
-    #[cfg(target_os = "linux")]
     pub namespaces: NamespaceChoice,
-    /// The paths that are mounted read-only, or cannot be moved, in the process's own mount namespace; outer paths
-    /// first. Requires existing namespaces.
-    #[cfg(target_os = "linux")]
-    pub protected_mounts: Vec<ProtectedMount>,
-    /// The paths that are inaccessible in that mount namespace. Requires existing namespaces.
-    #[cfg(target_os = "linux")]
-    pub blocked_paths: Vec<CString>,
+    /// The mount namespace with the view of the files. Requires existing namespaces.
+    pub view: Option<Arc<HeldView>>,
+    /// The mounts to make in the process's own copy of that view. Requires existing namespaces.
+    pub mounts: Vec<MountStep>,
 }
 
-/// A path with a bind mount of itself on top: it cannot be moved or removed.
-#[cfg(target_os = "linux")]
+/// Everything that confines one process: nothing here, the program is started by a wrapper.
+#[cfg(not(target_os = "linux"))]
 #[derive(Debug, Clone)]
-pub struct ProtectedMount {
-    /// The path without symbolic links. If it contains one or is gone by the time of mounting, it is skipped.
-    pub path: CString,
-    /// The path cannot be written either.
-    pub read_only: bool,
-}
+pub struct SandboxProfile {}
 
 /// The namespaces that a process is in.
 #[cfg(target_os = "linux")]
@@ -89,22 +79,43 @@ pub struct NamespaceSet {
     pub network: Option<OwnedFd>,
 }
 
+/// A view of the files that is held for the commands of one conversation.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct HeldView {
+    /// The mount namespace.
+    pub mounts: OwnedFd,
+    ruleset: Option<Arc<OwnedFd>>,
+}
+
+/// The number of views that are held; a view is made again when its conversation goes on.
+#[cfg(target_os = "linux")]
+const MAX_HELD_VIEWS: usize = 8;
+
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct CachedView {
+    /// The conversation's folder for temporary files.
+    temp: PathBuf,
+    signature: ViewSignature,
+    view: Arc<HeldView>,
+}
+
 #[cfg(target_os = "linux")]
 impl SandboxProfile {
-    /// Creates a profile without confinement except for new namespaces, for the process that creates them.
-    pub fn for_new_namespaces(network: bool) -> Self {
-        let namespaces = NamespaceChoice::New { network };
+    /// Creates a profile without confinement except for these namespaces and mounts, for the process that makes them.
+    pub fn for_making(namespaces: NamespaceChoice, mounts: Vec<MountStep>) -> Self {
         Self {
             ruleset: None,
             filter: Arc::default(),
             namespaces,
-            protected_mounts: Vec::new(),
-            blocked_paths: Vec::new(),
+            view: None,
+            mounts,
         }
     }
 }
 
-/// Builds sandbox profiles by the rules. Results are cached until one of the listed folders changes.
+/// Builds sandbox profiles by the rules, and holds the views of the files.
 #[derive(Debug)]
 pub struct ProfileBuilder {
     rules: SandboxRules,
@@ -112,33 +123,26 @@ pub struct ProfileBuilder {
     namespaces: OnceLock<Option<Arc<NamespaceSet>>>,
     #[cfg(target_os = "linux")]
     filter: OnceLock<Option<Arc<Vec<Instruction>>>>,
+    /// The folders of the login shell's PATH, known later than the rules.
     #[cfg(target_os = "linux")]
-    blocked_sockets: Mutex<Arc<BlockedSockets>>,
+    added_folders: Mutex<Vec<PathBuf>>,
     #[cfg(target_os = "linux")]
-    latest: Mutex<Option<CachedRuleset>>,
-}
-
-/// The latest ruleset and the fingerprints of its folders.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-struct CachedRuleset {
-    fingerprints: Vec<DirFingerprint>,
-    ruleset: Option<Arc<OwnedFd>>,
+    views: Mutex<Vec<CachedView>>,
 }
 
 impl ProfileBuilder {
     /// Creates a builder for these rules.
     pub fn new(rules: SandboxRules) -> Self {
         Self {
-            #[cfg(target_os = "linux")]
-            blocked_sockets: Mutex::new(Arc::new(BlockedSockets::new(&rules))),
             rules,
             #[cfg(target_os = "linux")]
             namespaces: OnceLock::new(),
             #[cfg(target_os = "linux")]
             filter: OnceLock::new(),
             #[cfg(target_os = "linux")]
-            latest: Mutex::default(),
+            added_folders: Mutex::default(),
+            #[cfg(target_os = "linux")]
+            views: Mutex::default(),
         }
     }
 
@@ -165,135 +169,153 @@ impl ProfileBuilder {
             NetworkAccess::Full
         }
     }
+}
 
+#[cfg(target_os = "linux")]
+impl ProfileBuilder {
     /// Records the namespaces that profiles enter, or that none could be created. Only the first call counts.
-    #[cfg(target_os = "linux")]
     pub fn set_namespaces(&self, namespaces: Option<NamespaceSet>) {
         // The first value stays, because the filter depends on it.
         let _ = self.namespaces.set(namespaces.map(Arc::new));
     }
 
-    /// Returns whether commands have their own namespaces.
-    #[cfg(target_os = "linux")]
-    pub fn has_namespaces(&self) -> bool {
-        matches!(self.namespaces.get(), Some(Some(_)))
-    }
-
-    /// Returns the paths to block for a process that starts now.
-    #[cfg(target_os = "linux")]
-    pub fn blocked_paths(&self) -> Vec<CString> {
-        let blocked = Arc::clone(&self.blocked_sockets.lock());
-        blocked.current_paths()
+    /// Returns the namespaces of commands, if there are any.
+    pub fn namespaces(&self) -> Option<Arc<NamespaceSet>> {
+        self.namespaces.get().cloned().flatten()
     }
 
     /// Adds folders to the search path: commands may read these from now on.
-    #[cfg(target_os = "linux")]
     pub fn add_search_folders(&self, folders: impl IntoIterator<Item = PathBuf>) {
-        let more: Vec<PathBuf> = folders
-            .into_iter()
-            .filter(|folder| !self.rules.search_path.contains(folder))
-            .collect();
-        if more.is_empty() {
-            return;
+        let mut added = self.added_folders.lock();
+        for folder in folders {
+            if !self.rules.search_path.contains(&folder) && !added.contains(&folder) {
+                added.push(folder);
+            }
         }
-        let mut rules = self.rules.clone();
-        rules.search_path.extend(more);
-        *self.blocked_sockets.lock() = Arc::new(BlockedSockets::new(&rules));
     }
 
-    /// Builds the profile for a process that starts now, without bind mounts and blocked sockets.
+    fn current_rules(&self) -> SandboxRules {
+        let mut rules = self.rules.clone();
+        rules
+            .search_path
+            .extend(self.added_folders.lock().iter().cloned());
+        rules
+    }
+
+    /// Returns the view that is held for the conversation with this folder for temporary files, or the signature for a
+    /// new one. Blocks for some forty system calls.
+    pub fn find_view(&self, temp: &Path) -> Result<Arc<HeldView>, ViewSignature> {
+        let signature = SignedPaths::from_rules(&self.current_rules()).take_signature(temp);
+        let views = self.views.lock();
+        let found = views
+            .iter()
+            .find(|held| held.temp == temp && held.signature == signature);
+        found.map(|held| Arc::clone(&held.view)).ok_or(signature)
+    }
+
+    /// Plans a view for the conversation with this folder for temporary files; one that is also shown a path is for one
+    /// command. Blocks, and makes the folders that the view needs.
+    ///
+    /// # Errors
+    /// The system's, for a folder that cannot be made.
+    pub fn plan_view(&self, temp: &Path, shown: Option<&Path>) -> io::Result<ViewPlan> {
+        ViewPlan::new(&self.current_rules(), temp, shown)
+    }
+
+    /// Completes a view from its mount namespace and the covered folders in it. Holds it if it has a signature.
+    ///
+    /// # Errors
+    /// The kernel's, for a ruleset that it should support.
+    pub fn hold_view(
+        &self,
+        temp: &Path,
+        plan: &ViewPlan,
+        mounts: OwnedFd,
+        covered: Vec<OwnedFd>,
+        signature: Option<ViewSignature>,
+    ) -> io::Result<Arc<HeldView>> {
+        let grants = compute_view_grants(&self.current_rules(), plan);
+        let ruleset = self.create_shared_ruleset(&grants, covered)?;
+        let view = Arc::new(HeldView { mounts, ruleset });
+        if let Some(signature) = signature {
+            let mut views = self.views.lock();
+            views.retain(|held| held.temp != temp);
+            if views.len() == MAX_HELD_VIEWS {
+                views.remove(0);
+            }
+            let (temp, view) = (temp.to_owned(), Arc::clone(&view));
+            views.push(CachedView {
+                temp,
+                signature,
+                view,
+            });
+        }
+        Ok(view)
+    }
+
+    /// Builds the profile for a process that starts now in this view.
+    ///
+    /// # Errors
+    /// There is no filter for this processor.
+    pub fn build_profile_in(&self, view: Arc<HeldView>) -> io::Result<SandboxProfile> {
+        let mut profile = self.profile_with(view.ruleset.clone())?;
+        profile.view = Some(view);
+        Ok(profile)
+    }
+
+    /// Builds the profile for a process that starts now without a view: it sees the system and the home without the
+    /// hidden paths, and may read `shown`.
     ///
     /// # Errors
     /// The kernel's error for a ruleset that it should support, or a hidden path that cannot be resolved.
-    #[cfg(target_os = "linux")]
-    pub fn build_profile(&self) -> io::Result<SandboxProfile> {
-        let network = self.network_access();
-        self.profile_with(self.current_ruleset(network)?, network)
+    pub fn build_profile_without_view(&self, shown: Option<&Path>) -> io::Result<SandboxProfile> {
+        let mut rules = self.current_rules();
+        rules.shown.extend(shown.map(Path::to_owned));
+        let ruleset = self.create_shared_ruleset(&compute_grants(&rules)?, Vec::new())?;
+        self.profile_with(ruleset)
     }
 
-    /// Builds a profile that also allows reading this folder, wherever it is.
+    /// Builds the profile for the self-test without a view, which measures enforcement even if hidden paths cannot be
+    /// resolved.
     ///
     /// # Errors
-    /// As [`ProfileBuilder::build_profile`].
-    #[cfg(target_os = "linux")]
-    pub fn build_profile_showing(&self, folder: &Path) -> io::Result<SandboxProfile> {
-        let network = self.network_access();
-        let mut rules = self.rules.clone();
-        rules.shown.push(folder.to_owned());
-        let ruleset = create_shared_ruleset(&compute_grants(&rules)?, network)?;
-        self.profile_with(ruleset, network)
-    }
-
-    /// Builds the profile for the self-test, which measures enforcement even if hidden paths cannot be resolved.
-    ///
-    /// # Errors
-    /// As [`ProfileBuilder::build_profile`].
-    #[cfg(target_os = "linux")]
+    /// As [`ProfileBuilder::build_profile_without_view`].
     pub fn build_self_test_profile(&self) -> io::Result<SandboxProfile> {
-        let network = self.network_access();
-        let ruleset = create_shared_ruleset(&compute_self_test_grants(&self.rules), network)?;
-        self.profile_with(ruleset, network)
+        let grants = compute_self_test_grants(&self.rules);
+        self.profile_with(self.create_shared_ruleset(&grants, Vec::new())?)
     }
 
-    #[cfg(target_os = "linux")]
-    fn profile_with(
-        &self,
-        ruleset: Option<Arc<OwnedFd>>,
-        network: NetworkAccess,
-    ) -> io::Result<SandboxProfile> {
-        let has_ipc = || matches!(self.namespaces.get(), Some(Some(set)) if set.ipc.is_some());
+    fn profile_with(&self, ruleset: Option<Arc<OwnedFd>>) -> io::Result<SandboxProfile> {
+        let namespaces = self.namespaces();
         let filter = self.filter.get_or_init(|| {
             let elsewhere = OtherRestrictions {
                 blocks_truncation: super::ruleset::can_block_truncation(),
-                has_ipc_namespace: has_ipc(),
+                has_ipc_namespace: namespaces.as_ref().is_some_and(|set| set.ipc.is_some()),
             };
-            super::seccomp::build_filter(network, elsewhere).map(Arc::new)
+            super::seccomp::build_filter(self.network_access(), elsewhere).map(Arc::new)
         });
         let Some(filter) = filter else {
             let text = "there is no filter of system calls for this processor";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         };
-        let namespaces = match self.namespaces.get() {
-            Some(Some(made)) => NamespaceChoice::Existing(Arc::clone(made)),
-            _ => NamespaceChoice::Inherited,
-        };
+        let namespaces = namespaces.map_or(NamespaceChoice::Inherited, NamespaceChoice::Existing);
         Ok(SandboxProfile {
             ruleset,
             filter: Arc::clone(filter),
             namespaces,
-            protected_mounts: Vec::new(),
-            blocked_paths: Vec::new(),
+            view: None,
+            mounts: Vec::new(),
         })
     }
 
-    #[cfg(target_os = "linux")]
-    fn current_ruleset(&self, network: NetworkAccess) -> io::Result<Option<Arc<OwnedFd>>> {
-        let mut latest = self.latest.lock();
-        if let Some(cached) = &*latest
-            && cached.fingerprints.iter().all(DirFingerprint::is_unchanged)
-        {
-            return Ok(cached.ruleset.clone());
-        }
-        let began = SystemTime::now();
-        let grants = compute_grants(&self.rules)?;
-        let fingerprints = take_fingerprints(&self.rules, &grants);
-        let ruleset = create_shared_ruleset(&grants, network)?;
-        let may_be_cached = fingerprints.iter().all(|one| one.is_older_than(began));
-        *latest = may_be_cached.then(|| CachedRuleset {
-            fingerprints,
-            ruleset: ruleset.clone(),
-        });
-        Ok(ruleset)
+    /// Creates a ruleset; `None` if the kernel has no Landlock. `shown` are open folders that may be read.
+    fn create_shared_ruleset(
+        &self,
+        grants: &[PathGrant],
+        shown: Vec<OwnedFd>,
+    ) -> io::Result<Option<Arc<OwnedFd>>> {
+        let shuts_tcp = self.network_access() == NetworkAccess::None;
+        let made = super::ruleset::create_ruleset(grants, shown, shuts_tcp);
+        Ok(made.map_err(io::Error::other)?.map(Arc::new))
     }
-}
-
-/// Creates a ruleset; `None` if the kernel has no Landlock.
-#[cfg(target_os = "linux")]
-fn create_shared_ruleset(
-    grants: &PathGrants,
-    network: NetworkAccess,
-) -> io::Result<Option<Arc<OwnedFd>>> {
-    let made = super::ruleset::create_ruleset(&grants.list, network == NetworkAccess::None)
-        .map_err(io::Error::other)?;
-    Ok(made.map(Arc::new))
 }

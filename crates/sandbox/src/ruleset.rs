@@ -17,12 +17,17 @@ use super::path_grants::{PathAccess, PathGrant};
 /// The newest requested Landlock ABI; an older kernel enforces the part that it supports.
 const NEWEST: ABI = ABI::V7;
 
-/// Creates a ruleset that grants only these paths, and no TCP if `shut_tcp`; `None` if the kernel has no Landlock.
+/// Creates a ruleset that grants only these paths, these open folders for reading, and no TCP if `shut_tcp`; `None` if
+/// the kernel has no Landlock.
 pub(super) fn create_ruleset(
     places: &[PathGrant],
+    shown: Vec<OwnedFd>,
     shut_tcp: bool,
 ) -> Result<Option<OwnedFd>, RulesetError> {
     let mut made = create(shut_tcp)?;
+    for folder in shown {
+        made = grant(made, folder, PathAccess::Read)?;
+    }
     for place in places {
         // One that went meanwhile, that this user may not even look at, or that became a link, gets no grant.
         let Ok(held) = open_without_links(&place.path) else {

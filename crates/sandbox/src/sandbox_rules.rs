@@ -36,8 +36,6 @@ pub struct SandboxRules {
     pub read: Vec<PathBuf>,
     /// Additional paths that the owner hides.
     pub hide: Vec<PathBuf>,
-    /// The runner's own sockets, which commands may not reach.
-    pub sockets: Vec<PathBuf>,
     /// The network access.
     pub network: NetworkAccess,
     /// The resolved hidden paths, shared by all copies of these rules.
@@ -56,7 +54,6 @@ impl SandboxRules {
             write: Vec::new(),
             read: Vec::new(),
             hide: Vec::new(),
-            sockets: Vec::new(),
             network: NetworkAccess::None,
             resolved_hidden: Arc::default(),
             own_home,

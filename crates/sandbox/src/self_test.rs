@@ -22,8 +22,8 @@ if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5"
 (exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
 kill -0 "$4" 2>/dev/null && echo signalled
 { echo x >> "./$6"; } 2>/dev/null
+chmod 600 "$1/shown/file" 2>/dev/null
 [ -e "$1/door/inside" ] && echo entered
-[ -S "$1/door.sock" ] && echo entered
 echo ended
 "#;
 
@@ -32,10 +32,10 @@ pub use outside::SelfTestTargets;
 
 #[cfg(unix)]
 mod outside {
-    use std::fs::{self, File};
+    use std::fs::{self, File, Permissions};
     use std::io::{self, Write as _};
     use std::net::{TcpListener, UdpSocket};
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,11 +44,13 @@ mod outside {
     /// A whole line: the shell's `read` fails on an incomplete one.
     const SECRET: &str = "punie-self-test-secret\n";
     const UNTOUCHED_TEXT: &str = "untouched\n";
+    const UNTOUCHED_MODE: u32 = 0o640;
 
     /// The targets that the script tries to reach, observed from outside. They are removed on drop.
     #[derive(Debug)]
     pub struct SelfTestTargets {
         folder: PathBuf,
+        shown: PathBuf,
         /// This file is in a folder that commands write, so its name is unpredictable.
         protected_file: PathBuf,
         free_name: String,
@@ -66,11 +68,14 @@ mod outside {
             static NEXT: AtomicU32 = AtomicU32::new(0);
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let folder = folder.join(format!("{}-{number}", std::process::id()));
-            fs::create_dir_all(folder.join("door"))?;
+            for name in ["door", "shown"] {
+                fs::create_dir_all(folder.join(name))?;
+            }
+            fs::create_dir_all(inside)?;
             fs::write(folder.join("door/inside"), UNTOUCHED_TEXT)?;
-            let _ = fs::remove_file(folder.join("door.sock"));
-            // The socket's file is enough.
-            drop(UnixListener::bind(folder.join("door.sock"))?);
+            let shown = folder.join("shown");
+            fs::write(shown.join("file"), UNTOUCHED_TEXT)?;
+            fs::set_permissions(shown.join("file"), Permissions::from_mode(UNTOUCHED_MODE))?;
             let random = || uuid::Uuid::new_v4().simple().to_string();
             let covered = inside.join(format!("self-test-{}", random()));
             // Create a new file, so that nothing is written through a link that a command left there.
@@ -86,6 +91,7 @@ mod outside {
             udp.set_nonblocking(true)?;
             Ok(Self {
                 folder,
+                shown,
                 protected_file: covered,
                 free_name: format!("self-test-{}", random()),
                 tcp,
@@ -113,9 +119,9 @@ mod outside {
             ])
         }
 
-        /// Returns the folder and the socket to be blocked.
-        pub fn paths_to_block(&self) -> [PathBuf; 2] {
-            ["door", "door.sock"].map(|name| self.folder.join(name))
+        /// Returns the folder that a view also shows: files in it stay as they are all the same.
+        pub fn shown_folder(&self) -> &Path {
+            &self.shown
         }
 
         /// Returns the file to be protected.
@@ -156,7 +162,12 @@ mod outside {
                 EscapeAttempt::Trace => lines.contains(&"traced"),
                 EscapeAttempt::Signal => lines.contains(&"signalled"),
                 EscapeAttempt::Protected => !self.is_file_protected(),
-                EscapeAttempt::Daemon => lines.contains(&"entered"),
+                EscapeAttempt::Metadata => {
+                    let file = fs::metadata(self.shown.join("file"));
+                    !file.is_ok_and(|file| file.permissions().mode() & 0o777 == UNTOUCHED_MODE)
+                }
+                // What lies beside what is listed is there for it: so is the home, and so are the folders of sockets.
+                EscapeAttempt::ReadHome | EscapeAttempt::Daemon => lines.contains(&"entered"),
             };
             let open = EscapeAttempt::ALL
                 .into_iter()

@@ -8,6 +8,8 @@ use super::child_log::call_mark;
 use super::child_tracking::ChildTracking;
 use super::command_checks::{check_command, check_working_folder, resolve_program};
 use super::command_environment::{PathPrefix, insert_secrets};
+#[cfg(target_os = "linux")]
+use super::confinement::ConfinedProcess;
 use super::descriptor_limit;
 use super::local_terminals::LocalTerminals;
 use super::protected_path_watch::ProtectedPathWatch;
@@ -54,8 +56,10 @@ impl LocalTerminals {
         let (program, args) = wrap_program(words, program, args);
         let watch = confinement.watch_protected_paths(&request.cwd).await;
         let shown_folder = mounted.and_then(MountedSecrets::secrets_folder);
+        let temp = request.conversation.as_ref();
+        let temp = temp.and_then(|conversation| confinement.conversation_temp(conversation));
         let profile = self
-            .build_command_profile(watch.as_ref(), shown_folder)
+            .build_command_profile(watch.as_ref(), shown_folder, temp.as_deref())
             .await?;
         confinement.set_temp_variables(&mut env, &request.env);
         confinement.limit_network_retries(&mut env);
@@ -107,8 +111,10 @@ impl LocalTerminals {
         &self,
         watch: Option<&ProtectedPathWatch>,
         shown: Option<&Path>,
+        temp: Option<&Path>,
     ) -> Result<Option<SandboxProfile>, ToolError> {
-        self.confinement().sandbox_profile(watch, shown).await
+        let process = ConfinedProcess { watch, shown, temp };
+        self.confinement().sandbox_profile(process).await
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -116,6 +122,7 @@ impl LocalTerminals {
         &self,
         _watch: Option<&ProtectedPathWatch>,
         _shown: Option<&Path>,
+        _temp: Option<&Path>,
     ) -> Result<Option<SandboxProfile>, ToolError> {
         Ok(None)
     }

@@ -12,6 +12,8 @@ use tokio::sync::OnceCell;
 use super::known_repositories::KnownRepositories;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
+#[cfg(unix)]
+use crate::ids::{ConversationId, to_hex};
 use crate::sandbox::{
     ConfinementLevel, NetworkAccess, ProfileBuilder, RequiredLevel, SandboxRules, hint,
 };
@@ -37,6 +39,17 @@ struct ConfinementState {
     proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
     repositories: KnownRepositories,
+    /// Starts the processes that make views, if commands have views of the files.
+    #[cfg(target_os = "linux")]
+    view_spawner: std::sync::OnceLock<super::child_process::ProcessSpawner>,
+}
+
+impl ConfinementState {
+    /// Returns the folder for temporary files of processes that belong to no conversation.
+    #[cfg(target_os = "linux")]
+    fn shared_temp(&self) -> PathBuf {
+        self.setup.rules.temp.join("c-shared")
+    }
 }
 
 /// The owner's settings for confinement, and the folder for its test.
@@ -64,6 +77,8 @@ impl Confinement {
             proven: OnceCell::new(),
             #[cfg(unix)]
             repositories: KnownRepositories::default(),
+            #[cfg(target_os = "linux")]
+            view_spawner: std::sync::OnceLock::new(),
         };
         Self {
             shared: Some(Arc::new(shared)),
@@ -200,7 +215,7 @@ impl Confinement {
         return self
             .shared
             .as_ref()
-            .is_some_and(|shared| shared.profiles.has_namespaces())
+            .is_some_and(|shared| shared.profiles.namespaces().is_some())
             && !rustix::process::geteuid().is_root();
         #[cfg(not(target_os = "linux"))]
         false
@@ -218,7 +233,7 @@ impl Confinement {
         })
     }
 
-    /// Returns the folder for temporary files, if commands are confined.
+    /// Returns the folder that holds all folders for temporary files, if commands are confined.
     pub fn temp_folder(&self) -> Option<&Path> {
         let shared = self.shared.as_ref().filter(|shared| {
             cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine
@@ -226,8 +241,29 @@ impl Confinement {
         Some(&shared.setup.rules.temp)
     }
 
-    /// Sets the variables for temporary files that the caller did not set. The Go build cache goes there too: the
-    /// usual one is not writable, and Go does not work without one.
+    /// Returns the folder for temporary files of a conversation, if commands are confined.
+    #[cfg(unix)]
+    pub(super) fn conversation_temp(&self, conversation: &ConversationId) -> Option<PathBuf> {
+        use sha2::{Digest as _, Sha256};
+
+        let digest = Sha256::digest(conversation.as_str());
+        let name = format!("c-{}", to_hex(&digest[..8]));
+        Some(self.temp_folder()?.join(name))
+    }
+
+    /// Returns whether commands have a view of the files, with a `/tmp` of their own.
+    fn has_view(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.view_spawner.get().is_some());
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// Sets the variables for temporary files that the caller did not set. Without a view the Go build cache goes there
+    /// too: the usual one is not writable then, and Go does not work without one.
     #[cfg(unix)]
     pub(super) fn set_temp_variables(
         &self,
@@ -237,16 +273,14 @@ impl Confinement {
         let Some(temp) = self.temp_folder() else {
             return;
         };
-        let folder = temp.display().to_string();
-        let cache = temp.join("go-build").display().to_string();
-        for (name, value) in [
-            ("TMPDIR", &folder),
-            ("TEMP", &folder),
-            ("TMP", &folder),
-            ("GOCACHE", &cache),
-        ] {
+        let has_view = self.has_view();
+        // A short path: some programs put sockets there, and the path of a socket has 107 bytes at most.
+        let folder = if has_view { Path::new("/tmp") } else { temp };
+        let names = ["TMPDIR", "TEMP", "TMP"].map(|name| (name, folder.to_owned()));
+        let cache = (!has_view).then(|| ("GOCACHE", temp.join("go-build")));
+        for (name, value) in names.into_iter().chain(cache) {
             if asked.iter().all(|(set, _)| set != name) {
-                env.insert(name.to_owned(), value.clone());
+                env.insert(name.to_owned(), value.display().to_string());
             }
         }
     }
@@ -310,7 +344,7 @@ impl Confinement {
 }
 
 /// Runs the self-test and returns the level that it proves.
-async fn prove_level(shared: &ConfinementState) -> ConfinementLevel {
+async fn prove_level(shared: &Arc<ConfinementState>) -> ConfinementLevel {
     match run_self_test(shared).await {
         Ok(Some(level)) => level,
         Ok(None) => {
@@ -330,7 +364,9 @@ use linux_confinement::run_self_test;
 use wrapper_confinement::run_self_test;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-async fn run_self_test(_shared: &ConfinementState) -> std::io::Result<Option<ConfinementLevel>> {
+async fn run_self_test(
+    _shared: &Arc<ConfinementState>,
+) -> std::io::Result<Option<ConfinementLevel>> {
     Ok(Some(ConfinementLevel::None))
 }
 
@@ -341,6 +377,8 @@ mod wrapper_confinement;
 #[cfg(target_os = "linux")]
 #[path = "linux_confinement.rs"]
 mod linux_confinement;
+#[cfg(target_os = "linux")]
+pub(super) use linux_confinement::ConfinedProcess;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 impl Confinement {

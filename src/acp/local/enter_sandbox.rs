@@ -5,27 +5,21 @@
     reason = "the child's side runs between its making and the program's start"
 )]
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::fs::{Access, CWD, Mode, OFlags, ResolveFlags, access, open, openat2};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
+use super::mount_step;
 use crate::sandbox::Instruction;
-use crate::sandbox::profile::{NamespaceChoice, ProtectedMount, SandboxProfile};
+use crate::sandbox::profile::{NamespaceChoice, SandboxProfile};
 
 /// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;
-/// From the kernel's header; not every C library has them.
-const OPEN_TREE_CLONE: u32 = 1;
-const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC.cast_unsigned();
-/// `MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH`.
-const MOVE_MOUNT_BY_DESCRIPTORS: u32 = 0x44;
-
 /// The number of processes of all commands together, if the system counts them apart from the user's others.
 const MAX_PROCESSES: u64 = 4096;
 
@@ -69,7 +63,7 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
             if let Some(network) = &made.network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
-            unshare_mounts(cage)?;
+            enter_view(cage)?;
             let most = Rlimit {
                 current: Some(MAX_PROCESSES),
                 maximum: Some(MAX_PROCESSES),
@@ -127,49 +121,29 @@ fn load_filter(filter: &[Instruction]) -> io::Result<()> {
     }
 }
 
-/// Takes a view of the files of its own, in which doors are shut and what is covered cannot be moved and, where that
-/// is asked for, not written. Before the rest of the cage, which refuses mounts.
-fn unshare_mounts(cage: &SandboxProfile) -> io::Result<()> {
-    if cage.protected_mounts.is_empty() && cage.blocked_paths.is_empty() {
+/// Enters the view of the files and makes the process's own mounts in a copy of it. Before the other restrictions, which
+/// refuse mounts. The current folder is entered again by its path, since a relative name would lead past the mounts.
+fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
+    if cage.view.is_none() && cage.mounts.is_empty() {
         return Ok(());
     }
     let mut here = [0; PATH_BYTES];
     let here = current_folder(&mut here)?;
-    // SAFETY: only this process's namespace is unshared. In a user namespace that does not own the mounts, the kernel
-    // lets none of this propagate to the original namespace.
-    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return Err(io::Error::last_os_error());
+    if let Some(view) = &cage.view {
+        move_into_link_name_space(view.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
     }
-    block_paths(&cage.blocked_paths)?;
-    let mut missed = false;
-    for one in &cage.protected_mounts {
-        match bind_protected_path(one) {
-            // It was removed meanwhile, or replaced by a link: it is examined again when the command has ended.
-            Err(cause) if !is_unreachable(&cause) => return Err(cause),
-            Err(cause) => missed |= cause.kind() == io::ErrorKind::PermissionDenied,
-            Ok(()) => {}
+    if !cage.mounts.is_empty() {
+        // SAFETY: only this process's namespace is unshared. In a user namespace that does not own the mounts, the kernel
+        // lets none of this propagate to the original namespace.
+        if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for step in &cage.mounts {
+            mount_step::make_mount(step)?;
         }
     }
-    // The folder was entered before the mounts: relative names would bypass them from there.
-    match rustix::process::chdir(here) {
-        // This user can no longer reach the folder by its path. It may stay if none of it was to be protected.
-        Err(rustix::io::Errno::ACCESS)
-            if !missed
-                && !cage
-                    .protected_mounts
-                    .iter()
-                    .any(|one| is_path_below(here, &one.path)) =>
-        {
-            Ok(())
-        }
-        entered => Ok(entered?),
-    }
-}
-
-fn is_path_below(path: &CStr, folder: &CStr) -> bool {
-    path.to_bytes()
-        .strip_prefix(folder.to_bytes())
-        .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    rustix::process::chdir(here)?;
+    Ok(())
 }
 
 /// Returns this process's current folder.
@@ -179,122 +153,6 @@ fn current_folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
         return Err(io::Error::last_os_error());
     }
     CStr::from_bytes_until_nul(path).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))
-}
-
-/// Blocks these paths: folders by an empty one that no process may enter, sockets by a file that no process may
-/// write.
-fn block_paths(doors: &[CString]) -> io::Result<()> {
-    let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    let mut empty: Option<&CStr> = None;
-    for door in doors {
-        let at = door.as_ptr();
-        // SAFETY: NUL-terminated strings, all alive; the mounts are in this process's namespace alone.
-        let mount = |from: &CStr, kind: *const c_char, flags, how: *const c_char| unsafe {
-            libc::mount(from.as_ptr(), at, kind, flags, how.cast()) == 0
-        };
-        let is_shut = match empty {
-            Some(empty) => mount(empty, ptr::null(), libc::MS_BIND, ptr::null()),
-            None => mount(
-                c"none",
-                c"tmpfs".as_ptr(),
-                flags,
-                c"size=4k,nr_inodes=1,mode=0".as_ptr(),
-            ),
-        };
-        if is_shut {
-            empty = empty.or(Some(door));
-            continue;
-        }
-        let mut cause = io::Error::last_os_error();
-        if cause.raw_os_error() == Some(libc::ENOTDIR) {
-            // The first file may not be written. So the kernel reports a permission error, as for a folder, before it
-            // notices that the file is no socket.
-            if [c"/proc/version", c"/dev/null"]
-                .into_iter()
-                .any(|file| mount(file, ptr::null(), libc::MS_BIND, ptr::null()))
-            {
-                continue;
-            }
-            cause = io::Error::last_os_error();
-        } else if cause.raw_os_error() == Some(libc::ENOENT)
-            && empty.is_some_and(|empty| access(empty, Access::EXISTS).is_err())
-        {
-            return Err(cause);
-        }
-        if !is_unreachable(&cause) {
-            return Err(cause);
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether a path does not exist, or the command cannot reach it.
-fn is_unreachable(cause: &io::Error) -> bool {
-    matches!(
-        cause.raw_os_error(),
-        Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EACCES)
-    )
-}
-
-fn bind_protected_path(one: &ProtectedMount) -> io::Result<()> {
-    let held = openat2(
-        CWD,
-        one.path.as_c_str(),
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    )?;
-    let whole = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
-    let how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | whole.cast_unsigned();
-    // SAFETY: a plain system call on an open descriptor; it returns a new one or an error.
-    let tree = unsafe { libc::syscall(libc::SYS_open_tree, held.as_raw_fd(), c"".as_ptr(), how) };
-    let tree = i32::try_from(tree)
-        .ok()
-        .filter(|fd| *fd >= 0)
-        .ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: it was just opened and has no other owner.
-    let tree = unsafe { OwnedFd::from_raw_fd(tree) };
-    if one.read_only {
-        // Adds to the mount's existing attributes, which must not be cleared.
-        let wanted = libc::mount_attr {
-            attr_set: libc::MOUNT_ATTR_RDONLY,
-            attr_clr: 0,
-            propagation: 0,
-            userns_fd: 0,
-        };
-        let (fd, size) = (tree.as_raw_fd(), size_of_val(&wanted));
-        // SAFETY: reads the structure, which is alive and of the given size.
-        let done = unsafe {
-            libc::syscall(
-                libc::SYS_mount_setattr,
-                fd,
-                c"".as_ptr(),
-                whole,
-                &raw const wanted,
-                size,
-            )
-        };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    let (from, to) = (tree.as_raw_fd(), held.as_raw_fd());
-    // SAFETY: a plain system call on open descriptors.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            from,
-            c"".as_ptr(),
-            to,
-            c"".as_ptr(),
-            MOVE_MOUNT_BY_DESCRIPTORS,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// Creates new user and network namespaces, the latter with a working loopback, and an IPC namespace if the kernel

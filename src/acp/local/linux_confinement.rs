@@ -1,13 +1,16 @@
-//! Tests and applies confinement on Linux: namespaces created in advance, the self-test, a sandbox profile for each
-//! process. Not here: the owner's settings (confinement), and entering the sandbox in the child.
+//! Tests and applies confinement on Linux: namespaces created in advance, views of the files, the self-test, a sandbox
+//! profile for each process. Not here: the owner's settings (confinement), and entering the sandbox in the child.
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::super::child_process::ProcessSpawner;
+use super::super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::super::command_checks::resolve_program;
 use super::super::enter_sandbox;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
@@ -15,21 +18,30 @@ use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::{Confinement, ConfinementState};
 use crate::acp::terminals::{CommandLaunch, WindowSize};
-use crate::sandbox::profile::{NamespaceSet, ProtectedMount, SandboxProfile};
+use crate::sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
 use crate::sandbox::self_test::{SCRIPT, SelfTestTargets};
-use crate::sandbox::{ConfinementLevel, NetworkAccess};
+use crate::sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, ViewPlan};
 use crate::tool::ToolError;
 
+/// What one process is confined for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::acp::local) struct ConfinedProcess<'a> {
+    /// The protected paths, which it finds read-only.
+    pub watch: Option<&'a ProtectedPathWatch>,
+    /// A folder that it alone may also read.
+    pub shown: Option<&'a Path>,
+    /// The conversation's folder for temporary files; `None` for one that such processes share.
+    pub temp: Option<&'a Path>,
+}
+
 impl Confinement {
-    /// Returns the profile for the next process, or `None` if nothing is confined. It mounts the watched paths
-    /// read-only, and it alone may also read in `shown`.
+    /// Returns the profile for the next process, or `None` if nothing is confined.
     ///
     /// # Errors
     /// `io` if the kernel now refuses a step that it allowed before: nothing runs unconfined then.
     pub(in crate::acp::local) async fn sandbox_profile(
         &self,
-        watch: Option<&ProtectedPathWatch>,
-        shown: Option<&std::path::Path>,
+        process: ConfinedProcess<'_>,
     ) -> Result<Option<SandboxProfile>, ToolError> {
         let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
             return Ok(None);
@@ -38,15 +50,14 @@ impl Confinement {
         if level == ConfinementLevel::None {
             return Ok(None);
         }
-        let made = shown.map_or_else(
-            || shared.profiles.build_profile(),
-            |folder| shared.profiles.build_profile_showing(folder),
-        );
+        let made = match shared.view_spawner.get() {
+            Some(spawner) => profile_in_view(shared, spawner, process).await,
+            None => shared.profiles.build_profile_without_view(process.shown),
+        };
         let mut profile =
             made.map_err(|cause| ToolError::from_io("the confinement of the command", &cause))?;
-        if level.has_mount_namespaces() {
-            profile.protected_mounts = watch.map(protected_mounts).unwrap_or_default();
-            profile.blocked_paths = shared.profiles.blocked_paths();
+        if level.protects_paths() {
+            profile.mounts = process.watch.map(protected_mounts).unwrap_or_default();
         }
         Ok(Some(profile))
     }
@@ -89,75 +100,155 @@ impl Confinement {
             .as_std()
             .get_current_dir()
             .filter(|_| writes)
-            .map(std::path::Path::to_owned);
+            .map(Path::to_owned);
         let watch = match cwd {
             Some(cwd) => self.watch_protected_paths(&cwd).await,
             None => None,
         };
-        if let Some(profile) = self.sandbox_profile(watch.as_ref(), None).await? {
+        let process = ConfinedProcess {
+            watch: watch.as_ref(),
+            ..ConfinedProcess::default()
+        };
+        if let Some(profile) = self.sandbox_profile(process).await? {
+            if profile.view.is_some() {
+                command.env("TMPDIR", "/tmp");
+            }
             enter_sandbox::confine_command(command, profile);
         }
         Ok(())
     }
 }
 
-fn to_c_path(path: &std::path::Path) -> io::Result<CString> {
+fn to_c_path(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-fn protected_mounts(watch: &ProtectedPathWatch) -> Vec<ProtectedMount> {
-    let cover = |(path, how): (&std::path::Path, protected_path_watch::CoverMode)| {
-        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        Some(ProtectedMount {
+fn protected_mounts(watch: &ProtectedPathWatch) -> Vec<MountStep> {
+    let cover = |(path, how): (&Path, protected_path_watch::CoverMode)| {
+        let path = to_c_path(path).ok()?;
+        Some(cover_step(
             path,
-            read_only: how == protected_path_watch::CoverMode::ReadOnly,
-        })
+            how == protected_path_watch::CoverMode::ReadOnly,
+        ))
     };
     watch.covered_paths().filter_map(cover).collect()
 }
 
+/// Returns the step that mounts a path onto itself: it cannot be moved or removed then, nor written if it is read-only.
+fn cover_step(path: CString, read_only: bool) -> MountStep {
+    MountStep::Bind {
+        from: path.clone(),
+        to: path,
+        access: if read_only {
+            BindAccess::ReadOnly
+        } else {
+            BindAccess::Unchanged
+        },
+    }
+}
+
+/// Builds the profile for a process in the view of its conversation, which is made if it is not held.
+async fn profile_in_view(
+    shared: &Arc<ConfinementState>,
+    spawner: &ProcessSpawner,
+    process: ConfinedProcess<'_>,
+) -> io::Result<SandboxProfile> {
+    let temp = process
+        .temp
+        .map_or_else(|| shared.shared_temp(), Path::to_owned);
+    let shown = process.shown.map(Path::to_owned);
+    let (state, folder) = (Arc::clone(shared), temp.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        let signature = match state.profiles.find_view(&folder) {
+            Ok(view) if shown.is_none() => return Ok(Ok(view)),
+            Ok(_) => None,
+            Err(signature) => Some(signature).filter(|_| shown.is_none()),
+        };
+        let plan = state.profiles.plan_view(&folder, shown.as_deref())?;
+        io::Result::Ok(Err((plan, signature)))
+    });
+    let view = match found.await.map_err(io::Error::other)?? {
+        Ok(view) => view,
+        Err((plan, signature)) => {
+            let (mounts, covered) = make_view(spawner, shared, &plan).await?;
+            shared
+                .profiles
+                .hold_view(&temp, &plan, mounts, covered, signature)?
+        }
+    };
+    shared.profiles.build_profile_in(view)
+}
+
+/// Makes a view in a process that waits until its mount namespace is opened here, and then ends. Returns the namespace,
+/// and the folders in it that replace others.
+async fn make_view(
+    spawner: &ProcessSpawner,
+    shared: &ConfinementState,
+    plan: &ViewPlan,
+) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
+    let Some(namespaces) = shared.profiles.namespaces() else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let profile =
+        SandboxProfile::for_making(NamespaceChoice::Existing(namespaces), plan.steps.clone());
+    let maker = spawn_maker(spawner, profile).await?;
+    let process = PathBuf::from(format!("/proc/{}", maker.child.pid()));
+    let held = |path: PathBuf, flags| open(path, flags | OFlags::CLOEXEC, Mode::empty());
+    let in_view = |path: &PathBuf| {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        held(process.join("root").join(below), OFlags::PATH)
+    };
+    // One that does not show there needs no right.
+    let covered = plan
+        .covered
+        .iter()
+        .filter_map(|path| in_view(path).ok())
+        .collect();
+    Ok((held(process.join("ns/mnt"), OFlags::RDONLY)?, covered))
+}
+
+/// Starts a process that waits for input that never comes.
+async fn spawn_maker(
+    spawner: &ProcessSpawner,
+    profile: SandboxProfile,
+) -> io::Result<SpawnedProcess> {
+    let (program, args) = resolve_program(&CommandLaunch::Shell("read -r _".to_owned()))
+        .map_err(|error| io::Error::other(error.model_text().to_owned()))?;
+    let plan = SpawnPlan {
+        tty: Some(WindowSize::default()),
+        profile: Some(profile),
+        ..SpawnPlan::new(program, args)
+    };
+    spawner.spawn_process(plan).await
+}
+
 /// Runs the self-test and returns the level that it proves.
 pub(super) async fn run_self_test(
-    shared: &ConfinementState,
+    shared: &Arc<ConfinementState>,
 ) -> io::Result<Option<ConfinementLevel>> {
     let spawner = ProcessSpawner::new()?;
-    let made = create_namespaces(
-        &spawner,
-        shared.setup.rules.network == NetworkAccess::Loopback,
-    )
-    .await;
+    let network = shared.setup.rules.network == NetworkAccess::Loopback;
+    let made = create_namespaces(&spawner, network).await;
     if let Err(cause) = &made {
-        tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no covers");
+        tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no view of the files");
     }
-    let can_cover = made.is_ok();
+    let has_namespaces = made.is_ok();
     shared.profiles.set_namespaces(made.ok());
-    let (folder, inside) = (
-        shared.setup.self_test.clone(),
-        shared.setup.rules.temp.clone(),
-    );
+    let (folder, inside) = (shared.setup.self_test.clone(), shared.shared_temp());
     let laid_out =
         tokio::task::spawn_blocking(move || SelfTestTargets::create_targets(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
-    let profile = shared.profiles.build_self_test_profile()?;
-    let mut blocked_paths = shared.profiles.blocked_paths();
-    for path in outside.paths_to_block() {
-        blocked_paths.push(to_c_path(&path)?);
-    }
-    let with_view = SandboxProfile {
-        protected_mounts: vec![ProtectedMount {
-            path: to_c_path(outside.protected_file())?,
-            read_only: true,
-        }],
-        blocked_paths,
-        ..profile.clone()
-    };
     // Twice, because the level holds for the whole run and a machine can be busy.
     for _ in 0..2 {
-        if !can_cover {
+        if !has_namespaces {
             break;
         }
-        match run_self_test_once(&spawner, &outside, shared, with_view.clone()).await {
-            Ok(Some(level)) => return Ok(Some(level)),
+        match test_in_view(&spawner, &outside, shared).await {
+            Ok(Some(level)) => {
+                // The thread that starts processes is kept for the views of this run.
+                let _ = shared.view_spawner.set(spawner);
+                return Ok(Some(level));
+            }
             Ok(None) => {}
             Err(cause) => {
                 tracing::info!(%cause, "a command with a view of the files of its own did not start");
@@ -165,7 +256,23 @@ pub(super) async fn run_self_test(
         }
     }
     // If the system refuses only the mounts, the rest may still hold.
+    let profile = shared.profiles.build_self_test_profile()?;
     run_self_test_once(&spawner, &outside, shared, profile).await
+}
+
+/// Runs the self-test in a view that also shows one folder of the targets, in which files are read-only.
+async fn test_in_view(
+    spawner: &ProcessSpawner,
+    outside: &SelfTestTargets,
+    shared: &Arc<ConfinementState>,
+) -> io::Result<Option<ConfinementLevel>> {
+    let process = ConfinedProcess {
+        shown: Some(outside.shown_folder()),
+        ..ConfinedProcess::default()
+    };
+    let mut profile = profile_in_view(shared, spawner, process).await?;
+    profile.mounts = vec![cover_step(to_c_path(outside.protected_file())?, true)];
+    run_self_test_once(spawner, outside, shared, profile).await
 }
 
 async fn run_self_test_once(
@@ -176,6 +283,7 @@ async fn run_self_test_once(
 ) -> io::Result<Option<ConfinementLevel>> {
     let plan = SpawnPlan {
         profile: Some(profile),
+        cwd: shared.shared_temp(),
         ..build_script_plan(SCRIPT, outside.script_arguments()?, &shared.setup.rules)?
     };
     let said = capture_output(spawner, plan).await?;
@@ -184,15 +292,8 @@ async fn run_self_test_once(
 
 /// Creates the namespaces in a process that waits until they are opened here, and then ends.
 async fn create_namespaces(spawner: &ProcessSpawner, network: bool) -> io::Result<NamespaceSet> {
-    let (program, args) = resolve_program(&CommandLaunch::Shell("read -r _".to_owned()))
-        .map_err(|error| io::Error::other(error.model_text().to_owned()))?;
-    let plan = SpawnPlan {
-        // An input that never ends.
-        tty: Some(WindowSize::default()),
-        profile: Some(SandboxProfile::for_new_namespaces(network)),
-        ..SpawnPlan::new(program, args)
-    };
-    let maker = spawner.spawn_process(plan).await?;
+    let profile = SandboxProfile::for_making(NamespaceChoice::New { network }, Vec::new());
+    let maker = spawn_maker(spawner, profile).await?;
     let held = |kind: &str| {
         let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -263,22 +364,19 @@ mod tests {
         };
         let confinement = Confinement::new(setup);
         let profile = confinement
-            .sandbox_profile(None, None)
+            .sandbox_profile(ConfinedProcess::default())
             .await
             .expect("it is made")
             .expect("this system confines");
         let spawner = ProcessSpawner::new().expect("a thread");
         let run = async |path: String| {
-            let covers = vec![ProtectedMount {
-                path: CString::new(path).expect("no NUL"),
-                read_only: true,
-            }];
+            let mounts = vec![cover_step(CString::new(path).expect("no NUL"), true)];
             let plan = build_script_plan("echo ran", Vec::new(), &rules).expect("a plan");
             capture_output(
                 &spawner,
                 SpawnPlan {
                     profile: Some(SandboxProfile {
-                        protected_mounts: covers,
+                        mounts,
                         ..profile.clone()
                     }),
                     ..plan

@@ -69,6 +69,8 @@ pub mod local_terminals;
 #[cfg(unix)]
 mod login_environment;
 mod mode_and_owner;
+#[cfg(target_os = "linux")]
+mod mount_step;
 pub(in crate::acp) mod old_file;
 #[cfg(unix)]
 mod oom_kills;

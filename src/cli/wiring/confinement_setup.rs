@@ -60,7 +60,6 @@ pub fn build_confinement(
             .iter()
             .map(|path| canonical_or_same(path))
             .collect(),
-        sockets: vec![real_home_path(home, &home.editor_socket())],
         resolved_hidden: Arc::default(),
         network: sandbox.network,
     };

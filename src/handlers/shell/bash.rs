@@ -181,6 +181,7 @@ impl Bash {
             raw: self.raw,
             background: self.run_in_background || yield_after.is_some(),
             budget: TextBudget::from_requested(Some(output_chars)),
+            conversation: Some(cx.conversation.clone()),
             ..CreateTerminal::new(&cx.request, launch, folder)
         };
         let reply = if self.run_in_background {

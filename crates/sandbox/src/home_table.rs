@@ -1,0 +1,164 @@
+//! The parts of the user's home that commands see: toolchains and settings, and the folders that commands fill
+//! themselves. Everything else in the home does not exist for them. Not here: how they are shown (view), and the
+//! files that hold no credentials once they are copied (git_settings).
+
+/// Toolchains, programs and settings without credentials, which commands may read.
+pub(super) const SHOWN: &[&str] = &[
+    // Programs of the user.
+    "bin",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/pipx",
+    ".local/share/man",
+    // Rust, Go, C and C++.
+    ".cargo/bin",
+    ".rustup",
+    "go/bin",
+    "sdk",
+    ".goenv",
+    ".gvm",
+    ".vcpkg",
+    // JavaScript.
+    ".nvm",
+    ".fnm",
+    ".local/share/fnm",
+    ".volta",
+    ".nodenv",
+    ".npm-global",
+    ".npm-packages",
+    ".bun/bin",
+    ".deno/bin",
+    // Python.
+    ".pyenv",
+    ".local/share/uv",
+    ".local/share/virtualenvs",
+    ".virtualenvs",
+    ".rye",
+    "miniconda3",
+    "miniforge3",
+    "anaconda3",
+    // Java, Kotlin, Scala.
+    ".sdkman",
+    ".jenv",
+    ".jabba",
+    ".jdks",
+    ".m2/wrapper",
+    // Others.
+    ".rbenv",
+    ".rvm",
+    ".gem/ruby",
+    ".ghcup",
+    ".opam",
+    ".elan",
+    ".juliaup",
+    ".dotnet",
+    ".swiftly",
+    ".asdf",
+    ".local/share/mise",
+    ".config/mise/config.toml",
+    ".tool-versions",
+    ".nix-profile",
+    ".linuxbrew",
+    // Settings.
+    ".config/git/ignore",
+    ".config/git/attributes",
+    ".editorconfig",
+    ".terminfo",
+    ".fonts",
+    ".local/share/fonts",
+    ".config/fontconfig",
+];
+
+/// A folder that belongs to commands: it is shown in the place of the user's own, and is kept.
+pub(super) struct PrivateFolder {
+    /// The path in the home.
+    pub path: &'static str,
+    /// The entries that are copied from the user's own folder when the private one is made.
+    pub filled_from: &'static [&'static str],
+}
+
+const fn folder(path: &'static str, filled_from: &'static [&'static str]) -> PrivateFolder {
+    PrivateFolder { path, filled_from }
+}
+
+/// Caches of package managers and build tools. Files that may hold credentials are in no list.
+pub(super) const PRIVATE: &[PrivateFolder] = &[
+    folder(
+        ".cargo",
+        &["registry", "git", "config", "config.toml", "env"],
+    ),
+    folder(".npm", &["_cacache"]),
+    folder(
+        ".cache",
+        &[
+            "pip",
+            "uv",
+            "pypoetry/cache",
+            "pre-commit",
+            "go-build",
+            "yarn",
+            "pnpm",
+            "deno/deps",
+            "deno/npm",
+            "node",
+            "node-gyp",
+            "coursier",
+            "composer",
+            "bazelisk",
+        ],
+    ),
+    folder(".local/state", &[]),
+    folder(".local/share/pnpm", &["."]),
+    folder(".yarn", &["berry/cache"]),
+    folder(".bun/install", &["cache"]),
+    folder("go/pkg", &["mod"]),
+    folder(".m2/repository", &["."]),
+    folder(".gradle", &["caches", "wrapper", "jdks"]),
+    folder(".ivy2", &["cache", "local"]),
+    folder(".nuget/packages", &["."]),
+    folder(".cabal", &["packages", "store"]),
+    folder(".stack", &["pantry", "programs", "snapshots"]),
+    folder(".hex", &["packages"]),
+    folder(".mix", &["archives", "elixir"]),
+    folder(".pub-cache", &["hosted"]),
+    folder(".julia", &["packages", "registries", "artifacts"]),
+];
+
+/// Files of `/run` that programs read. Everything else there, every socket above all, does not exist for commands.
+pub(super) const SHOWN_IN_RUN: &[&str] = &[
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/opengl-driver",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/resolvconf/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::hidden_paths::builtin_hidden_names;
+
+    #[test]
+    fn nothing_that_may_hold_credentials_is_shown_or_copied() {
+        let copied = PRIVATE.iter().flat_map(|private| {
+            let path = Path::new(private.path);
+            private.filled_from.iter().map(|name| path.join(name))
+        });
+        let shown = SHOWN.iter().map(|path| Path::new(path).to_owned());
+        for path in shown.chain(copied) {
+            for hidden in builtin_hidden_names().map(Path::new) {
+                assert!(
+                    !hidden.starts_with(&path) && !path.starts_with(hidden),
+                    "{} holds {}",
+                    path.display(),
+                    hidden.display()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A signature of everything that a view was made from: while it is the same, the view that is held is used again. Some
+//! forty system calls instead of some hundred. Not here: the view (view).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::lstat;
+
+use super::home_table::{PRIVATE, SHOWN};
+use super::sandbox_rules::SandboxRules;
+use super::unix_sockets::bound_sockets;
+
+/// Device, inode, and for a folder whose entries count the ctime in seconds and nanoseconds.
+type PathState = Option<(u64, u64, i64, u64)>;
+
+/// The state of the paths that decide what a view shows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ViewSignature {
+    paths: Vec<PathState>,
+    sockets: Vec<PathBuf>,
+}
+
+/// The paths to look at, chosen once.
+#[derive(Debug)]
+pub(super) struct SignedPaths {
+    /// Folders in which something may appear.
+    listed: BTreeSet<PathBuf>,
+    /// Paths that may be replaced.
+    replaced: BTreeSet<PathBuf>,
+}
+
+impl SignedPaths {
+    pub fn from_rules(rules: &SandboxRules) -> Self {
+        let names = SHOWN
+            .iter()
+            .copied()
+            .chain(PRIVATE.iter().map(|private| private.path));
+        let below_home = |name: &str| {
+            let path = rules.user_home.as_ref()?.join(name);
+            path.parent().map(Path::to_owned)
+        };
+        let settings = [".gitconfig", ".config/git/config", ".config/git/ignore"];
+        let named = [
+            &rules.workspaces,
+            &rules.write,
+            &rules.read,
+            &rules.shown,
+            &rules.hide,
+            &rules.search_path,
+        ];
+        Self {
+            listed: names.chain(settings).filter_map(below_home).collect(),
+            replaced: named.into_iter().flatten().cloned().collect(),
+        }
+    }
+
+    /// Takes the signature of this moment, for a conversation with this folder for temporary files.
+    pub fn take_signature(&self, temp: &Path) -> ViewSignature {
+        let state = |path: &PathBuf, is_listed: bool| {
+            let stat = lstat(path).ok()?;
+            let (seconds, nanos) = if is_listed {
+                (stat.st_ctime, stat.st_ctime_nsec)
+            } else {
+                (0, 0)
+            };
+            Some((stat.st_dev, stat.st_ino, seconds, nanos))
+        };
+        let listed = self.listed.iter().map(|path| state(path, true));
+        let replaced = self.replaced.iter().map(|path| state(path, false));
+        ViewSignature {
+            paths: listed
+                .chain(replaced)
+                .chain([state(&temp.join("tmp"), false)])
+                .collect(),
+            sockets: bound_sockets(),
+        }
+    }
+}
