@@ -1,5 +1,6 @@
 //! The layout of the home: the path of each file and folder in it. No other module joins paths under `~/.punie`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
@@ -187,6 +188,17 @@ impl Home {
     /// Returns `state/trash/programs/`: the names under which commands find this program first.
     pub fn trash_programs_dir(&self) -> PathBuf {
         self.trash_dir().join("programs")
+    }
+    /// Returns `state/trash/programs/mover-PID.sock`: the socket by which commands of this process have items moved to the
+    /// trash.
+    pub fn trash_mover_socket(&self) -> PathBuf {
+        self.trash_programs_dir()
+            .join(format!("mover-{}.sock", std::process::id()))
+    }
+    /// Returns the process whose socket has this name.
+    pub fn mover_socket_process(name: &OsStr) -> Option<u32> {
+        let name = name.to_str()?.strip_prefix("mover-")?;
+        name.strip_suffix(".sock")?.parse().ok()
     }
     /// Returns `state/trash/undone.jsonl`: the log of undone changes.
     pub fn trash_log_file(&self) -> PathBuf {

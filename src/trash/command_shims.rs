@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Trash;
+use super::item_mover::ItemMover;
 use super::shim::{NAMES, ShimEnv, VARIABLE};
 use crate::acp::Workspace;
 use crate::acp::local::command_environment::{PathPrefix, PathPrefixSource};
@@ -20,14 +21,21 @@ use crate::ids::RequestId;
 pub struct CommandShims {
     trash: Trash,
     workspaces: Vec<PathBuf>,
+    mover: Option<ItemMover>,
 }
 
 impl CommandShims {
-    /// Lays the names out for this program, which is found here.
+    /// Lays the names out for this program, which is found here, and opens the socket by which the shims have items moved.
+    /// `hidden` are the paths that commands may not read. Without the socket, shims copy items one by one.
     ///
     /// # Errors
     /// The system's.
-    pub fn install_shims(trash: Trash, workspace: &Workspace, program: &Path) -> io::Result<Self> {
+    pub fn install_shims(
+        trash: Trash,
+        workspace: &Workspace,
+        hidden: &[PathBuf],
+        program: &Path,
+    ) -> io::Result<Self> {
         let folder = trash.home.trash_programs_dir();
         for name in NAMES {
             let link = folder.join(name);
@@ -39,7 +47,10 @@ impl CommandShims {
             std::os::unix::fs::symlink(program, &draft)?;
             fs::rename(&draft, &link)?;
         }
+        let mover = ItemMover::start_serving(&trash.home, workspace, hidden)
+            .inspect_err(|cause| tracing::warn!(%cause, "shims copy what they could have moved"));
         Ok(Self {
+            mover: mover.ok(),
             trash,
             workspaces: workspace.root_paths().map(Path::to_owned).collect(),
         })
@@ -64,6 +75,7 @@ impl PathPrefixSource for CommandShims {
             max_bytes: self.trash.limits.max_bytes / 2,
             workspaces: self.workspaces.clone(),
             programs: programs.clone(),
+            mover: self.mover.as_ref().map(|mover| mover.socket().to_owned()),
         };
         Some(PathPrefix {
             path: programs.to_str()?.to_owned(),

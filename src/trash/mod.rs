@@ -8,6 +8,8 @@ mod before_images;
 mod command_shims;
 mod content_store;
 mod inventory;
+#[cfg(target_os = "linux")]
+mod item_mover;
 mod manifest;
 mod manifest_proofs;
 mod net_effect;

@@ -8,6 +8,8 @@ mod commands;
 mod files;
 mod forged;
 #[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
 mod quota;
 #[cfg(target_os = "linux")]
 mod shim;

@@ -15,7 +15,11 @@ const REFUSED: &[&str] = &[
     "Operation not permitted",
     "EACCES",
     "EPERM",
+    "Read-only file system",
+    "EROFS",
 ];
+/// The system's words for a path that is not there, as one outside of the view is for a command.
+const ABSENT: &[&str] = &["No such file or directory", "ENOENT"];
 const NO_NETWORK: &[&str] = &[
     "Could not resolve host",
     "Temporary failure in name resolution",
@@ -29,6 +33,53 @@ const NO_NETWORK: &[&str] = &[
     "no such host",
     "Couldn't connect to server",
 ];
+
+const NO_KEYS: &str = "Keys and key agents are hidden from commands, so they cannot sign or decrypt. `git commit --no-gpg-sign` \
+                       commits unsigned; the user can sign that with `git commit --amend --no-edit -S`.";
+const NO_TRACING: &str = "Commands cannot trace processes: no strace, and no debugger that starts or attaches to one. Print values, or \
+                          ask the user to run this.";
+const NO_TERMINALS: &str =
+    "Commands cannot create terminals. Bash with \"tty\": true gives the command one.";
+const NO_NAMESPACES: &str = "Commands run in a sandbox and cannot create namespaces. A program that wants a sandbox of its own has to \
+                             run without it here, as Chromium does with --no-sandbox.";
+const NO_LEAK_CHECK: &str = "LeakSanitizer traces its own process, which commands cannot do. Run it with ASAN_OPTIONS=detect_leaks=0; the \
+                             other checks work.";
+
+/// Refusals that no setting lifts: the words that a line contains, and the hint.
+const FIXED_LIMITS: &[(&[&str], &str)] = &[
+    (&["failed to sign the data"], NO_KEYS),
+    (&["gpg: ", "No secret key"], NO_KEYS),
+    (&["gpg: ", "Permission denied"], NO_KEYS),
+    (&["Couldn't load public key"], NO_KEYS),
+    (&["ptrace", "not permitted"], NO_TRACING),
+    (&["pseudo-terminal", "denied"], NO_TERMINALS),
+    (&["out of pty devices"], NO_TERMINALS),
+    (&["forkpty", "failed"], NO_TERMINALS),
+    (&["unshare", "Operation not permitted"], NO_NAMESPACES),
+    (&["No permissions to create", "namespace"], NO_NAMESPACES),
+    (&["No usable sandbox!"], NO_NAMESPACES),
+    (
+        &["LeakSanitizer has encountered a fatal error"],
+        NO_LEAK_CHECK,
+    ),
+];
+
+/// Folders in which services and sessions keep sockets.
+const SHARED_FOLDERS: &[&str] = &["/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm"];
+/// The same in the user's home.
+const SOCKET_FOLDERS: &[&str] = &[
+    ".ssh/agent",
+    ".gnupg",
+    ".docker",
+    ".1password",
+    ".colima",
+    ".lima",
+    ".rd",
+    ".orbstack",
+    ".local/share/keyrings",
+];
+/// The number of names of a folder that are checked for sockets.
+const MAX_NAMES: usize = 1_000;
 
 /// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
 /// messages that a program prefixes with its name count, since other lines may come from a file.
@@ -80,6 +131,13 @@ pub fn hint_after_failure(
             .find(|line| words.iter().any(|word| line.contains(word)))
             .copied()
     };
+    let limit = FIXED_LIMITS.iter().find(|(words, _)| {
+        let has_words = |line: &&str| words.iter().all(|word| line.contains(word));
+        lines.iter().any(has_words)
+    });
+    if let Some((_, hint)) = limit {
+        return Some((*hint).to_owned());
+    }
     if let Some(path) = lines
         .iter()
         .rev()
@@ -87,6 +145,14 @@ pub fn hint_after_failure(
         .find_map(|line| find_unwritable_path(rules, line))
     {
         return Some(path_hint(rules, &path));
+    }
+    if let Some(path) = lines
+        .iter()
+        .rev()
+        .filter(|line| contains_any(line, ABSENT))
+        .find_map(|line| find_unseen_path(rules, line))
+    {
+        return Some(unseen_hint(rules, &path));
     }
     let has_no_network = says(NO_NETWORK).is_some()
         || says(&["socket"]).is_some_and(|line| contains_any(line, REFUSED));
@@ -123,12 +189,6 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
             folder.display()
         );
     }
-    if is_socket_path(path) {
-        return format!(
-            "This may be because {shown} leads to a program that can do more than commands may; commands do not see its \
-             socket. The owner can run this by hand."
-        );
-    }
     if is_too_broad(rules, path) {
         return format!(
             "This may be because {shown} holds what is hidden from commands, or is too much to be given to them: it can \
@@ -136,24 +196,29 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
              $TMPDIR."
         );
     }
-    if is_readable_path(rules, path) {
-        let folder = if path.exists() {
-            path
-        } else {
-            path.parent().unwrap_or(path)
-        };
-        if is_too_broad(rules, folder) {
+    let is_readable = is_readable_path(rules, path);
+    // A path that is missing cannot be named in the settings, but its folder can.
+    let named = match path.parent() {
+        Some(parent) if is_readable && !path.exists() => parent,
+        _ => path,
+    };
+    let is_broad = is_too_broad(rules, named);
+    if leads_to_service(rules, path) || !is_broad && leads_to_service(rules, named) {
+        return service_hint(path);
+    }
+    if is_readable {
+        if is_broad {
             return format!(
                 "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. {} as a \
                  whole cannot be given to them; a folder of its own in it can, by write = [...] under [sandbox] in \
                  config.toml.",
-                folder.display()
+                named.display()
             );
         }
         return format!(
             "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. The owner can \
              allow it: write = [{:?}] under [sandbox] in config.toml.",
-            folder.display().to_string()
+            named.display().to_string()
         );
     }
     format!(
@@ -163,20 +228,41 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
     )
 }
 
-/// Returns whether a path is a socket, or lies in a folder of sockets. No hint proposes to open one.
-fn is_socket_path(path: &Path) -> bool {
-    #[cfg(unix)]
-    let is_socket = {
-        use std::os::unix::fs::FileTypeExt as _;
-        path.symlink_metadata()
-            .is_ok_and(|entry| entry.file_type().is_socket())
+fn service_hint(path: &Path) -> String {
+    format!(
+        "This may be because {} belongs to a service or a session (containers, key agents, terminals): commands cannot \
+         be given their sockets. Use a path in the workspace or in $TMPDIR.",
+        path.display()
+    )
+}
+
+/// Returns whether a path is a socket or in a folder for sockets. A command that connects to one may have programs
+/// run outside of the sandbox, so no hint proposes to open one.
+fn leads_to_service(rules: &SandboxRules, path: &Path) -> bool {
+    let home = rules.user_home.as_deref();
+    let is_shared = SHARED_FOLDERS.iter().any(|folder| path.starts_with(folder));
+    let is_in_home = home.is_some_and(|home| path.starts_with(home));
+    let is_for_sockets = |home: &Path| {
+        let is_below = |name: &&str| path.starts_with(home.join(name));
+        path == home.join(".ssh") || SOCKET_FOLDERS.iter().any(is_below)
     };
-    #[cfg(not(unix))]
-    let is_socket = false;
-    is_socket
-        || ["/run", "/var/run", "/tmp", "/var/tmp"]
-            .iter()
-            .any(|folder| path.starts_with(folder))
+    is_shared && !is_in_home || home.is_some_and(is_for_sockets) || holds_socket(path)
+}
+
+#[cfg(unix)]
+fn holds_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_socket = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|metadata| metadata.file_type().is_socket())
+    };
+    let names = path.read_dir().into_iter().flatten().flatten();
+    is_socket(path) || names.take(MAX_NAMES).any(|entry| is_socket(&entry.path()))
+}
+
+#[cfg(not(unix))]
+fn holds_socket(_path: &Path) -> bool {
+    false
 }
 
 /// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting
@@ -191,8 +277,35 @@ fn is_too_broad(rules: &SandboxRules, path: &Path) -> bool {
             .any(|workspace| is_around(workspace) && workspace != path)
 }
 
-/// Finds the first absolute path in a line that commands may not write.
-fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
+/// Explains that a path is there for the owner only.
+fn unseen_hint(rules: &SandboxRules, path: &Path) -> String {
+    let shown = path.display().to_string();
+    if leads_to_service(rules, path) {
+        return service_hint(path);
+    }
+    format!(
+        "This may be because commands see only a part of the home, and {shown} is not in it. The owner can show it: \
+         read = [{shown:?}] under [sandbox] in config.toml."
+    )
+}
+
+/// Finds the first path of the home in a line that is there and that commands do not see.
+fn find_unseen_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
+    let home = rules.user_home.as_ref()?;
+    let named = [&rules.workspaces, &rules.write, &rules.read, &rules.shown];
+    let is_seen = |path: &Path| {
+        named
+            .into_iter()
+            .flatten()
+            .any(|seen| path.starts_with(seen))
+    };
+    named_paths(rules, line).into_iter().find(|path| {
+        path != home && path.starts_with(home) && !is_seen(path) && path.symlink_metadata().is_ok()
+    })
+}
+
+/// Returns the absolute paths in a line, and those that begin with `~/`.
+fn named_paths(rules: &SandboxRules, line: &str) -> Vec<PathBuf> {
     let is_end = |c: char| c.is_whitespace() || "'\"`:,;()[]<>‘’“”".contains(c);
     let words = line
         .split(is_end)
@@ -201,11 +314,17 @@ fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
         let rest = word.strip_prefix("~/")?;
         Some(rules.user_home.as_ref()?.join(rest))
     };
-    let paths = words
+    words
         .map(PathBuf::from)
-        .chain(line.split(is_end).filter_map(home));
+        .chain(line.split(is_end).filter_map(home))
+        .collect()
+}
+
+/// Finds the first path in a line that commands may not write.
+fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
     // Not programs: many error messages begin with a script's own name.
-    paths
+    named_paths(rules, line)
+        .into_iter()
         .filter(|path| !is_writable_path(rules, path))
         .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))
 }
@@ -238,6 +357,7 @@ fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 mod tests {
     use super::*;
 
@@ -308,16 +428,90 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn a_door_is_called_one() {
-        let line = said(
-            "dial unix /var/run/docker.sock: connect: permission denied\nls: cannot open directory '/run/user/7': Permission denied",
-        );
-        let line = line.expect("a line");
-        assert!(
-            line.contains("/run/user/7 leads to programs") && line.contains("as good as root"),
-            "{line}"
-        );
+    #[cfg(unix)]
+    fn no_setting_is_proposed_that_would_open_a_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let agent = folder.path().join("sockets/agent");
+        std::fs::create_dir(folder.path().join("sockets")).expect("made");
+        let _listener = std::os::unix::net::UnixListener::bind(&agent).expect("bound");
+        let home = Some(folder.path().to_owned());
+        let here = SandboxRules {
+            user_home: home,
+            ..rules()
+        };
+        for (rules, path) in [
+            (&rules(), "/run/user/7"),
+            (&rules(), "/var/run/docker.sock"),
+            (&rules(), "/tmp/tmux-1000"),
+            (&rules(), "/tmp/ssh-x/agent.1"),
+            (&rules(), "/home/a/.gnupg"),
+            (&rules(), "/home/a/.gnupg/S.gpg-agent"),
+            (&here, agent.to_str().expect("plain")),
+            (
+                &here,
+                folder.path().join("sockets/new").to_str().expect("plain"),
+            ),
+        ] {
+            let output = format!("cannot open '{path}': Permission denied");
+            let text = hint_after_failure(rules, NetworkAccess::Loopback, &output).expect(path);
+            assert!(
+                text.contains("cannot be given") && !text.contains(" = ["),
+                "{path}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_setting_allows_is_told_with_a_way_around() {
+        for (output, hint) in [
+            (
+                "error: gpg failed to sign the data:\ngpg: Fatal: can't create directory '/home/a/.gnupg': Permission denied\n\nfatal: failed to write commit object",
+                NO_KEYS,
+            ),
+            (
+                "gpg: skipped \"a <a@b>\": No secret key\ngpg: signing failed: No secret key",
+                NO_KEYS,
+            ),
+            (
+                "gpg: can't open '/home/a/.gnupg/pubring.kbx': Permission denied",
+                NO_KEYS,
+            ),
+            (
+                "error: Couldn't load public key /home/a/.ssh/id_ed25519: No such file or directory?",
+                NO_KEYS,
+            ),
+            (
+                "strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted\nstrace: detach: waitpid(5): No child processes",
+                NO_TRACING,
+            ),
+            (
+                "warning: ptrace: Operation not permitted\nNo stack.",
+                NO_TRACING,
+            ),
+            (
+                "script: failed to create pseudo-terminal: Permission denied",
+                NO_TERMINALS,
+            ),
+            (
+                "    raise OSError('out of pty devices')\nOSError: out of pty devices",
+                NO_TERMINALS,
+            ),
+            ("Error: forkpty(3) failed.", NO_TERMINALS),
+            (
+                "unshare: unshare failed: Operation not permitted",
+                NO_NAMESPACES,
+            ),
+            (
+                "bwrap: No permissions to create new namespace, likely because the kernel does not allow it",
+                NO_NAMESPACES,
+            ),
+            (
+                "==7==LeakSanitizer has encountered a fatal error.\n==7==HINT: For debugging, try LSAN_OPTIONS=verbosity=1",
+                NO_LEAK_CHECK,
+            ),
+        ] {
+            assert_eq!(said(output).as_deref(), Some(hint), "{output}");
+        }
     }
 
     #[test]

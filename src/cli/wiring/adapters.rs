@@ -2,6 +2,7 @@
 //! another.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -85,15 +86,20 @@ pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
     }
 }
 
-/// Installs the shims that move removed files into the trash, if possible.
+/// Installs the shims that move removed files into the trash, if possible. The owner hides these paths from commands.
 #[cfg(target_os = "linux")]
 pub(super) fn install_trash_shims(
     trash: &Trash,
     workspace: &Workspace,
+    hidden: &[PathBuf],
     terminals: &LocalTerminals,
 ) {
+    let hidden: Vec<PathBuf> = hidden
+        .iter()
+        .map(|path| super::confinement_setup::canonical_or_same(path))
+        .collect();
     let laid_out = std::env::current_exe().and_then(|program| {
-        crate::trash::CommandShims::install_shims(trash.clone(), workspace, &program)
+        crate::trash::CommandShims::install_shims(trash.clone(), workspace, &hidden, &program)
     });
     match laid_out {
         Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
@@ -120,6 +126,7 @@ pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminal
 pub(super) fn install_trash_shims(
     _trash: &Trash,
     _workspace: &Workspace,
+    _hidden: &[PathBuf],
     _terminals: &LocalTerminals,
 ) {
 }

@@ -88,6 +88,6 @@ impl ConfinementReport for Confinement {
     }
 }
 
-fn canonical_or_same(path: &Path) -> PathBuf {
+pub(super) fn canonical_or_same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -199,7 +199,12 @@ impl HostBase {
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }
-        adapters::install_trash_shims(&self.trash, workspace, &self.terminals);
+        adapters::install_trash_shims(
+            &self.trash,
+            workspace,
+            &config.sandbox.hide,
+            &self.terminals,
+        );
         let images: Arc<dyn BeforeImages> =
             Arc::new(BeforeImageStore::new(self.trash.clone(), workspace.clone()));
         Ok(registry.with_before_images(&images))

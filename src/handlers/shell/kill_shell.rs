@@ -127,6 +127,9 @@ impl Tool for KillShell {
         if !last.is_empty() {
             text = format!("{text} Its last lines:\n{}", last.join("\n"));
         }
+        for warning in &after.warnings {
+            text = format!("{text}\n{warning}");
+        }
         Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&after)))
     }
 }

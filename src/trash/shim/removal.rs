@@ -13,6 +13,7 @@ use super::trash_writer::{MAX_LINES, TrashWriter};
 use super::{
     RmRequest, SystemProgram, format_os_error, resolve_parent_links, without_trailing_slashes,
 };
+use crate::trash::item_mover::request_move;
 use crate::trash::manifest::{ManifestLine, ManifestPath};
 use crate::trash::tree;
 
@@ -35,6 +36,7 @@ pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemPro
         writer: TrashWriter::new(env, system.name),
         system,
         used: UsedQuota::default(),
+        mover: env.mover.as_deref(),
         asks_about_protected: asks,
         move_failure: None,
         has_warned: false,
@@ -92,13 +94,7 @@ impl RemovalRun<'_> {
         planned: &PlannedMove,
         folder: &Path,
     ) -> RemovalResult {
-        let (from, to) = (without_trailing_slashes(path), folder.join(&planned.item));
-        let moved = if planned.is_folder {
-            tree::rename_without_replacing(from, &to)
-        } else {
-            tree::move_file_without_replacing(from, &to)
-        };
-        let Err(cause) = moved else {
+        let Err(cause) = self.move_item(without_trailing_slashes(path), planned, folder) else {
             for (path, is_folder) in &planned.size.paths {
                 self.print_removed(path, *is_folder);
             }
@@ -112,6 +108,36 @@ impl RemovalRun<'_> {
         }
         self.move_failure = Some(format_os_error(&cause));
         RemovalResult::Left
+    }
+
+    /// Moves an item in one step, by the runner where the kernel refuses that to this command. A file that both refuse is
+    /// copied.
+    fn move_item(&mut self, from: &Path, planned: &PlannedMove, folder: &Path) -> io::Result<()> {
+        let to = folder.join(&planned.item);
+        let cause = match tree::rename_without_replacing(from, &to) {
+            Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => cause,
+            renamed => return renamed,
+        };
+        if self.is_moved_by_runner(&planned.real, &to) {
+            return Ok(());
+        }
+        if planned.is_folder {
+            return Err(cause);
+        }
+        tree::move_file_without_replacing(from, &to)
+    }
+
+    /// Returns whether the runner moved an item.
+    fn is_moved_by_runner(&mut self, real: &Path, to: &Path) -> bool {
+        let Some(socket) = self.mover else {
+            return false;
+        };
+        let below = to.strip_prefix(&self.env.into).unwrap_or(to);
+        request_move(socket, real, below).unwrap_or_else(|_| {
+            self.mover = None;
+            // It may have moved the item and ended before its answer: no other process uses this name.
+            fs::symlink_metadata(to).is_ok()
+        })
     }
 
     /// Removes the entries of a folder, then the folder.

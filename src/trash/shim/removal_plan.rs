@@ -30,6 +30,8 @@ pub(super) struct RemovalRun<'a> {
     pub system: SystemProgram,
     pub writer: TrashWriter<'a>,
     pub used: UsedQuota,
+    /// The runner's socket, until it does not answer.
+    pub mover: Option<&'a Path>,
     /// The system's `rm` asks before it removes what is write-protected.
     pub asks_about_protected: bool,
     /// The reason why a file could not be moved.

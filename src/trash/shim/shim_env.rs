@@ -28,6 +28,9 @@ pub struct ShimEnv {
     pub workspaces: Vec<PathBuf>,
     /// The folder of the shims.
     pub programs: PathBuf,
+    /// The socket by which the runner moves items, if it listens.
+    #[serde(default)]
+    pub mover: Option<PathBuf>,
 }
 
 /// The part of the quota that a path counts against.
@@ -145,6 +148,7 @@ mod tests {
             max_bytes: 800,
             workspaces: vec![PathBuf::from(workspace)],
             programs: PathBuf::from("/p"),
+            mover: None,
         }
     }
 

@@ -153,6 +153,7 @@ mod tests {
             max_bytes: 0,
             workspaces: Vec::new(),
             programs: PathBuf::new(),
+            mover: None,
         };
         let mut writer = TrashWriter::new(&env, "rm");
         let mut places: Vec<(PathBuf, PathBuf)> = Vec::new();

@@ -301,11 +301,18 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
         tools::text(&told)
     );
     // And of one that was stopped.
-    let late = yard
-        .call(json!({"command": "echo x > .mcp.json; sleep 600", "timeout": 1000}))
-        .await;
-    let late = late.expect_err("it takes too long");
-    assert!(late.model_text().contains(".mcp.json appeared"), "{late}");
+    let begun =
+        json!({"command": "echo x > .mcp.json; echo made; sleep 600", "run_in_background": true});
+    yard.call(begun).await.expect("it starts");
+    let status = json!({"shell_id": "sh_2", "wait_ms": 20_000, "pattern": "made"});
+    tools::call(&yard.registry, "ShellStatus", status)
+        .await
+        .expect("it is there");
+    let stopped = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_2"}))
+        .await
+        .expect("it ends");
+    let text = tools::text(&stopped);
+    assert!(text.contains(".mcp.json appeared"), "{text}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::forged::{FOLDER, REQUEST};
 use super::{Owner, said};
 
 /// The same without the times of folders, which a copy of their files changes.
-fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+pub(super) fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     let mut all = tree(folder);
     for (path, (_, modified, _)) in &mut all {
         if folder
