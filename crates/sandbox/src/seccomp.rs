@@ -169,9 +169,8 @@ pub(super) fn build_filter(
     deny_rescheduling(&mut calls);
     let types = TERMINAL_INPUT_REQUESTS.map(|request| vec![ArgumentTest::Is(1, request)]);
     add_action(&mut calls, libc::SYS_ioctl, deny_if(types.to_vec()));
-    if !elsewhere.blocks_truncation {
-        deny_truncation(&mut calls);
-    }
+    deny_set_id_bits(&mut calls);
+    deny_opens(&mut calls, elsewhere.blocks_truncation);
     // Allow all other calls: end each range after its number.
     let behind: Vec<u32> = calls.keys().map(|call| call + 1).collect();
     for call in behind {
@@ -206,28 +205,60 @@ fn deny_rescheduling(calls: &mut SyscallActions) {
     }
 }
 
-/// Refuses truncation without write access, by path or by opening: with read access, or with neither, which is also a
-/// mode (3, for `ioctl` only). The arguments of `openat2` cannot be seen.
-fn deny_truncation(calls: &mut SyscallActions) {
+/// The set-user-ID and set-group-ID bits of a mode. A program with one runs with the owner's rights for other users.
+const SET_ID_BITS: u32 = 0o6000;
+/// `fchmodat2`, which not every C library's header has.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
+/// Refuses modes with a set-ID bit.
+fn deny_set_id_bits(calls: &mut SyscallActions) {
+    let modes = [
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (SYS_FCHMODAT2, 2),
+        (libc::SYS_mknodat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+    ];
+    for (call, mode) in modes {
+        let has_bit = vec![vec![ArgumentTest::HasAnyOf(mode, SET_ID_BITS)]];
+        add_action(calls, call, deny_if(has_bit));
+    }
+}
+
+/// Refuses opening a new file with a set-ID bit, and, unless another mechanism does, truncation without write access: by
+/// path or by opening with read access, or with neither, which is also a mode (3, for `ioctl` only). The arguments of
+/// `openat2` cannot be seen.
+fn deny_opens(calls: &mut SyscallActions, blocks_truncation: bool) {
+    // The second is the bit of O_TMPFILE alone.
+    let creates = to_bits(libc::O_CREAT) | 0o20_000_000;
     let mask = to_bits(libc::O_ACCMODE | libc::O_TRUNC);
-    let cut = |flags: u8, mode: libc::c_int| {
-        vec![ArgumentTest::Masked(
-            flags,
-            mask,
-            to_bits(mode | libc::O_TRUNC),
-        )]
+    let denied = |flags: u8| {
+        let cut = |mode: libc::c_int| {
+            let wanted = to_bits(mode | libc::O_TRUNC);
+            vec![ArgumentTest::Masked(flags, mask, wanted)]
+        };
+        let set_id = vec![
+            ArgumentTest::HasAnyOf(flags, creates),
+            ArgumentTest::HasAnyOf(flags + 1, SET_ID_BITS),
+        ];
+        let mut lists = vec![set_id];
+        if !blocks_truncation {
+            lists.extend([cut(libc::O_RDONLY), cut(libc::O_ACCMODE)]);
+        }
+        deny_if(lists)
     };
-    let cuts = |flags: u8| {
-        deny_if(vec![
-            cut(flags, libc::O_RDONLY),
-            cut(flags, libc::O_ACCMODE),
-        ])
-    };
-    add_action(calls, libc::SYS_truncate, SyscallAction::Fails(libc::EPERM));
-    add_action(calls, libc::SYS_openat, cuts(2));
+    add_action(calls, libc::SYS_openat, denied(2));
     #[cfg(target_arch = "x86_64")]
-    add_action(calls, libc::SYS_open, cuts(1));
+    add_action(calls, libc::SYS_open, denied(1));
     add_action(calls, libc::SYS_openat2, SyscallAction::Fails(libc::ENOSYS));
+    if !blocks_truncation {
+        add_action(calls, libc::SYS_truncate, SyscallAction::Fails(libc::EPERM));
+    }
 }
 
 /// Returns the tests for refused sockets.
@@ -321,11 +352,10 @@ mod tests {
                     libc::SYS_setpriority,
                     libc::SYS_ioprio_set,
                 ];
-                special.extend_from_slice(if kept {
-                    &[]
-                } else {
-                    &[libc::SYS_truncate, libc::SYS_openat2]
-                });
+                special.push(libc::SYS_openat2);
+                if !kept {
+                    special.push(libc::SYS_truncate);
+                }
                 for call in 0..1000 {
                     let (given, steps) = run(&filter, call, [0; 6]);
                     let is_in =
@@ -469,5 +499,26 @@ mod tests {
             assert_eq!(open(neither_to_write | libc::O_CLOEXEC), ALLOWANCE);
         }
         assert_eq!(open(libc::O_RDWR | libc::O_TRUNC), ALLOWANCE);
+        let made = |flags, mode: u64| {
+            let flags = u64::from(to_bits(flags));
+            run(&filter, number(libc::SYS_openat), [0, 0, flags, mode, 0, 0]).0
+        };
+        assert_eq!(made(libc::O_CREAT | libc::O_WRONLY, 0o755), ALLOWANCE);
+        assert_eq!(made(libc::O_CREAT | libc::O_WRONLY, 0o4755), REFUSAL);
+        assert_eq!(made(libc::O_TMPFILE | libc::O_RDWR, 0o2755), REFUSAL);
+        assert_eq!(
+            made(libc::O_RDONLY, 0o6777),
+            ALLOWANCE,
+            "the mode is no argument then"
+        );
+        for (call, args) in [
+            (libc::SYS_fchmod, [3, 0o4755, 0]),
+            (libc::SYS_fchmodat, [libc::AT_FDCWD, 0, 0o2755]),
+            (SYS_FCHMODAT2, [libc::AT_FDCWD, 0, 0o2755]),
+            (libc::SYS_mknodat, [libc::AT_FDCWD, 0, 0o104_755]),
+        ] {
+            assert_eq!(other(call, args), REFUSAL, "{call}");
+        }
+        assert_eq!(other(libc::SYS_fchmod, [3, 0o755, 0]), ALLOWANCE);
     }
 }

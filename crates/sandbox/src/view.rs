@@ -289,7 +289,7 @@ impl Planner {
             });
         for covered in first.into_iter().chain(last) {
             let place = self.staged(&covered.path);
-            steps.push(if covered.path.is_file() {
+            steps.push(if !covered.path.is_dir() {
                 bind(&empty, &place, BindAccess::Unchanged)
             } else {
                 let read_only = !self.temps.contains(&covered.path);

@@ -104,12 +104,12 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
 }
 
 #[tokio::test]
-async fn a_folder_made_in_the_home_later_is_read_by_the_next_command() {
+async fn a_toolchain_that_is_installed_later_is_seen_by_the_next_command() {
     let yard = Yard::new();
     assert_eq!(yard.bash("true; echo first").await, "first");
-    std::fs::create_dir(yard.path("user/later")).expect("made");
-    std::fs::write(yard.path("user/later/x"), "seen").expect("written");
-    assert_eq!(yard.bash("cat ~/later/x").await, "seen");
+    std::fs::create_dir(yard.path("user/.nvm")).expect("made");
+    std::fs::write(yard.path("user/.nvm/x"), "seen").expect("written");
+    assert_eq!(yard.bash("cat ~/.nvm/x").await, "seen");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
-    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "denied"});
+    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "Read-only"});
     let told = tools::call(&yard.registry, "ShellStatus", status)
         .await
         .expect("it is there");
@@ -213,7 +213,11 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
         .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
         .await;
     assert!(!text.contains("hunter2"), "{text}");
-    assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
+    assert!(
+        text.contains("Permission denied"),
+        "its environment: {text}"
+    );
+    assert_eq!(text.matches("No such file").count(), 2, "{text}");
     assert!(
         std::path::Path::new(yard.read("work/place").trim()).exists(),
         "it is there all the while"
@@ -221,21 +225,24 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_by_name_is_hidden_from_the_next_command_on_once_it_is_there() {
-    let yard = Yard::new();
-    std::fs::create_dir_all(yard.path("user/.config/app")).expect("made");
-    std::fs::write(yard.path("user/.config/app/settings"), "settings").expect("written");
-    assert_eq!(
-        yard.bash("cat $OUT/user/.config/app/settings").await,
-        "settings"
-    );
-    std::fs::create_dir(yard.path("user/.config/gh")).expect("made");
-    std::fs::write(yard.path("user/.config/gh/hosts.yml"), "the-token").expect("written");
+async fn what_the_owner_hides_is_hidden_from_the_next_command_on_once_it_is_there() {
+    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+        let work = rules.workspaces[0].clone();
+        rules
+            .hide
+            .extend([work.join("private"), work.join("settings.local")]);
+    });
+    std::fs::write(yard.path("work/plain"), "plain").expect("written");
+    assert_eq!(yard.bash("cat plain").await, "plain");
+    std::fs::create_dir(yard.path("work/private")).expect("made");
+    for file in ["private/file", "settings.local"] {
+        std::fs::write(yard.path("work").join(file), "the-token").expect("written");
+    }
     let text = yard
-        .bash("cat $OUT/user/.config/gh/hosts.yml; cat $OUT/user/.config/app/settings")
+        .bash("cat private/file settings.local plain; ls private")
         .await;
     assert!(
-        !text.contains("the-token") && text.contains("settings"),
+        !text.contains("the-token") && text.contains("plain") && !text.contains("\nfile"),
         "{text}"
     );
 }
@@ -257,7 +264,8 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
             "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
         ))
         .await;
-    assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
+    assert_eq!(text.matches("No such file").count(), 1, "to read: {text}");
+    assert_eq!(text.lines().count(), 3, "nothing is listed: {text}");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     }
     let text = runner.bash("cat ~/.ssh/id_rsa").await;
     assert!(
-        !text.contains("the-private-key") && text.contains("Permission denied"),
+        !text.contains("the-private-key") && text.contains("No such file"),
         "{text}"
     );
     let setting = format!(
@@ -99,7 +99,7 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     assert!(last_line(&text).contains(&setting), "{text}");
     let text = runner.bash("echo x >> ~/.bashrc").await;
     assert!(
-        text.contains("Permission denied") && last_line(&text).contains("write = ["),
+        text.contains("Read-only file system") && last_line(&text).contains("write = ["),
         "{text}"
     );
     assert_eq!(

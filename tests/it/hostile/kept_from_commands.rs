@@ -331,7 +331,7 @@ async fn the_view_of_others_is_left_as_it_is() {
 #[test]
 fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     let bare = Bare::under("without", &["namespaces"], "");
-    let level = "partial:[write_protected,reach_daemons]";
+    let level = "partial:[write_protected,reach_daemons,read_home,change_metadata]";
     let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
     assert!(
