@@ -196,11 +196,13 @@ tables! {
         require, "require": RequiredLevel = default_required_level(), ..;
         /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
         network, "network": NetworkAccess = NetworkAccess::Loopback, ..;
+        /// Ports of this machine's own loopback that commands reach with network = "loopback", as [5432] for a database. Whatever listens there answers them.
+        local_ports, "local_ports": Vec<u16> = Vec::new(), ..;
         /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;
-        /// What commands may read beside the system's folders and the user's own, or although it is on the list of what is hidden.
+        /// What commands may read of the home beside toolchains and their settings, which they see anyway.
         read, "read": Vec<PathBuf> = Vec::new(), ..;
-        /// What commands may not read although it is in the user's own folder. Keys, tokens and browsers' profiles are hidden already.
+        /// What commands may not read although it is in a workspace or in what they see of the home.
         hide, "hide": Vec<PathBuf> = Vec::new(), ..;
         /// Let OpenApp start applications. They run unconfined, with any arguments.
         apps, "apps": bool = false, ..;

@@ -178,6 +178,20 @@ impl ConfigValue for Vec<PathBuf> {
     }
 }
 
+impl ConfigValue for Vec<u16> {
+    const WANTED: &'static str = "a list of ports between 1 and 65535";
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        read_list(plain, |port| {
+            let port = Some(read_integer::<u16>(port)?).filter(|port| *port > 0);
+            port.ok_or(ValueError::WrongType)
+        })
+    }
+    fn to_toml(&self) -> Option<String> {
+        let ports: Vec<String> = self.iter().map(u16::to_string).collect();
+        Some(format!("[{}]", ports.join(", ")))
+    }
+}
+
 impl ConfigValue for Vec<String> {
     const WANTED: &'static str = "a list of words in quotes";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {

@@ -5,6 +5,7 @@
 
 mod absence;
 mod at_work;
+mod closed_view;
 mod done;
 mod editing;
 mod flooded;

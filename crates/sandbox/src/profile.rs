@@ -61,10 +61,17 @@ pub enum NamespaceChoice {
     New {
         /// Also create a network namespace.
         network: bool,
+        /// The ports of its loopback at which the process listens, by descriptors from [`FIRST_PORT_DESCRIPTOR`] on in
+        /// this order.
+        ports: Vec<u16>,
     },
     /// Existing namespaces.
     Existing(Arc<NamespaceSet>),
 }
+
+/// The first descriptor of a port's listener in the process that creates the namespaces.
+#[cfg(target_os = "linux")]
+pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
 
 /// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
 /// network namespace with nothing but a loopback.

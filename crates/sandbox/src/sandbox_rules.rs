@@ -38,6 +38,8 @@ pub struct SandboxRules {
     pub hide: Vec<PathBuf>,
     /// The network access.
     pub network: NetworkAccess,
+    /// The ports of the machine's loopback that commands reach from a loopback of their own.
+    pub local_ports: Vec<u16>,
     /// The resolved hidden paths, shared by all copies of these rules.
     pub resolved_hidden: Arc<ResolvedHiddenPaths>,
 }
@@ -55,6 +57,7 @@ impl SandboxRules {
             read: Vec::new(),
             hide: Vec::new(),
             network: NetworkAccess::None,
+            local_ports: Vec::new(),
             resolved_hidden: Arc::default(),
             own_home,
             temp,

@@ -42,6 +42,9 @@ struct ConfinementState {
     /// Starts the processes that make views, if commands have views of the files.
     #[cfg(target_os = "linux")]
     view_spawner: std::sync::OnceLock<super::child_process::ProcessSpawner>,
+    /// Passes connections on to the local ports.
+    #[cfg(target_os = "linux")]
+    forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
 }
 
 impl ConfinementState {
@@ -79,6 +82,8 @@ impl Confinement {
             repositories: KnownRepositories::default(),
             #[cfg(target_os = "linux")]
             view_spawner: std::sync::OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            forwarding: parking_lot::Mutex::default(),
         };
         Self {
             shared: Some(Arc::new(shared)),

@@ -7,19 +7,23 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
 use super::mount_step;
 use crate::sandbox::Instruction;
-use crate::sandbox::profile::{NamespaceChoice, SandboxProfile};
+use crate::sandbox::profile::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, SandboxProfile};
 
 /// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;
+/// The connections to a local port that wait until the runner takes them.
+const PENDING_CONNECTIONS: i32 = 64;
+
 /// The number of processes of all commands together, if the system counts them apart from the user's others.
 const MAX_PROCESSES: u64 = 4096;
 
@@ -51,7 +55,12 @@ impl IdMaps {
 pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<()> {
     match &cage.namespaces {
         NamespaceChoice::Inherited => {}
-        NamespaceChoice::New { network } => unshare_namespaces(maps, *network)?,
+        NamespaceChoice::New { network, ports } => {
+            unshare_namespaces(maps, *network)?;
+            for (port, descriptor) in ports.iter().zip(FIRST_PORT_DESCRIPTOR..) {
+                listen_at(*port, descriptor)?;
+            }
+        }
         NamespaceChoice::Existing(made) => {
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
             if let Some(names) = &made.ipc {
@@ -185,6 +194,18 @@ fn unshare_namespaces(maps: &IdMaps, network: bool) -> io::Result<()> {
     request.ifr_ifru.ifru_flags = 0x41; // IFF_UP and IFF_RUNNING.
     // SAFETY: reads the request, which is alive.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Listens at a port of the loopback by this descriptor, which the program inherits.
+fn listen_at(port: u16, descriptor: RawFd) -> io::Result<()> {
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    listen(&listener, PENDING_CONNECTIONS)?;
+    // SAFETY: the process has no other descriptor of this number.
+    if unsafe { libc::dup2(listener.as_raw_fd(), descriptor) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

@@ -12,10 +12,10 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::super::command_checks::resolve_program;
-use super::super::enter_sandbox;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
+use super::super::{enter_sandbox, local_ports};
 use super::{Confinement, ConfinementState};
 use crate::acp::terminals::{CommandLaunch, WindowSize};
 use crate::sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
@@ -228,12 +228,16 @@ pub(super) async fn run_self_test(
 ) -> io::Result<Option<ConfinementLevel>> {
     let spawner = ProcessSpawner::new()?;
     let network = shared.setup.rules.network == NetworkAccess::Loopback;
-    let made = create_namespaces(&spawner, network).await;
+    let made = create_namespaces(&spawner, network, &shared.setup.rules.local_ports).await;
     if let Err(cause) = &made {
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no view of the files");
     }
     let has_namespaces = made.is_ok();
-    shared.profiles.set_namespaces(made.ok());
+    let (namespaces, listeners) = made.ok().unzip();
+    shared.profiles.set_namespaces(namespaces);
+    let ports = shared.setup.rules.local_ports.iter().copied();
+    *shared.forwarding.lock() =
+        local_ports::forward_ports(ports.zip(listeners.unwrap_or_default()));
     let (folder, inside) = (shared.setup.self_test.clone(), shared.shared_temp());
     let laid_out =
         tokio::task::spawn_blocking(move || SelfTestTargets::create_targets(&folder, &inside));
@@ -290,10 +294,22 @@ async fn run_self_test_once(
     Ok(outside.evaluate_output(&said, shared.profiles.network_access()))
 }
 
-/// Creates the namespaces in a process that waits until they are opened here, and then ends.
-async fn create_namespaces(spawner: &ProcessSpawner, network: bool) -> io::Result<NamespaceSet> {
-    let profile = SandboxProfile::for_making(NamespaceChoice::New { network }, Vec::new());
-    let maker = spawn_maker(spawner, profile).await?;
+/// Creates the namespaces in a process that waits until they are opened here, and then ends. Returns them with the
+/// listeners at these ports of their loopback.
+async fn create_namespaces(
+    spawner: &ProcessSpawner,
+    network: bool,
+    local_ports: &[u16],
+) -> io::Result<(NamespaceSet, Vec<OwnedFd>)> {
+    let ports = if network {
+        local_ports.to_vec()
+    } else {
+        Vec::new()
+    };
+    let count = ports.len();
+    let choice = NamespaceChoice::New { network, ports };
+    let maker = spawn_maker(spawner, SandboxProfile::for_making(choice, Vec::new())).await?;
+    let listeners = local_ports::take_listeners(maker.child.pid(), count)?;
     let held = |kind: &str| {
         let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -303,11 +319,12 @@ async fn create_namespaces(spawner: &ProcessSpawner, network: bool) -> io::Resul
     let own = |path: &str| std::fs::read_link(format!("{path}/ns/ipc")).ok();
     let is_apart = own("/proc/self") != own(&format!("/proc/{}", maker.child.pid()));
     let names = if is_apart { held("ipc").ok() } else { None };
-    Ok(NamespaceSet {
+    let set = NamespaceSet {
         user: held("user")?,
         ipc: names,
         network,
-    })
+    };
+    Ok((set, listeners))
 }
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ pub(crate) mod limit_mark;
 mod listening_sockets;
 pub mod local_client_tools;
 pub mod local_files;
+#[cfg(target_os = "linux")]
+mod local_ports;
 #[cfg(unix)]
 pub mod local_terminals;
 #[cfg(not(unix))]

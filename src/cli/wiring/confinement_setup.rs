@@ -62,6 +62,7 @@ pub fn build_confinement(
             .collect(),
         resolved_hidden: Arc::default(),
         network: sandbox.network,
+        local_ports: sandbox.local_ports.clone(),
     };
     Confinement::new(ConfinementSetup {
         rules,
