@@ -41,6 +41,12 @@ const NO_NAMESPACES: &str = "Commands run in a sandbox and cannot create namespa
 const NO_LEAK_CHECK: &str = "LeakSanitizer traces its own process, which commands cannot do. Run it with ASAN_OPTIONS=detect_leaks=0; the \
                              other checks work.";
 
+const NO_SHARED_MEMORY: &str = "Commands cannot use shared memory (/dev/shm) at this level of confinement, and locks between processes need \
+                                it. Threads work, as in multiprocessing.dummy or ThreadPoolExecutor.";
+const NO_SERVICES: &str = "Sockets of services and sessions (containers, databases, key agents, D-Bus) are hidden from commands, because \
+                           programs behind them act for the user outside of the sandbox. What a command starts itself it can use; \
+                           for the rest ask the user to run this.";
+
 /// Refusals that no setting lifts: the words that a line contains, and the hint.
 const FIXED_LIMITS: &[(&[&str], &str)] = &[
     (&["failed to sign the data"], NO_KEYS),
@@ -58,6 +64,13 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
         &["LeakSanitizer has encountered a fatal error"],
         NO_LEAK_CHECK,
     ),
+    (&["_multiprocessing.SemLock("], NO_SHARED_MEMORY),
+    (&["connect to the Docker daemon"], NO_SERVICES),
+    (&["connect to the docker API"], NO_SERVICES),
+    (&["connection to server on socket"], NO_SERVICES),
+    (&["local MySQL server through socket"], NO_SERVICES),
+    (&["connection to your authentication agent"], NO_SERVICES),
+    (&["Failed to connect to bus"], NO_SERVICES),
 ];
 
 /// Folders in which services and sessions keep sockets.
@@ -193,8 +206,8 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
     let is_broad = is_too_broad(rules, named);
     if leads_to_service(rules, path) || !is_broad && leads_to_service(rules, named) {
         return format!(
-            "This may be because {shown} belongs to a service or a session (containers, key agents, terminals): commands \
-             cannot be given their sockets. Use a path in the workspace or in $TMPDIR."
+            "This may be because {shown} lies where services and sessions (containers, key agents, terminals) keep their \
+             sockets: commands cannot be given paths there. Use one in the workspace or in $TMPDIR."
         );
     }
     if is_readable {
@@ -274,8 +287,9 @@ fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
         let rest = word.strip_prefix("~/")?;
         Some(rules.user_home.as_ref()?.join(rest))
     };
+    // An address such as unix:///run/x begins with several slashes.
     let paths = words
-        .map(PathBuf::from)
+        .map(|word| Path::new(word).components().collect::<PathBuf>())
         .chain(line.split(is_end).filter_map(home));
     // Not programs: many error messages begin with a script's own name.
     paths
@@ -395,7 +409,7 @@ mod tests {
         };
         for (rules, path) in [
             (&rules(), "/run/user/7"),
-            (&rules(), "/var/run/docker.sock"),
+            (&rules(), "unix:///var/run/docker.sock"),
             (&rules(), "/tmp/tmux-1000"),
             (&rules(), "/tmp/ssh-x/agent.1"),
             (&rules(), "/home/a/.gnupg"),
@@ -462,6 +476,22 @@ mod tests {
             (
                 "==7==LeakSanitizer has encountered a fatal error.\n==7==HINT: For debugging, try LSAN_OPTIONS=verbosity=1",
                 NO_LEAK_CHECK,
+            ),
+            (
+                "    sl = self._semlock = _multiprocessing.SemLock(\nPermissionError: [Errno 13] Permission denied",
+                NO_SHARED_MEMORY,
+            ),
+            (
+                "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+                NO_SERVICES,
+            ),
+            (
+                "psql: error: connection to server on socket \"/var/run/postgresql/.s.PGSQL.5432\" failed: No such file or directory",
+                NO_SERVICES,
+            ),
+            (
+                "Could not open a connection to your authentication agent.",
+                NO_SERVICES,
             ),
         ] {
             assert_eq!(said(output).as_deref(), Some(hint), "{output}");
