@@ -325,8 +325,8 @@ fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     use super::*;
 
     fn rules() -> SandboxRules {
