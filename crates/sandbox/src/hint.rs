@@ -34,6 +34,12 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
 ];
 
+/// The words for a port at which no command listens.
+const NO_LISTENER: &[&str] = &["Connection refused", "connection refused", "ECONNREFUSED"];
+
+/// The ports of programs that run commands for each caller: containers, debuggers, devices, the screen.
+pub const SERVICE_PORTS: [u16; 6] = [2375, 2376, 5037, 6000, 9222, 9229];
+
 const NO_KEYS: &str = "Keys and key agents are hidden from commands, so they cannot sign or decrypt. `git commit --no-gpg-sign` \
                        commits unsigned; the user can sign that with `git commit --amend --no-edit -S`.";
 const NO_TRACING: &str = "Commands cannot trace processes: no strace, and no debugger that starts or attaches to one. Print values, or \
@@ -44,6 +50,12 @@ const NO_NAMESPACES: &str = "Commands run in a sandbox and cannot create namespa
                              run without it here, as Chromium does with --no-sandbox.";
 const NO_LEAK_CHECK: &str = "LeakSanitizer traces its own process, which commands cannot do. Run it with ASAN_OPTIONS=detect_leaks=0; the \
                              other checks work.";
+
+const NO_SHARED_MEMORY: &str = "Commands cannot use shared memory (/dev/shm) at this level of confinement, and locks between processes need \
+                                it. Threads work, as in multiprocessing.dummy or ThreadPoolExecutor.";
+const NO_SERVICES: &str = "Sockets of services and sessions (containers, databases, key agents, D-Bus) are hidden from commands, because \
+                           programs behind them act for the user outside of the sandbox. What a command starts itself it can use; \
+                           for the rest ask the user to run this.";
 
 /// Refusals that no setting lifts: the words that a line contains, and the hint.
 const FIXED_LIMITS: &[(&[&str], &str)] = &[
@@ -62,6 +74,13 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
         &["LeakSanitizer has encountered a fatal error"],
         NO_LEAK_CHECK,
     ),
+    (&["_multiprocessing.SemLock("], NO_SHARED_MEMORY),
+    (&["connect to the Docker daemon"], NO_SERVICES),
+    (&["connect to the docker API"], NO_SERVICES),
+    (&["connection to server on socket"], NO_SERVICES),
+    (&["local MySQL server through socket"], NO_SERVICES),
+    (&["connection to your authentication agent"], NO_SERVICES),
+    (&["Failed to connect to bus"], NO_SERVICES),
 ];
 
 /// Folders in which services and sessions keep sockets.
@@ -154,6 +173,12 @@ pub fn hint_after_failure(
     {
         return Some(unseen_hint(rules, &path));
     }
+    if network == NetworkAccess::Loopback
+        && let Some(port) = says(NO_LISTENER).and_then(find_local_port)
+        && !rules.local_ports.contains(&port)
+    {
+        return Some(local_port_hint(port));
+    }
     let has_no_network = says(NO_NETWORK).is_some()
         || says(&["socket"]).is_some_and(|line| contains_any(line, REFUSED));
     if let Some(about) = network_hint(network).filter(|_| has_no_network) {
@@ -230,8 +255,8 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
 
 fn service_hint(path: &Path) -> String {
     format!(
-        "This may be because {} belongs to a service or a session (containers, key agents, terminals): commands cannot \
-         be given their sockets. Use a path in the workspace or in $TMPDIR.",
+        "This may be because {} lies where services and sessions (containers, key agents, terminals) keep their \
+         sockets: commands cannot be given paths there. Use one in the workspace or in $TMPDIR.",
         path.display()
     )
 }
@@ -277,6 +302,38 @@ fn is_too_broad(rules: &SandboxRules, path: &Path) -> bool {
             .any(|workspace| is_around(workspace) && workspace != path)
 }
 
+/// Finds the port of this machine's loopback that a line names, as `localhost:5432`, `127.0.0.1/5432` or `port 5432`.
+fn find_local_port(line: &str) -> Option<u16> {
+    let local = ["localhost", "127.0.0.1", "::1"];
+    if !local.iter().any(|host| line.contains(host)) {
+        return None;
+    }
+    let before = local
+        .iter()
+        .flat_map(|host| [":", "/"].map(|mark| format!("{host}{mark}")));
+    let marks = before.chain(["]:", "port ", "port: "].map(str::to_owned));
+    marks.into_iter().find_map(|mark| {
+        let rest = &line[line.find(&mark)? + mark.len()..];
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
+}
+
+fn local_port_hint(port: u16) -> String {
+    if SERVICE_PORTS.contains(&port) {
+        return format!(
+            "Commands reach only what other commands listen on. What listens at port {port} of this machine runs programs \
+             for its callers, so commands cannot be given it."
+        );
+    }
+    format!(
+        "Commands reach only what other commands listen on. If the owner's own server listens at port {port} of this \
+         machine, the owner can let commands reach it: local_ports = [{port}] under [sandbox] in config.toml."
+    )
+}
+
 /// Explains that a path is there for the owner only.
 fn unseen_hint(rules: &SandboxRules, path: &Path) -> String {
     let shown = path.display().to_string();
@@ -314,8 +371,9 @@ fn named_paths(rules: &SandboxRules, line: &str) -> Vec<PathBuf> {
         let rest = word.strip_prefix("~/")?;
         Some(rules.user_home.as_ref()?.join(rest))
     };
+    // An address such as unix:///run/x begins with several slashes.
     words
-        .map(PathBuf::from)
+        .map(|word| Path::new(word).components().collect())
         .chain(line.split(is_end).filter_map(home))
         .collect()
 }
@@ -357,8 +415,8 @@ fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     use super::*;
 
     fn rules() -> SandboxRules {
@@ -441,7 +499,7 @@ mod tests {
         };
         for (rules, path) in [
             (&rules(), "/run/user/7"),
-            (&rules(), "/var/run/docker.sock"),
+            (&rules(), "unix:///var/run/docker.sock"),
             (&rules(), "/tmp/tmux-1000"),
             (&rules(), "/tmp/ssh-x/agent.1"),
             (&rules(), "/home/a/.gnupg"),
@@ -509,9 +567,41 @@ mod tests {
                 "==7==LeakSanitizer has encountered a fatal error.\n==7==HINT: For debugging, try LSAN_OPTIONS=verbosity=1",
                 NO_LEAK_CHECK,
             ),
+            (
+                "    sl = self._semlock = _multiprocessing.SemLock(\nPermissionError: [Errno 13] Permission denied",
+                NO_SHARED_MEMORY,
+            ),
+            (
+                "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+                NO_SERVICES,
+            ),
+            (
+                "psql: error: connection to server on socket \"/var/run/postgresql/.s.PGSQL.5432\" failed: No such file or directory",
+                NO_SERVICES,
+            ),
+            (
+                "Could not open a connection to your authentication agent.",
+                NO_SERVICES,
+            ),
         ] {
             assert_eq!(said(output).as_deref(), Some(hint), "{output}");
         }
+    }
+
+    #[test]
+    fn a_port_of_the_machine_is_named_with_its_setting() {
+        for line in [
+            "psql: error: connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+            "bash: connect: Connection refused\nbash: line 1: /dev/tcp/127.0.0.1/5432: Connection refused",
+            "Error: connect ECONNREFUSED 127.0.0.1:5432",
+            "Error: connect ECONNREFUSED ::1:5432",
+        ] {
+            let text = said(line).expect(line);
+            assert!(text.contains("local_ports = [5432]"), "{text}");
+        }
+        let text = said("dial tcp 127.0.0.1:2375: connection refused").expect("a line");
+        assert!(!text.contains("local_ports ="), "{text}");
+        assert_eq!(said("dial tcp 10.0.0.7:5432: connection refused"), None);
     }
 
     #[test]

@@ -16,7 +16,11 @@ use super::{Owner, said};
 fn wait_for(path: &Path) {
     let begun = Instant::now();
     while !path.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{path:?}");
+        assert!(
+            begun.elapsed() < Duration::from_mins(1),
+            "{}",
+            path.display()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
