@@ -20,6 +20,7 @@ use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
 use crate::ids::DeviceId;
 use crate::redact::Secret;
+use crate::sandbox::hint;
 
 impl Config {
     /// Loads the configuration in force.
@@ -47,6 +48,7 @@ impl Config {
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
         config.expand_sandbox_paths(environment);
+        config.check_openings(environment)?;
         config.resolve_workspace_paths(flags, environment, rule)?;
         settings.append(&mut config.settings);
         config.caller = resolve_caller(flags, environment, &mut settings)?;
@@ -223,6 +225,30 @@ impl Config {
                 *path = full;
             }
         }
+    }
+
+    /// Rejects settings that open what runs programs for its callers, unless the owner says that this is meant.
+    fn check_openings(&self, environment: &ProcessEnvironment) -> Result<(), ConfigError> {
+        if self.sandbox.unsafe_openings {
+            return Ok(());
+        }
+        let home = environment.user_dir();
+        let mut writes = self.sandbox.write.iter();
+        let socket = writes.find(|path| hint::leads_to_service(home, path));
+        let mut ports = self.sandbox.local_ports.iter();
+        let port = ports.find(|port| hint::SERVICE_PORTS.contains(port));
+        let (key, named) = match (socket, port) {
+            (Some(path), _) => ("sandbox.write", path.display().to_string()),
+            (None, Some(port)) => ("sandbox.local_ports", port.to_string()),
+            (None, None) => return Ok(()),
+        };
+        Err(ConfigError::Value {
+            origin: self.origin_or_default(key),
+            why: format!(
+                "{named} leads to programs that act for you, so that commands could do all that you can. To open it \
+                 all the same, add unsafe = true under [sandbox]; else take it out"
+            ),
+        })
     }
 
     /// Replaces the workspaces that are written in the file by those in force.

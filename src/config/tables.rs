@@ -204,6 +204,8 @@ tables! {
         read, "read": Vec<PathBuf> = Vec::new(), ..;
         /// What commands may not read although it is in a workspace or in what they see of the home.
         hide, "hide": Vec<PathBuf> = Vec::new(), ..;
+        /// true: write and local_ports may also open what runs programs for its callers (a tmux, ssh-agent, D-Bus or Docker socket, a debugger's port). Commands can then do all that you can.
+        unsafe_openings, "unsafe": bool = false, ..;
         /// Let OpenApp start applications. They run unconfined, with any arguments.
         apps, "apps": bool = false, ..;
         /// false: nothing is confined. Commands then run only with require = "none".

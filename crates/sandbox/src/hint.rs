@@ -228,7 +228,9 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
         _ => path,
     };
     let is_broad = is_too_broad(rules, named);
-    if leads_to_service(rules, path) || !is_broad && leads_to_service(rules, named) {
+    if leads_to_service(rules.user_home.as_deref(), path)
+        || !is_broad && leads_to_service(rules.user_home.as_deref(), named)
+    {
         return service_hint(path);
     }
     if is_readable {
@@ -263,8 +265,7 @@ fn service_hint(path: &Path) -> String {
 
 /// Returns whether a path is a socket or in a folder for sockets. A command that connects to one may have programs
 /// run outside of the sandbox, so no hint proposes to open one.
-fn leads_to_service(rules: &SandboxRules, path: &Path) -> bool {
-    let home = rules.user_home.as_deref();
+pub fn leads_to_service(home: Option<&Path>, path: &Path) -> bool {
     let is_shared = SHARED_FOLDERS.iter().any(|folder| path.starts_with(folder));
     let is_in_home = home.is_some_and(|home| path.starts_with(home));
     let is_for_sockets = |home: &Path| {
@@ -337,7 +338,7 @@ fn local_port_hint(port: u16) -> String {
 /// Explains that a path is there for the owner only.
 fn unseen_hint(rules: &SandboxRules, path: &Path) -> String {
     let shown = path.display().to_string();
-    if leads_to_service(rules, path) {
+    if leads_to_service(rules.user_home.as_deref(), path) {
         return service_hint(path);
     }
     format!(

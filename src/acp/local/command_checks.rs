@@ -88,6 +88,21 @@ fn find_bash() -> Result<&'static Path, ToolError> {
     })
 }
 
+/// Explains an error that the device has no room for another process or open file.
+pub(super) fn explain_shortage(program: &str, cause: &io::Error) -> Option<ToolError> {
+    match cause.raw_os_error() {
+        Some(libc::EAGAIN) => {
+            let text = format!(
+                "{program} could not be started: this device has no room for another process (a limit of their number \
+                 is reached). Nothing was run. End something that runs, or ask again later."
+            );
+            Some(ToolError::new(ErrorCode::Io, text))
+        }
+        Some(libc::EMFILE | libc::ENFILE) => Some(no_descriptors_error()),
+        _ => None,
+    }
+}
+
 /// Explains to the caller why the system refused to start a command.
 pub(super) fn explain_start_failure(
     launch: &CommandLaunch,
@@ -113,16 +128,8 @@ pub(super) fn explain_start_failure(
             ),
         );
     }
-    match cause.raw_os_error() {
-        Some(libc::EAGAIN) => {
-            let text = format!(
-                "{program} could not be started: this device has no room for another process (a limit of their number \
-                 is reached). Nothing was run. End something that runs, or ask again later."
-            );
-            return ToolError::new(ErrorCode::Io, text);
-        }
-        Some(libc::EMFILE | libc::ENFILE) => return no_descriptors_error(),
-        _ => {}
+    if let Some(shortage) = explain_shortage(program, cause) {
+        return shortage;
     }
     match cause.kind() {
         io::ErrorKind::ArgumentListTooLong => ToolError::new(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::super::command_checks::resolve_program;
+use super::super::command_checks::{explain_shortage, resolve_program};
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
@@ -54,8 +54,10 @@ impl Confinement {
             Some(spawner) => profile_in_view(shared, spawner, process).await,
             None => shared.profiles.build_profile_without_view(process.shown),
         };
-        let mut profile =
-            made.map_err(|cause| ToolError::from_io("the confinement of the command", &cause))?;
+        let mut profile = made.map_err(|cause| {
+            explain_shortage("The command", &cause)
+                .unwrap_or_else(|| ToolError::from_io("the confinement of the command", &cause))
+        })?;
         if level.protects_paths() {
             profile.mounts = process.watch.map(protected_mounts).unwrap_or_default();
         }

@@ -264,8 +264,15 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
             "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
         ))
         .await;
-    assert_eq!(text.matches("No such file").count(), 1, "to read: {text}");
-    assert_eq!(text.lines().count(), 3, "nothing is listed: {text}");
+    assert!(text.contains("No such file"), "to read: {text}");
+    let is_refusal = |line: &str| line.contains("No such file") || line.contains("Read-only");
+    assert!(text.lines().take(2).all(is_refusal), "{text}");
+    assert!(
+        !text
+            .lines()
+            .any(|line| line.chars().all(|c| c.is_ascii_digit())),
+        "listed: {text}"
+    );
 }
 
 #[tokio::test]
