@@ -75,6 +75,7 @@ impl ViewPlan {
             entries: Vec::new(),
             links: Vec::new(),
             private: Vec::new(),
+            own_home: rules.own_home.clone(),
             temps: TEMP_FOLDERS
                 .map(|(path, _)| real_path(Path::new(path)))
                 .to_vec(),
@@ -139,6 +140,7 @@ struct Planner {
     private: Vec<PathBuf>,
     /// The covered folders that are writable as a whole.
     temps: Vec<PathBuf>,
+    own_home: PathBuf,
 }
 
 impl Planner {
@@ -369,8 +371,12 @@ impl Planner {
         }
     }
 
-    /// Returns whether commands would see a socket that is not among what they may write.
+    /// Returns whether commands would see a socket that is not among what they may write. The runner's own ones that they
+    /// see are meant for them.
     fn is_foreign_socket(&self, socket: &Path) -> bool {
+        if socket.starts_with(&self.own_home) {
+            return false;
+        }
         let entries = self
             .entries
             .iter()

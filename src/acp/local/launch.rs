@@ -169,7 +169,8 @@ mod shared_memory {
         let collect = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         while matches!(collect(), Err(rustix::io::Errno::INTR)) {}
         let cause = io::Error::from_raw_os_error(failed & !CONFINEMENT_FLAG);
-        let is_of_confinement = failed & CONFINEMENT_FLAG != 0;
+        let is_shortage = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        let is_of_confinement = failed & CONFINEMENT_FLAG != 0 && !is_shortage;
         Err(if is_of_confinement {
             io::Error::other(format!("it cannot be confined: {cause}"))
         } else {
