@@ -15,7 +15,8 @@ if [ "$(id -u)" = 0 ]; then
 fi
 program=$(realpath "$1")
 shift
-real_home=$HOME
+own_home=$HOME
+rustup=${RUSTUP_HOME:-$HOME/.rustup}
 top=$(mktemp -d "$HOME/everyday-work-XXXXXX") || exit 2
 trap 'chmod -R u+w "$top"; rm -rf "$top"' EXIT
 
@@ -104,6 +105,10 @@ const integrity = "sha512-" + crypto.createHash("sha512").update(tarball).digest
 const server = http.createServer((request, response) => {
   const base = "http://127.0.0.1:" + server.address().port;
   if (request.url.endsWith(".tgz")) return response.end(tarball);
+  if (request.url !== "/everyday") {
+    response.statusCode = request.url.startsWith("/-/") ? 200 : 404;
+    return response.end("{}");
+  }
   const dist = { tarball: base + "/everyday-1.0.0.tgz", integrity };
   const versions = { "1.0.0": { name: "everyday", version: "1.0.0", dist } };
   response.end(JSON.stringify({ name: "everyday", "dist-tags": { latest: "1.0.0" }, versions }));
@@ -177,9 +182,9 @@ row_go() {
 
 row_maven() {
     needs mvn javac
-    [ -d "$real_home/.m2/repository/org/apache/maven/plugins" ] || skip "no plugins in ~/.m2"
+    [ -d "$own_home/.m2/repository/org/apache/maven/plugins" ] || skip "no plugins in ~/.m2"
     mkdir -p "$HOME/.m2" "$work/src/main/java"
-    cp -r --reflink=auto "$real_home/.m2/repository" "$HOME/.m2/"
+    cp -r --reflink=auto "$own_home/.m2/repository" "$HOME/.m2/"
     cat > "$work/pom.xml" <<'XML'
 <project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>app</artifactId><version>1</version>
 <properties><maven.compiler.source>11</maven.compiler.source><maven.compiler.target>11</maven.compiler.target></properties>
@@ -344,11 +349,13 @@ row_time_zone() {
 # Runs a row with homes and a workspace of its own.
 run_row() {
     base=$top/$1
-    export HOME=$base/home RUSTUP_HOME=${RUSTUP_HOME:-$real_home/.rustup}
-    unset PUNIE_HOME PUNIE_CONFIG PUNIE_WORKSPACE CARGO_HOME
+    export HOME=$base/home
+    unset RUSTUP_HOME PUNIE_HOME PUNIE_CONFIG PUNIE_WORKSPACE CARGO_HOME
     work=$HOME/work
     mkdir -p "$work"
-    printf 'export PATH=%q RUSTUP_HOME=%q\n' "$PATH" "$RUSTUP_HOME" > "$HOME/.profile"
+    # As where toolchains lie on another disk.
+    ln -s "$rustup" "$HOME/.rustup"
+    printf 'export PATH=%q\n' "$PATH" > "$HOME/.profile"
     output=
     "row_$1"
     local end=$?

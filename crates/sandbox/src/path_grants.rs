@@ -115,6 +115,9 @@ pub(super) fn compute_view_grants(rules: &SandboxRules, plan: &ViewPlan) -> Vec<
     for folder in &plan.writable {
         grants.push_grant(folder, PathAccess::Write);
     }
+    for path in &plan.readable {
+        grants.push_grant(path, PathAccess::Read);
+    }
     grants.list
 }
 

@@ -30,6 +30,8 @@ pub struct ViewPlan {
     pub covered: Vec<PathBuf>,
     /// The folders on the disk that commands may write through the view, beside those of the rules.
     pub(super) writable: Vec<PathBuf>,
+    /// The paths on the disk that commands may read through the view.
+    pub(super) readable: Vec<PathBuf>,
 }
 
 /// The folder of a conversation for temporary files: what its commands see as `/tmp`, `/var/tmp` and `/dev/shm`.
@@ -243,6 +245,11 @@ impl Planner {
         self.entries.sort_by(|a, b| b.cmp(a));
         self.entries.dedup_by(|next, kept| next.path == kept.path);
         self.entries.reverse();
+        let shown: Vec<PathBuf> = self
+            .entries
+            .iter()
+            .map(|entry| entry.path.clone())
+            .collect();
         let needed = self
             .entries
             .iter()
@@ -250,6 +257,10 @@ impl Planner {
             .cloned()
             .collect();
         self.entries = needed;
+        let readable = shown
+            .into_iter()
+            .filter(|path| self.around(path).is_none())
+            .collect();
         let mut steps = vec![MountStep::SealMounts, MountStep::MountEmpty(to_c(stage))];
         let empty = stage.join("empty");
         steps.push(MountStep::MakeFile(to_c(&empty)));
@@ -311,6 +322,7 @@ impl Planner {
             steps,
             covered,
             writable: self.private,
+            readable,
         }
     }
 
