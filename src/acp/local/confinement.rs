@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
-use super::known_repositories::KnownRepositories;
+use super::protected_path_guard::{ProtectedPathGuard, ProtectedPathRecords};
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
 use crate::sandbox::{
@@ -36,7 +36,7 @@ struct ConfinementState {
     profiles: ProfileBuilder,
     proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
-    repositories: KnownRepositories,
+    guard: ProtectedPathGuard,
 }
 
 /// The owner's settings for confinement, and the folder for its test.
@@ -58,12 +58,14 @@ impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
         let profiles = ProfileBuilder::new(setup.rules.clone());
+        #[cfg(unix)]
+        let guard = ProtectedPathGuard::new(setup.rules.clone());
         let shared = ConfinementState {
             setup,
             profiles,
             proven: OnceCell::new(),
             #[cfg(unix)]
-            repositories: KnownRepositories::default(),
+            guard,
         };
         Self {
             shared: Some(Arc::new(shared)),
@@ -176,10 +178,18 @@ impl Confinement {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
         let cwd = cwd.to_owned();
         tokio::task::spawn_blocking(move || {
-            ProtectedPathWatch::start_watch(&shared.setup.rules, &cwd, &shared.repositories)
+            ProtectedPathWatch::start_watch(&shared.guard, &cwd)
         })
         .await
         .ok()
+    }
+
+    /// Sets the trash for changed protected paths, and the notices to the owner.
+    #[cfg(unix)]
+    pub fn set_protected_path_records(&self, records: Arc<dyn ProtectedPathRecords>) {
+        if let Some(shared) = &self.shared {
+            shared.guard.set_records(records);
+        }
     }
 
     /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected

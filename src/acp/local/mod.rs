@@ -89,6 +89,10 @@ mod process_tags;
 #[cfg(unix)]
 mod process_tree;
 #[cfg(unix)]
+pub mod protected_path_guard;
+#[cfg(unix)]
+mod protected_path_monitor;
+#[cfg(unix)]
 mod protected_path_stamp;
 #[cfg(unix)]
 mod protected_path_watch;

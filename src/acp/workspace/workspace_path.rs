@@ -106,7 +106,11 @@ impl WorkspacePath {
     /// `policy_denied`, naming the rule.
     pub fn check_writable(&self) -> Result<(), ToolError> {
         let protection = protected_path::find_protection(&self.rel)
-            .or_else(|| protected_path::find_protection(&self.asked));
+            .or_else(|| protected_path::find_protection(&self.asked))
+            .or_else(|| {
+                let exists = |rel: &Path| self.root.handle.metadata_beneath(rel).is_ok();
+                protected_path::find_bare_repository(&self.rel, exists)
+            });
         protection.map_or(Ok(()), |protection| {
             Err(protection.denial_error(&self.display_text()))
         })
