@@ -50,7 +50,10 @@ pub(in crate::acp) const GIT_PATHS: &[(&str, &str)] = &[
     ("commondir", GIT),
     ("info/attributes", GIT),
     ("hooks", HOOKS),
-    (REBASE_TODO, "git runs the commands in it when the rebase continues"),
+    (
+        REBASE_TODO,
+        "git runs the commands in it when the rebase continues",
+    ),
 ];
 /// The list of steps of a rebase.
 pub(in crate::acp) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
@@ -163,27 +166,35 @@ fn find_repository_rule(name: &str, within: &[String]) -> Option<(&'static str, 
         // These files name other folders for configuration and hooks.
         Some("commondir" | "gitdir") => Some((".git/commondir", GIT)),
         Some("attributes") if within.len() > 1 => Some((".git/info/attributes", GIT)),
-        Some(_) if is_bare || within == ["info", "exclude"] => None,
-        Some(_) => Some((".git", "git keeps its own state there")),
+        Some(_) => None,
     }
+}
+
+/// Returns the rule for git's own state: all below a `.git` but `info/exclude`.
+pub fn find_git_state(rel: &Path) -> Option<PathProtection> {
+    let names: Vec<String> = rel.iter().map(fold_name).collect();
+    let git = names
+        .iter()
+        .position(|name| name == ".git" || name == "git~1")?;
+    let why = "git keeps its own state there";
+    (names[git + 1..] != ["info", "exclude"]).then_some(PathProtection { rule: ".git", why })
 }
 
 /// Returns the rule for writing a path by which a folder would become a repository that is not named `.git`, or for
 /// changing such a repository. Checks existing paths with `exists`.
-pub fn find_bare_repository(
-    rel: &Path,
-    exists: impl Fn(&Path) -> bool,
-) -> Option<PathProtection> {
+pub fn find_bare_repository(rel: &Path, exists: impl Fn(&Path) -> bool) -> Option<PathProtection> {
     const PARTS: &[&str] = &["head", "objects", "refs", "config", "commondir", "hooks"];
     let mut folder = PathBuf::new();
     for part in rel.components() {
         let name = fold_name(part.as_os_str());
         if PARTS.contains(&name.as_str()) {
-            let has = |other: &str| {
-                other.eq_ignore_ascii_case(&name) || exists(&folder.join(other))
-            };
+            let has =
+                |other: &str| other.eq_ignore_ascii_case(&name) || exists(&folder.join(other));
             if is_repository(has) {
-                return Some(PathProtection { rule: ".git", why: BARE });
+                return Some(PathProtection {
+                    rule: ".git",
+                    why: BARE,
+                });
             }
         }
         folder.push(part);
@@ -200,7 +211,10 @@ pub(in crate::acp) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 /// count: git changes it at each step.
 pub(in crate::acp) fn may_concern(path: &Path) -> bool {
     let mut names = path.iter().rev().map(fold_name);
-    let (last, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let (last, parent) = (
+        names.next().unwrap_or_default(),
+        names.next().unwrap_or_default(),
+    );
     let is_end = |rule: &str, name: &str| rule.rsplit('/').next() == Some(name);
     let mut git = GIT_PATHS.iter().filter(|(rule, _)| *rule != REBASE_TODO);
     ["head", ".git"].contains(&last.as_str())
@@ -218,7 +232,10 @@ pub(in crate::acp) fn protected_names() -> impl Iterator<Item = (&'static str, &
 
 /// Returns the rule for a name that has a protected ending.
 pub(in crate::acp) fn find_suffix(name: &str) -> Option<(&'static str, &'static str)> {
-    SUFFIXES.iter().find(|(suffix, _)| name.ends_with(suffix)).copied()
+    SUFFIXES
+        .iter()
+        .find(|(suffix, _)| name.ends_with(suffix))
+        .copied()
 }
 
 /// Normalizes a name as the most lenient file system compares it. Removes case, invisible and combining characters, a
@@ -297,8 +314,6 @@ mod tests {
             (".hg/hgrc", ".hg/hgrc"),
             ("my.code-workspace", ".code-workspace"),
             ("web/.npmrc", ".npmrc"),
-            (".git/HEAD", ".git"),
-            (".git/rebase-merge/git-rebase-todo", ".git"),
             (".git/info/attributes", ".git/info/attributes"),
         ] {
             assert_eq!(rule(path), Some(expect), "{path}");
@@ -327,15 +342,42 @@ mod tests {
     }
 
     #[test]
+    fn of_gits_own_state_only_the_list_of_ignored_files_is_free() {
+        let is_state = |path: &str| find_git_state(Path::new(path)).is_some();
+        assert!(is_state(".git/HEAD") && is_state("a/.GIT/rebase-merge/git-rebase-todo"));
+        assert!(
+            !is_state(".git/info/exclude")
+                && !is_state("a/repo.git/description")
+                && !is_state(".gitignore")
+        );
+    }
+
+    #[test]
     fn a_folder_becomes_no_repository_by_its_last_part() {
         let rule = |path: &str, there: &[&str]| {
-            find_bare_repository(Path::new(path), |other| there.iter().any(|name| Path::new(name) == other)).is_some()
+            find_bare_repository(Path::new(path), |other| {
+                there.iter().any(|name| Path::new(name) == other)
+            })
+            .is_some()
         };
         let all = ["a/HEAD", "a/objects", "a/refs"];
-        for path in ["a/HEAD", "a/objects/x", "a/refs/x", "a/config", "a/hooks/x", "a/commondir"] {
+        for path in [
+            "a/HEAD",
+            "a/objects/x",
+            "a/refs/x",
+            "a/config",
+            "a/hooks/x",
+            "a/commondir",
+        ] {
             assert!(rule(path, &all), "{path}");
         }
-        assert!(rule("HEAD", &["commondir"]) && rule("commondir", &["HEAD"]) && rule("refs/x", &["HEAD", "objects"]));
-        assert!(!rule("a/other", &all) && !rule("b/config", &all) && !rule("a/refs/x", &["a/objects"]));
+        assert!(
+            rule("HEAD", &["commondir"])
+                && rule("commondir", &["HEAD"])
+                && rule("refs/x", &["HEAD", "objects"])
+        );
+        assert!(
+            !rule("a/other", &all) && !rule("b/config", &all) && !rule("a/refs/x", &["a/objects"])
+        );
     }
 }

@@ -16,12 +16,18 @@ pub fn run_ack(context: &CliContext) -> anyhow::Result<Exit> {
             console::print_json(notice);
         } else {
             let at = display_time::format_utc(notice.at_ms);
-            console::print_line(&format!("{at}  {}", console::cell_text(&notice.text, usize::MAX)));
+            console::print_line(&format!(
+                "{at}  {}",
+                console::cell_text(&notice.text, usize::MAX)
+            ));
         }
     }
     if !notices.is_empty() {
         let count = Some(notices.len() as u64);
-        let entry = AuditEntry { count, ..audit::owner_entry(AuditEvent::Acknowledged) };
+        let entry = AuditEntry {
+            count,
+            ..audit::owner_entry(AuditEvent::Acknowledged)
+        };
         audit::record_owner_action(&home, entry);
     }
     if !context.is_json() {

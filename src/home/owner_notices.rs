@@ -43,10 +43,15 @@ impl OwnerSwitches {
     /// [`HomeError`] when it cannot be written.
     pub fn add_notice(&self, notice: &OwnerNotice) -> Result<(), HomeError> {
         let file = self.notices_file();
-        if file.symlink_metadata().is_ok_and(|found| found.len() > MAX_BYTES) {
+        if file
+            .symlink_metadata()
+            .is_ok_and(|found| found.len() > MAX_BYTES)
+        {
             return Ok(());
         }
-        append_json_lines(&file, std::slice::from_ref(notice)).map(drop).map_err(HomeError::unwritable(&file))
+        append_json_lines(&file, std::slice::from_ref(notice))
+            .map(drop)
+            .map_err(HomeError::unwritable(&file))
     }
 
     /// Returns the notices that are not acknowledged, the oldest first.

@@ -69,7 +69,12 @@ impl BeforeImageStore {
         Self { trash, workspace }
     }
 
-    pub(super) fn store(&self, request: &RequestId, tool: &str, changes: &[CallIntent]) -> Vec<String> {
+    pub(super) fn store(
+        &self,
+        request: &RequestId,
+        tool: &str,
+        changes: &[CallIntent],
+    ) -> Vec<String> {
         let stored = self
             .trash
             .with_trash_lock(|| self.store_changes(request, tool, changes));

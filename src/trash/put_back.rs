@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::inventory::UndoLogLine;
 use super::{BeforeImageStore, Trash};
-use crate::acp::local::protected_path_guard::FileContent;
+use crate::acp::local::protected_path_records::FileContent;
 use crate::durable::temp_name;
 use crate::ids::{RequestId, to_hex};
 use crate::tool::CallIntent;
@@ -80,6 +80,7 @@ impl Trash {
     /// Returns whether an undo of this request was begun.
     pub fn is_undone(&self, request: &RequestId) -> bool {
         let is_it = |undo: &UndoLogLine| undo.request == *request;
-        self.read_undo_log().is_ok_and(|undos| undos.iter().any(is_it))
+        self.read_undo_log()
+            .is_ok_and(|undos| undos.iter().any(is_it))
     }
 }

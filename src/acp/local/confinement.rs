@@ -9,7 +9,9 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
-use super::protected_path_guard::{ProtectedPathGuard, ProtectedPathRecords};
+use super::protected_path_guard::ProtectedPathGuard;
+#[cfg(unix)]
+use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
 use crate::sandbox::{
@@ -177,11 +179,9 @@ impl Confinement {
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
         let cwd = cwd.to_owned();
-        tokio::task::spawn_blocking(move || {
-            ProtectedPathWatch::start_watch(&shared.guard, &cwd)
-        })
-        .await
-        .ok()
+        tokio::task::spawn_blocking(move || ProtectedPathWatch::start_watch(&shared.guard, &cwd))
+            .await
+            .ok()
     }
 
     /// Sets the trash for changed protected paths, and the notices to the owner.

@@ -68,10 +68,16 @@ impl FolderScan {
             let is_suspect = bytes
                 .first()
                 .is_some_and(|first| *first == b'.' || !first.is_ascii());
-            if is_suspect || [&b".toml"[..], b".json", b"-workspace"].iter().any(|end| bytes.ends_with(end)) {
+            if is_suspect
+                || [&b".toml"[..], b".json", b"-workspace"]
+                    .iter()
+                    .any(|end| bytes.ends_with(end))
+            {
                 let folded = protected_path::fold_name(&name);
                 let suffix = protected_path::find_suffix(&folded);
-                found.suffixed.extend(suffix.map(|(_, why)| (entry.path(), why)));
+                found
+                    .suffixed
+                    .extend(suffix.map(|(_, why)| (entry.path(), why)));
                 found.suspects.insert(folded);
             }
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -23,33 +23,66 @@ const PLAIN_KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "extensions",
-        &["worktreeconfig", "objectformat", "refstorage", "relativeworktrees", "partialclone"],
+        &[
+            "worktreeconfig",
+            "objectformat",
+            "refstorage",
+            "relativeworktrees",
+            "partialclone",
+        ],
     ),
     ("user", &["name", "email"]),
-    ("remote", &["url", "fetch", "pushurl", "tagopt", "promisor", "partialclonefilter"]),
+    (
+        "remote",
+        &[
+            "url",
+            "fetch",
+            "pushurl",
+            "tagopt",
+            "promisor",
+            "partialclonefilter",
+        ],
+    ),
     (
         "branch",
-        &["remote", "merge", "rebase", "pushremote", "description", "vscode-merge-base"],
+        &[
+            "remote",
+            "merge",
+            "rebase",
+            "pushremote",
+            "description",
+            "vscode-merge-base",
+        ],
     ),
     // Not `update`: it may name a command.
-    ("submodule", &["path", "url", "active", "branch", "ignore", "shallow"]),
+    (
+        "submodule",
+        &["path", "url", "active", "branch", "ignore", "shallow"],
+    ),
 ];
 
 /// Returns whether a file in or beside a repository runs no program that its content before did not run; false for
 /// every file by which this cannot be said.
-pub(super) fn is_harmless(path: &Path, text: &str, before: Option<&str>, roots: &[PathBuf]) -> bool {
+pub(super) fn is_harmless(
+    path: &Path,
+    text: &str,
+    before: Option<&str>,
+    roots: &[PathBuf],
+) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_below = |folder: &str| path.iter().any(|part| part == folder);
     match &*name {
         "config" | "config.worktree" | ".gitmodules" => {
             let is_module = is_below("modules");
-            let old = before.map(|before| harmful_lines(before, is_module)).unwrap_or_default();
+            let old = before
+                .map(|before| harmful_lines(before, is_module))
+                .unwrap_or_default();
             harmful_lines(text, is_module).is_subset(&old)
         }
         "commondir" => is_below("worktrees") && text.trim_end() == "../..",
-        "git-rebase-todo" => text.lines().all(|line| {
-            !matches!(line.split_whitespace().next(), Some("exec" | "x"))
-        }),
+        "git-rebase-todo" => text
+            .lines()
+            .all(|line| !matches!(line.split_whitespace().next(), Some("exec" | "x"))),
         "HEAD" => is_head(text),
         ".git" => is_inner_repository(path, text, roots),
         _ => false,
@@ -59,8 +92,11 @@ pub(super) fn is_harmless(path: &Path, text: &str, before: Option<&str>, roots: 
 /// Returns whether git takes this for the content of HEAD.
 pub(super) fn is_head(text: &str) -> bool {
     let text = text.trim_end();
-    let is_id = || matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text.strip_prefix("ref:").is_some_and(|name| name.trim_start().starts_with("refs/")) || is_id()
+    let is_id =
+        || matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.strip_prefix("ref:")
+        .is_some_and(|name| name.trim_start().starts_with("refs/"))
+        || is_id()
 }
 
 /// Returns whether the `.git` file of a working tree or a submodule names a repository within another one of the
@@ -73,9 +109,9 @@ fn is_inner_repository(path: &Path, text: &str, roots: &[PathBuf]) -> bool {
     target.is_ok_and(|target| {
         let parts: Vec<_> = target.iter().collect();
         roots.iter().any(|root| target.starts_with(root))
-            && parts.windows(2).any(|pair| {
-                pair[0] == ".git" && (pair[1] == "worktrees" || pair[1] == "modules")
-            })
+            && parts
+                .windows(2)
+                .any(|pair| pair[0] == ".git" && (pair[1] == "worktrees" || pair[1] == "modules"))
     })
 }
 
@@ -182,19 +218,47 @@ mod tests {
 
     #[test]
     fn a_file_is_harmless_that_adds_nothing_to_the_one_before() {
-        let is_harmless = |path: &str, text: &str, before: Option<&str>| is_harmless(Path::new(path), text, before, &[]);
+        let is_harmless = |path: &str, text: &str, before: Option<&str>| {
+            is_harmless(Path::new(path), text, before, &[])
+        };
         let owners = "[alias]\n\tx = !f \\\n[core]\n\tpager = less\n";
         let more = format!("{owners}[remote \"o\"]\n\turl = https://x.example/y\n");
-        assert!(is_harmless("a/.git/config", &more, Some(owners)) && !is_harmless("a/.git/config", &more, None));
-        assert!(!is_harmless("a/.git/config", "[core]\n\tpager = less\n", Some(owners)), "it was a part of the alias");
+        assert!(
+            is_harmless("a/.git/config", &more, Some(owners))
+                && !is_harmless("a/.git/config", &more, None)
+        );
+        assert!(
+            !is_harmless("a/.git/config", "[core]\n\tpager = less\n", Some(owners)),
+            "it was a part of the alias"
+        );
         let module = "[core]\n\tworktree = ../../../sub\n";
-        assert!(is_harmless(".git/modules/sub/config", module, None) && !is_harmless(".git/config", module, None));
-        assert!(!is_harmless(".gitmodules", "[submodule \"x\"]\n\tupdate = !evil\n", None));
+        assert!(
+            is_harmless(".git/modules/sub/config", module, None)
+                && !is_harmless(".git/config", module, None)
+        );
+        assert!(!is_harmless(
+            ".gitmodules",
+            "[submodule \"x\"]\n\tupdate = !evil\n",
+            None
+        ));
         assert!(is_harmless(".git/worktrees/x/commondir", "../..\n", None));
         assert!(!is_harmless(".git/commondir", "../..\n", None));
-        assert!(is_harmless(".git/rebase-merge/git-rebase-todo", "pick 1 x\n# exec y\n", None));
-        assert!(!is_harmless(".git/rebase-merge/git-rebase-todo", "pick 1\n x evil\n", None));
-        assert!(is_head("ref: refs/heads/x\n") && is_head(&"a".repeat(40)) && !is_head("garbage\n") && !is_head(""));
+        assert!(is_harmless(
+            ".git/rebase-merge/git-rebase-todo",
+            "pick 1 x\n# exec y\n",
+            None
+        ));
+        assert!(!is_harmless(
+            ".git/rebase-merge/git-rebase-todo",
+            "pick 1\n x evil\n",
+            None
+        ));
+        assert!(
+            is_head("ref: refs/heads/x\n")
+                && is_head(&"a".repeat(40))
+                && !is_head("garbage\n")
+                && !is_head("")
+        );
         assert!(!is_harmless(".git/hooks/pre-commit", "", None));
     }
 }

@@ -72,7 +72,11 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
         let Some(has_live) = guard.upgrade().map(|guard| guard.has_live_commands()) else {
             return;
         };
-        let wait = if has_live { POLL_INTERVAL } else { COMPARE_INTERVAL };
+        let wait = if has_live {
+            POLL_INTERVAL
+        } else {
+            COMPARE_INTERVAL
+        };
         let mut reasons = Vec::new();
         match wakes.recv_timeout(wait) {
             Ok(reason) => reasons.push(reason),
@@ -80,7 +84,9 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
             Err(RecvTimeoutError::Disconnected) => return,
         }
         for _ in 0..MAX_QUIET_PERIODS {
-            let Ok(reason) = wakes.recv_timeout(QUIET_PERIOD) else { break };
+            let Ok(reason) = wakes.recv_timeout(QUIET_PERIOD) else {
+                break;
+            };
             reasons.push(reason);
         }
         let Some(guard) = guard.upgrade() else { return };
@@ -104,24 +110,37 @@ impl FolderWatch {
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // A lost event may hide a change, so it counts.
             let concerns = |event: &Event| {
-                !event.kind.is_access() && event.paths.iter().any(|path| protected_path::may_concern(path))
+                !event.kind.is_access()
+                    && event
+                        .paths
+                        .iter()
+                        .any(|path| protected_path::may_concern(path))
             };
             if event.as_ref().map_or(true, concerns) {
                 let _ = sender.send(WakeReason::Changed);
             }
         });
         let watcher = watcher
-            .inspect_err(|cause| tracing::warn!(%cause, "protected paths are compared once a minute only"))
+            .inspect_err(
+                |cause| tracing::warn!(%cause, "protected paths are compared once a minute only"),
+            )
             .ok();
-        Self { watcher, folders: HashMap::new() }
+        Self {
+            watcher,
+            folders: HashMap::new(),
+        }
     }
 
     /// Watches the folders of the protected paths. Returns whether one is new.
     fn watch_folders(&mut self, guard: &SharedGuard) -> bool {
-        let Some(watcher) = &mut self.watcher else { return false };
+        let Some(watcher) = &mut self.watcher else {
+            return false;
+        };
         let mut is_any_new = false;
         for folder in guard.watched_folders() {
-            let Ok(metadata) = folder.symlink_metadata() else { continue };
+            let Ok(metadata) = folder.symlink_metadata() else {
+                continue;
+            };
             let is_same = self.folders.get(&folder) == Some(&metadata.ino());
             if is_same || !metadata.is_dir() || self.folders.len() >= MAX_WATCHED_FOLDERS {
                 continue;
@@ -131,7 +150,12 @@ impl FolderWatch {
                 let _ = watcher.unwatch(&folder);
             }
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
-                Ok(()) => is_any_new |= self.folders.insert(folder, metadata.ino()).is_none_or(|_| true),
+                Ok(()) => {
+                    is_any_new |= self
+                        .folders
+                        .insert(folder, metadata.ino())
+                        .is_none_or(|_| true)
+                }
                 Err(error) => tracing::debug!(%error, "a folder of protected paths is not watched"),
             }
         }
@@ -146,7 +170,11 @@ fn start_walker(guard: Weak<SharedGuard>) -> SyncSender<()> {
         while let Ok(()) = orders.recv() {
             let Some(guard) = guard.upgrade() else { return };
             let (began, began_ms) = (Instant::now(), unix_time_ms());
-            let found: Vec<PathBuf> = guard.roots().iter().flat_map(|root| find_repositories(root)).collect();
+            let found: Vec<PathBuf> = guard
+                .roots()
+                .iter()
+                .flat_map(|root| find_repositories(root))
+                .collect();
             guard.check_found_repositories(&found, began_ms);
             drop(guard);
             thread::park_timeout(began.elapsed() * WALK_PAUSE_FACTOR);
@@ -161,7 +189,10 @@ fn start_walker(guard: Weak<SharedGuard>) -> SyncSender<()> {
 
 /// Finds each `.git`, and each other folder that git takes for a repository.
 fn find_repositories(root: &Path) -> Vec<PathBuf> {
-    let is_git = |path: &Path| path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
+    let is_git = |path: &Path| {
+        path.file_name()
+            .is_some_and(|name| name.eq_ignore_ascii_case(".git"))
+    };
     let mut walk = WalkBuilder::new(root);
     walk.standard_filters(false).follow_links(false);
     walk.filter_entry(move |entry| !entry.path().parent().is_some_and(is_git));

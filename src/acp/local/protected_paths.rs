@@ -7,9 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::folder_scan::{FolderScan, ScanExtent};
-use super::protected_path_stamp::{
-    MAX_FOLDER_ENTRIES, PathStamp, ProtectedFiles, path_stamp,
-};
+use super::protected_path_stamp::{MAX_FOLDER_ENTRIES, PathStamp, ProtectedFiles, path_stamp};
 use crate::acp::protected_path;
 use crate::sandbox::is_absent;
 
@@ -238,9 +236,19 @@ impl<'a> ProtectedPathScan<'a> {
             let Some(metadata) = self.metadata_unless_free(&path) else {
                 continue;
             };
-            let why = self.seen.get(&path).map_or(protected_path::REPOSITORY, |seen| seen.why);
+            let why = self
+                .seen
+                .get(&path)
+                .map_or(protected_path::REPOSITORY, |seen| seen.why);
             let stamp = path_stamp(&metadata);
-            self.seen.insert(path, ProtectedPathState { why, cover: None, stamp });
+            self.seen.insert(
+                path,
+                ProtectedPathState {
+                    why,
+                    cover: None,
+                    stamp,
+                },
+            );
         }
     }
 

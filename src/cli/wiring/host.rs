@@ -132,7 +132,8 @@ impl HostBase {
         let terminals = create_terminals(setup, &redactor)?;
         let trash = open_trash(config, home);
         #[cfg(unix)]
-        confinement.set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
+        confinement
+            .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
             redactor,

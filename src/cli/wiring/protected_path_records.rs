@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::acp::Workspace;
-use crate::acp::local::protected_path_guard::{
+use crate::acp::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
 use crate::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
@@ -47,11 +47,18 @@ impl ProtectedPathRecords for HomeRecords {
     }
 
     fn notify_owner(&self, change: &ProtectedPathChange) {
-        let ProtectedPathChange { path, request, text } = change;
+        let ProtectedPathChange {
+            path,
+            request,
+            text,
+        } = change;
         tracing::warn!(path = %path.display(), "{text} `punie-runner ack` acknowledges this");
         let at_ms = Clock::system_clock().now_ms();
-        let entry = AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);
-        let entry = request.iter().fold(entry, |entry, request| entry.with_request(request));
+        let entry =
+            AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);
+        let entry = request
+            .iter()
+            .fold(entry, |entry, request| entry.with_request(request));
         if let Err(error) = append_entry_durably(audit_paths(&self.home), entry) {
             tracing::warn!(%error, "the change of a protected path is not in the audit");
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::protected_path_guard::{
+use punie_runner::acp::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
 use punie_runner::home::{Home, OwnerNotice, OwnerSwitches};
@@ -74,11 +74,12 @@ impl Guarded {
         let trash = Trash::new(&home, limits);
         let workspace = Workspace::open_roots(&[yard.path("work")]).expect("a workspace");
         let switches = OwnerSwitches::in_home(&home);
-        yard.confinement.set_protected_path_records(Arc::new(Records {
-            store: BeforeImageStore::new(trash.clone(), workspace.clone()),
-            trash: trash.clone(),
-            switches: switches.clone(),
-        }));
+        yard.confinement
+            .set_protected_path_records(Arc::new(Records {
+                store: BeforeImageStore::new(trash.clone(), workspace.clone()),
+                trash: trash.clone(),
+                switches: switches.clone(),
+            }));
         Self {
             yard,
             trash,
@@ -91,14 +92,20 @@ impl Guarded {
     async fn told(&self, path: &str) -> OwnerNotice {
         let find = async || {
             let notices = self.switches.list_notices();
-            notices.into_iter().find(|notice| notice.path.ends_with(path))
+            notices
+                .into_iter()
+                .find(|notice| notice.path.ends_with(path))
         };
         eventually(&format!("a notice of {path}"), find).await
     }
 
     /// As the owner, in a folder of the workspace.
     fn owner(&self, folder: &str, command: &str) -> Output {
-        run_as_owner(&self.yard.path("work").join(folder), &self.yard.path(""), command)
+        run_as_owner(
+            &self.yard.path("work").join(folder),
+            &self.yard.path(""),
+            command,
+        )
     }
 
     fn is_marked(&self) -> bool {
@@ -108,8 +115,18 @@ impl Guarded {
 
 fn run_as_owner(folder: &Path, out: &Path, command: &str) -> Output {
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(folder).env("OUT", out).env("HOME", out.join("user"));
-    for (name, value) in [("GIT_AUTHOR_NAME", "a"), ("GIT_COMMITTER_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b"), ("GIT_COMMITTER_EMAIL", "a@b"), ("GIT_EDITOR", "true")] {
+    shell
+        .args(["-c", command])
+        .current_dir(folder)
+        .env("OUT", out)
+        .env("HOME", out.join("user"));
+    for (name, value) in [
+        ("GIT_AUTHOR_NAME", "a"),
+        ("GIT_COMMITTER_NAME", "a"),
+        ("GIT_AUTHOR_EMAIL", "a@b"),
+        ("GIT_COMMITTER_EMAIL", "a@b"),
+        ("GIT_EDITOR", "true"),
+    ] {
         shell.env(name, value);
     }
     shell.output().expect("a shell")
@@ -246,18 +263,26 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let notice = guarded.told(".git/config").await;
     assert!(notice.text.contains("was put back"), "{notice:?}");
     let text = guarded.yard.read("work/.git/config");
-    assert!(text.contains("description = mine") && !text.contains("fsmonitor"), "{text}");
+    assert!(
+        text.contains("description = mine") && !text.contains("fsmonitor"),
+        "{text}"
+    );
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
     // Had the owner made the change, one command brings it back, and it stays.
     let request = notice.request.expect("an entry of the trash");
-    guarded.trash.undo_request(&guarded.workspace, &request, false).expect("undone");
+    guarded
+        .trash
+        .undo_request(&guarded.workspace, &request, false)
+        .expect("undone");
     let again = json!({"command": "echo x > .mcp.json"});
     guarded.yard.call(again).await.expect("it runs");
     guarded.told("work/.mcp.json").await;
     assert!(guarded.yard.read("work/.git/config").contains("fsmonitor"));
     let end = json!({"shell_id": "sh_1"});
-    tools::call(&guarded.yard.registry, "KillShell", end).await.expect("it ends");
+    tools::call(&guarded.yard.registry, "KillShell", end)
+        .await
+        .expect("it ends");
 }
 
 #[tokio::test]
@@ -279,7 +304,8 @@ async fn ordinary_work_with_git_is_not_told() {
         assert!(text.contains("done"), "{command}: {text}");
     }
     // The whole workspace was walked through once this is found.
-    let command = format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
+    let command =
+        format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
     guarded.yard.bash(&command).await;
     guarded.told("z/z/z/.git/config").await;
     let notices = guarded.switches.list_notices();
@@ -290,15 +316,32 @@ async fn ordinary_work_with_git_is_not_told() {
 async fn file_tools_make_no_repository_and_write_none() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.root.join(".git/info")).expect("made");
-    for path in [".git/HEAD", ".git/rebase-merge/git-rebase-todo", ".git/info/attributes", ".git/x"] {
-        let error = bench.refused("Write", json!({"file_path": path, "content": "x"})).await;
-        assert!(error.model_text().contains("protected-path"), "{path}: {error}");
+    for path in [
+        ".git/HEAD",
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/info/attributes",
+        ".git/x",
+    ] {
+        let error = bench
+            .refused("Write", json!({"file_path": path, "content": "x"}))
+            .await;
+        assert!(
+            error.model_text().contains("protected-path"),
+            "{path}: {error}"
+        );
     }
     for path in [".git/info/exclude", "HEAD", "objects/x", "config"] {
-        bench.ok("Write", json!({"file_path": path, "content": "x"})).await;
+        bench
+            .ok("Write", json!({"file_path": path, "content": "x"}))
+            .await;
     }
-    let error = bench.refused("Write", json!({"file_path": "refs/x", "content": "x"})).await;
-    assert!(error.model_text().contains("takes a folder with HEAD"), "{error}");
+    let error = bench
+        .refused("Write", json!({"file_path": "refs/x", "content": "x"}))
+        .await;
+    assert!(
+        error.model_text().contains("takes a folder with HEAD"),
+        "{error}"
+    );
     let patch = "*** Begin Patch\n*** Add File: a/HEAD\n+x\n*** Add File: a/objects/x\n+x\n*** Add File: a/refs/x\n+x\n*** End Patch";
     bench.refused("ApplyPatch", json!({"patch": patch})).await;
     assert!(!bench.root.join("a/refs/x").exists() && !bench.root.join("refs").exists());
@@ -310,13 +353,21 @@ fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
     furnish(&bare.path("work"));
     let plant = r#"{"command":"echo ../evil > .git/commondir"}"#;
     let answer = bare.says(&["call", "Bash", plant]);
-    assert!(answer["meta"]["warnings"][0].as_str().is_some_and(|text| text.contains("moved to the trash")), "{answer}");
+    assert!(
+        answer["meta"]["warnings"][0]
+            .as_str()
+            .is_some_and(|text| text.contains("moved to the trash")),
+        "{answer}"
+    );
     let commondir = bare.path("work/.git/commondir");
     assert!(!commondir.exists());
     let status = bare.says(&["status"]);
     let words = |status: &Value| status["degraded"].to_string();
     assert!(words(&status).contains("protected_paths"), "{status}");
-    let request = status["protectedPathChanges"][0]["request"].as_str().expect("an entry").to_owned();
+    let request = status["protectedPathChanges"][0]["request"]
+        .as_str()
+        .expect("an entry")
+        .to_owned();
     let row = bare.says(&["audit", "list", "--request", &request]);
     assert_eq!(row["event"], "protected_path", "{row}");
     let undone = bare.says(&["undo", &request]);
