@@ -178,10 +178,23 @@ impl Confinement {
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
-        let cwd = cwd.to_owned();
-        tokio::task::spawn_blocking(move || ProtectedPathWatch::start_watch(&shared.guard, &cwd))
-            .await
-            .ok()
+        let (cwd, covers_paths) = (cwd.to_owned(), self.has_read_only_protection());
+        tokio::task::spawn_blocking(move || {
+            ProtectedPathWatch::start_watch(&shared.guard, &cwd, covers_paths)
+        })
+        .await
+        .ok()
+    }
+
+    /// Watches the protected paths for a command that an earlier runner started.
+    #[cfg(unix)]
+    pub(super) fn watch_adopted_command(&self) -> Option<ProtectedPathWatch> {
+        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine)?;
+        Some(ProtectedPathWatch::start_watch(
+            &shared.guard,
+            Path::new("/"),
+            false,
+        ))
     }
 
     /// Sets the trash for changed protected paths, and the notices to the owner.

@@ -2,6 +2,7 @@
 //! (protected_path_guard).
 
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::process_tree::ProcessTree;
@@ -41,9 +42,30 @@ pub(super) struct LiveCommand {
     pub tree: Option<ProcessTree>,
     pub is_running: bool,
     pub in_background: bool,
+    /// The folders that are read-only to it as a whole, with their inodes: a mount falls off a path that is replaced.
+    /// Files are left out: programs replace them, and the inode of the first may be that of the third.
+    pub covers: HashMap<PathBuf, u64>,
 }
 
 impl GuardState {
+    /// Returns whether no live command could change a file, so that the owner did.
+    pub fn is_out_of_reach(&self, path: &Path) -> bool {
+        let inode = |path: &Path| {
+            path.symlink_metadata()
+                .map(|found| (found.ino(), found.nlink()))
+        };
+        // By another name a covered file could be written.
+        !self.live.is_empty()
+            && inode(path).is_ok_and(|(_, links)| links == 1)
+            && self.live.iter().all(|live| {
+                let is_covered = |path: &Path| {
+                    let covered = live.covers.get(path);
+                    covered.is_some_and(|covered| inode(path).is_ok_and(|(now, _)| now == *covered))
+                };
+                path.ancestors().any(is_covered)
+            })
+    }
+
     pub fn has_foreground_command(&self) -> bool {
         self.live
             .iter()

@@ -18,7 +18,7 @@ use super::process_tree::ProcessTree;
 use super::protected_path_monitor::{Monitor, WakeReason};
 use super::protected_path_records::{FileContent, ProtectedPathChange, ProtectedPathRecords};
 use super::protected_path_stamp::{PathStamp, path_stamp};
-use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
+use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
 use crate::acp::protected_path;
 use crate::sandbox::SandboxRules;
 
@@ -61,8 +61,9 @@ impl ProtectedPathGuard {
     }
 
     /// Starts guarding for a command in this folder. While no other command lives, every path is accepted as it is:
-    /// the owner may have changed it. Blocks for some tens of system calls.
-    pub fn begin_command(&self, cwd: &Path) -> GuardStart {
+    /// the owner may have changed it. With `covers_paths` the command finds the covered ones read-only. Blocks for some
+    /// tens of system calls.
+    pub fn begin_command(&self, cwd: &Path, covers_paths: bool) -> GuardStart {
         let (shared, now_ms) = (&self.0, unix_time_ms());
         let mut state = shared.state.lock();
         let is_first = state.live.is_empty();
@@ -99,6 +100,13 @@ impl ProtectedPathGuard {
             }
         }
         state.unwalked_ms.get_or_insert(now_ms);
+        let covered = seen.iter().filter_map(|(path, now)| {
+            let is_covered = covers_paths
+                && now.cover == Some(CoverMode::ReadOnly)
+                && now.stamp == PathStamp::Separate;
+            let inode = || path.symlink_metadata().ok().map(|found| found.ino());
+            Some((path.clone(), is_covered.then(inode)??))
+        });
         state.last_id += 1;
         let id = state.last_id;
         state.live.push(LiveCommand {
@@ -106,6 +114,7 @@ impl ProtectedPathGuard {
             tree: None,
             is_running: true,
             in_background: false,
+            covers: covered.collect(),
         });
         let told = state.told.len();
         drop(state);
@@ -269,15 +278,16 @@ impl SharedGuard {
             return;
         }
         let content = FileContent::read_small_file(path);
-        let is_folder = || {
-            path.symlink_metadata()
-                .is_ok_and(|metadata| metadata.is_dir())
+        // It may be gone since, as a file that an editor writes and then renames.
+        let Ok(metadata) = path.symlink_metadata() else {
+            return;
         };
-        if now.stamp != PathStamp::Separate && content.is_none() && !is_folder() {
+        if now.stamp != PathStamp::Separate && content.is_none() && !metadata.is_dir() {
             return self.put_back(state, path, now.why, None);
         }
         let before = known.and_then(|known| known.content.as_ref());
         let is_harmless = now.stamp == PathStamp::Separate
+            || state.is_out_of_reach(path)
             || content.as_ref().is_none_or(|content| {
                 let before = before.and_then(FileContent::text);
                 content

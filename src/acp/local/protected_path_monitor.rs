@@ -27,7 +27,7 @@ const MAX_QUIET_PERIODS: usize = 5;
 /// The number of folders that are watched.
 const MAX_WATCHED_FOLDERS: usize = 1_024;
 /// A walk is followed by a pause of so many times its duration.
-const WALK_PAUSE_FACTOR: u32 = 10;
+const WALK_PAUSE_FACTOR: u32 = 20;
 
 /// A reason to look at the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

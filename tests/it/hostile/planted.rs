@@ -269,6 +269,10 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     );
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    // In a folder that the command finds read-only as a whole, every change is the owner's.
+    std::fs::write(work.join(".vscode/settings.json"), "mine").expect("written");
+    std::fs::write(work.join(".vscode/new"), "{\"a\": 1}").expect("written");
+    std::fs::rename(work.join(".vscode/new"), work.join(".vscode/tasks.json")).expect("renamed");
     // Had the owner made the change, one command brings it back, and it stays.
     let request = notice.request.expect("an entry of the trash");
     guarded
@@ -279,6 +283,8 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     guarded.yard.call(again).await.expect("it runs");
     guarded.told("work/.mcp.json").await;
     assert!(guarded.yard.read("work/.git/config").contains("fsmonitor"));
+    assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
+    assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
     let end = json!({"shell_id": "sh_1"});
     tools::call(&guarded.yard.registry, "KillShell", end)
         .await
