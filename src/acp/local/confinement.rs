@@ -178,9 +178,9 @@ impl Confinement {
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
-        let (cwd, covers_paths) = (cwd.to_owned(), self.has_read_only_protection());
+        let (cwd, level) = (cwd.to_owned(), self.confinement_level().await);
         tokio::task::spawn_blocking(move || {
-            ProtectedPathWatch::start_watch(&shared.guard, &cwd, covers_paths)
+            ProtectedPathWatch::start_watch(&shared.guard, &cwd, level.protects_paths())
         })
         .await
         .ok()

@@ -115,44 +115,74 @@ fn is_inner_repository(path: &Path, text: &str, roots: &[PathBuf]) -> bool {
     })
 }
 
+/// Returns a configuration without the lines that make it harmful; `None` for every other file.
+pub(super) fn without_harmful_lines(
+    path: &Path,
+    text: &str,
+    before: Option<&str>,
+) -> Option<String> {
+    if !["config", "config.worktree", ".gitmodules"]
+        .iter()
+        .any(|name| path.ends_with(name))
+    {
+        return None;
+    }
+    let is_module = path.iter().any(|part| part == "modules");
+    let old = harmful_lines(before.unwrap_or_default(), is_module);
+    let lines = split_lines(text, is_module).into_iter();
+    let kept = lines.filter(|(_, harmful)| harmful.as_ref().is_none_or(|line| old.contains(line)));
+    Some(kept.map(|(raw, _)| raw + "\n").collect())
+}
+
 /// Returns the lines of a configuration that have other than plain keys, each with the line of its section.
 fn harmful_lines(text: &str, is_module: bool) -> BTreeSet<(String, String)> {
+    split_lines(text, is_module)
+        .into_iter()
+        .filter_map(|(_, harmful)| harmful)
+        .collect()
+}
+
+/// Splits a configuration into its lines, each as it is written, and with its section where its key is not plain.
+fn split_lines(text: &str, is_module: bool) -> Vec<(String, Option<(String, String)>)> {
     let mut keys: &[&str] = &[];
     let (mut section, mut is_core) = (String::new(), false);
-    let mut found = BTreeSet::new();
+    let mut found = Vec::new();
     let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let mut line = line.trim().to_owned();
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
+    while let Some(first) = lines.next() {
+        let mut raw = first.to_owned();
+        let is_comment = first.trim().is_empty() || first.trim_start().starts_with(['#', ';']);
         // A continued line is one with the next, whatever that looks like.
-        while line.ends_with('\\') {
-            line.push('\n');
+        while !is_comment && raw.trim_end().ends_with('\\') {
+            raw.push('\n');
             match lines.next() {
-                Some(next) => line.push_str(next),
+                Some(next) => raw.push_str(next),
                 None => break,
             }
         }
-        if line.starts_with('[') {
+        let line = raw.trim().to_owned();
+        let (key, value) = line.split_once('=').unwrap_or((&line, ""));
+        let key = key.trim().to_ascii_lowercase();
+        let harmful = if is_comment {
+            None
+        } else if line.starts_with('[') {
             let name = section_name(&line).unwrap_or_default().to_ascii_lowercase();
             let known = PLAIN_KEYS.iter().find(|(section, _)| *section == name);
             keys = known.map_or(&[], |(_, keys)| keys);
             is_core = name == "core";
+            section.clone_from(&line);
             // A key may follow on the same line.
-            if section_name(&line).is_none() {
-                found.insert((String::new(), line.clone()));
-            }
-            section = line;
-            continue;
-        }
-        let (key, value) = line.split_once('=').unwrap_or((&line, ""));
-        let key = key.trim().to_ascii_lowercase();
-        let is_known = keys.contains(&key.as_str()) || is_module && is_core && key == "worktree";
-        // Transports like `ext::` name a program.
-        if !is_known || !line.contains('=') || value.contains("::") || value.contains('\n') {
-            found.insert((section.clone(), line));
-        }
+            section_name(&line)
+                .is_none()
+                .then(|| (String::new(), line.clone()))
+        } else {
+            let is_known =
+                keys.contains(&key.as_str()) || is_module && is_core && key == "worktree";
+            // Transports like `ext::` name a program.
+            let is_plain =
+                is_known && line.contains('=') && !value.contains("::") && !value.contains('\n');
+            (!is_plain).then(|| (section.clone(), line.clone()))
+        };
+        found.push((raw, harmful));
     }
     found
 }
@@ -231,6 +261,10 @@ mod tests {
             !is_harmless("a/.git/config", "[core]\n\tpager = less\n", Some(owners)),
             "it was a part of the alias"
         );
+        let evil =
+            format!("{more}[core] fsmonitor = x\n\tpager = y\n[user]\n\tname = n\n\tpager = z\n");
+        let stripped = without_harmful_lines(Path::new(".git/config"), &evil, Some(owners));
+        assert_eq!(stripped, Some(format!("{more}[user]\n\tname = n\n")));
         let module = "[core]\n\tworktree = ../../../sub\n";
         assert!(
             is_harmless(".git/modules/sub/config", module, None)

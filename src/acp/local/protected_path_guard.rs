@@ -16,7 +16,9 @@ use super::guard_state::{GuardState, LiveCommand};
 use super::guarded_places::GuardedPlaces;
 use super::process_tree::ProcessTree;
 use super::protected_path_monitor::{Monitor, WakeReason};
-use super::protected_path_records::{FileContent, ProtectedPathChange, ProtectedPathRecords};
+use super::protected_path_records::{
+    FileContent, ProtectedPathChange, ProtectedPathRecords, Replacement, describe_change,
+};
 use super::protected_path_stamp::{PathStamp, path_stamp};
 use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
 use crate::acp::protected_path;
@@ -321,6 +323,15 @@ impl SharedGuard {
     ) {
         let known = state.forget(path);
         let (was_there, before) = (known.is_some(), known.and_then(|known| known.content));
+        // The owner may have changed a configuration too, just before.
+        let stripped = content.as_ref().and_then(|content| {
+            let before = before.as_ref().and_then(FileContent::text);
+            let text = git_config::without_harmful_lines(path, content.text()?, before)?;
+            let (bytes, mode) = (text.into_bytes(), content.mode);
+            Some(FileContent { bytes, mode })
+        });
+        let is_stripped = stripped.is_some();
+        let before = stripped.or(before);
         let kept = state
             .moved
             .get(path)
@@ -330,30 +341,13 @@ impl SharedGuard {
             Some(records) => records.put_back(path, before.as_ref(), kept.as_ref()),
             None => Err(io::Error::other("there is no trash here")),
         };
-        let shown = path.display();
-        let verb = if was_there { "was changed" } else { "appeared" };
-        let outcome = match &done {
-            Ok(None) if !was_there => "It was removed".to_owned(),
-            Ok(_) if was_there && before.is_none() => {
-                "It was moved to the trash. The content before was not kept".to_owned()
-            }
-            Ok(_) if was_there => "The content before was put back".to_owned(),
-            Ok(_) => "It was moved to the trash".to_owned(),
-            Err(cause) => {
-                format!(
-                    "It could not be moved to the trash ({cause}). The owner should look at it before it is used"
-                )
-            }
+        let replaced = match (&before, was_there) {
+            _ if is_stripped => Replacement::WithoutHarm,
+            (Some(_), _) => Replacement::ContentBefore,
+            (None, true) => Replacement::Lost,
+            (None, false) => Replacement::Nothing,
         };
-        let undo = match &done {
-            Ok(Some(request)) => {
-                format!(
-                    ". If the owner made this change: `punie-runner undo {request}` brings it back"
-                )
-            }
-            _ => String::new(),
-        };
-        let text = format!("{shown} {verb} while a command ran: {why}. {outcome}{undo}.");
+        let text = describe_change(path, was_there, why, replaced, &done);
         // A file that could not be moved is told of once.
         if let Ok(metadata) = path.symlink_metadata() {
             state.remember(path, path_stamp(&metadata), before);

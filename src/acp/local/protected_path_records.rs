@@ -71,3 +71,50 @@ impl FileContent {
         std::str::from_utf8(&self.bytes).ok()
     }
 }
+
+/// The content in the place of a changed file.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Replacement {
+    /// There was no file before.
+    Nothing,
+    /// The content before is not known.
+    Lost,
+    ContentBefore,
+    /// A configuration without the lines that may run a program.
+    WithoutHarm,
+}
+
+/// Describes a change, what became of it, and its undoing, for the owner and the agent.
+pub(super) fn describe_change(
+    path: &Path,
+    was_there: bool,
+    why: &str,
+    replaced: Replacement,
+    done: &io::Result<Option<RequestId>>,
+) -> String {
+    let verb = if was_there { "was changed" } else { "appeared" };
+    let outcome = match (done, replaced) {
+        (Err(cause), _) => format!(
+            "It could not be moved to the trash ({cause}). The owner should look at it before it is used"
+        ),
+        (Ok(_), Replacement::WithoutHarm) => {
+            "The lines that may run a program were taken out".to_owned()
+        }
+        (Ok(_), Replacement::ContentBefore) => "The content before was put back".to_owned(),
+        (Ok(None), _) => "It was removed".to_owned(),
+        (Ok(_), Replacement::Lost) => {
+            "It was moved to the trash. The content before was not kept".to_owned()
+        }
+        (Ok(_), Replacement::Nothing) => "It was moved to the trash".to_owned(),
+    };
+    let undo = match done {
+        Ok(Some(request)) => {
+            format!(". If the owner made this change: `punie-runner undo {request}` brings it back")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{} {verb} while a command ran: {why}. {outcome}{undo}.",
+        path.display()
+    )
+}

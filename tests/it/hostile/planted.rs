@@ -261,7 +261,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     assert!(configured.status.success(), "{configured:?}");
     until("the command wrote", || work.join("planted").exists()).await;
     let notice = guarded.told(".git/config").await;
-    assert!(notice.text.contains("was put back"), "{notice:?}");
+    assert!(notice.text.contains("were taken out"), "{notice:?}");
     let text = guarded.yard.read("work/.git/config");
     assert!(
         text.contains("description = mine") && !text.contains("fsmonitor"),
