@@ -1,10 +1,6 @@
 //! Putting back a protected file that changed: the changed one is kept in the trash, as if a file tool had made the
 //! change that puts it back, so that undoing brings it in its place again. Not here: the files that are put back (acp).
 #![cfg(unix)]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file puts back what the trash has"
-)]
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

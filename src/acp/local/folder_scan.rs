@@ -33,7 +33,7 @@ pub(super) struct FolderScan {
     pub extent: ScanExtent,
     /// The entries with a protected ending, and its reason.
     pub suffixed: Vec<(PathBuf, &'static str)>,
-    /// Names that may be protected, folded as the most lenient file system compares them.
+    /// Names that may be protected, known_name as the most lenient file system compares them.
     suspects: HashSet<String>,
 }
 
@@ -73,12 +73,12 @@ impl FolderScan {
                     .iter()
                     .any(|end| bytes.ends_with(end))
             {
-                let folded = protected_path::fold_name(&name);
-                let suffix = protected_path::find_suffix(&folded);
+                let known_name = protected_path::fold_name(&name);
+                let suffix = protected_path::find_suffix(&known_name);
                 found
                     .suffixed
                     .extend(suffix.map(|(_, why)| (entry.path(), why)));
-                found.suspects.insert(folded);
+                found.suspects.insert(known_name);
             }
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 found.folders.push(entry.path());

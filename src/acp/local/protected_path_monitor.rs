@@ -151,10 +151,8 @@ impl FolderWatch {
             }
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    is_any_new |= self
-                        .folders
-                        .insert(folder, metadata.ino())
-                        .is_none_or(|_| true)
+                    self.folders.insert(folder, metadata.ino());
+                    is_any_new = true;
                 }
                 Err(error) => tracing::debug!(%error, "a folder of protected paths is not watched"),
             }

@@ -56,9 +56,7 @@ impl ProtectedPathRecords for HomeRecords {
         let at_ms = Clock::system_clock().now_ms();
         let entry =
             AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);
-        let entry = request
-            .iter()
-            .fold(entry, |entry, request| entry.with_request(request));
+        let entry = request.iter().fold(entry, AuditEntry::with_request);
         if let Err(error) = append_entry_durably(audit_paths(&self.home), entry) {
             tracing::warn!(%error, "the change of a protected path is not in the audit");
         }
