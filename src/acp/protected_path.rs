@@ -2,7 +2,7 @@
 //! protections. Not here: the effects of shell commands on them (local::protected_path_watch).
 
 use std::ffi::OsStr;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use crate::tool::{ErrorCode, ToolError};
 
@@ -32,12 +32,31 @@ impl PathProtection {
 const EDITOR: &str = "an editor runs what is configured there";
 const SHELL: &str = "a shell runs it at its start";
 const AGENT: &str = "it configures an agent";
+const PACKAGES: &str = "a package manager runs what is configured there";
+const TOOLS: &str = "a tool manager runs what is configured there";
 /// The reason for git's configuration.
 pub(in crate::acp) const GIT: &str = "git runs what is configured there";
 /// The reason for git's hooks.
 pub(in crate::acp) const HOOKS: &str = "git runs what is in there";
 /// The reason for `.git` itself.
 pub(in crate::acp) const REPOSITORY: &str = "it says where the repository is";
+/// The reason for a folder that git takes for a repository although it is not named `.git`.
+const BARE: &str = "git takes a folder with HEAD, objects and refs for a repository, and runs what its config names";
+
+/// The files and folders of a repository by which git runs programs or finds another repository.
+pub(in crate::acp) const GIT_PATHS: &[(&str, &str)] = &[
+    ("config", GIT),
+    ("config.worktree", GIT),
+    ("commondir", GIT),
+    ("info/attributes", GIT),
+    ("hooks", HOOKS),
+    (
+        REBASE_TODO,
+        "git runs the commands in it when the rebase continues",
+    ),
+];
+/// The list of steps of a rebase.
+pub(in crate::acp) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
 
 /// Folders that are protected with all their content, anywhere in the workspace.
 const FOLDERS: &[(&str, &str)] = &[
@@ -47,6 +66,15 @@ const FOLDERS: &[(&str, &str)] = &[
     (".codex", AGENT),
     (".cursor", AGENT),
     (".gemini", AGENT),
+    (".opencode", AGENT),
+    (".kiro", AGENT),
+    (".roo", AGENT),
+    (".windsurf", AGENT),
+    (".continue", AGENT),
+    (".amazonq", AGENT),
+    (".helix", EDITOR),
+    (".zed", EDITOR),
+    (".devcontainer", EDITOR),
     (".punie", "it configures this runner"),
 ];
 
@@ -55,7 +83,18 @@ const FILES: &[(&str, &str)] = &[
     (".gitmodules", GIT),
     (".gitconfig", GIT),
     (".envrc", "direnv runs it on entering the folder"),
+    (".autoenv.zsh", "a shell runs it on entering the folder"),
     (".mcp.json", AGENT),
+    ("opencode.json", AGENT),
+    (".exrc", EDITOR),
+    (".nvim.lua", EDITOR),
+    (".lazy.lua", EDITOR),
+    (".dir-locals.el", EDITOR),
+    ("mise.toml", TOOLS),
+    (".mise.toml", TOOLS),
+    (".yarnrc.yml", PACKAGES),
+    (".npmrc", PACKAGES),
+    (".pnpmfile.cjs", PACKAGES),
     (".ripgreprc", "it can make a search run a program"),
     (".profile", SHELL),
     (".bashrc", SHELL),
@@ -74,8 +113,15 @@ const FILES: &[(&str, &str)] = &[
     (".login", SHELL),
 ];
 
-/// Folders in a user's `.config`.
-const CONFIGS: &[(&str, &str)] = &[(".config/fish", SHELL), (".config/git", GIT)];
+/// Paths of two names.
+const NESTED: &[(&str, &str)] = &[
+    (".config/fish", SHELL),
+    (".config/git", GIT),
+    (".hg/hgrc", "Mercurial runs what is configured there"),
+];
+
+/// The endings of files that are protected anywhere in the workspace.
+const SUFFIXES: &[(&str, &str)] = &[(".code-workspace", EDITOR)];
 
 /// Returns the rule for a path relative to a workspace folder; the path need not exist.
 pub fn find_protection(rel: &Path) -> Option<PathProtection> {
@@ -91,15 +137,13 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
         let find = |rules: &'static [(&str, &str)], path: &str| {
             rules.iter().find(|(rule, _)| *rule == path).copied()
         };
-        let below_config = || {
-            let first = within.first().filter(|_| name == ".config")?;
-            find(CONFIGS, &format!(".config/{first}"))
-        };
+        let nested = || find(NESTED, &format!("{name}/{}", within.first()?));
         // A file's name protects also if a parent folder has that name.
         let (rule, why) = find(FOLDERS, name)
             .or_else(|| find_repository_rule(name, within))
-            .or_else(below_config)
-            .or_else(|| find(FILES, name))?;
+            .or_else(nested)
+            .or_else(|| find(FILES, name))
+            .or_else(|| find_suffix(name))?;
         Some(PathProtection { rule, why })
     })
 }
@@ -121,13 +165,77 @@ fn find_repository_rule(name: &str, within: &[String]) -> Option<(&'static str, 
         Some("config" | "config.worktree") => Some((".git/config", GIT)),
         // These files name other folders for configuration and hooks.
         Some("commondir" | "gitdir") => Some((".git/commondir", GIT)),
+        Some("attributes") if within.len() > 1 => Some((".git/info/attributes", GIT)),
         Some(_) => None,
     }
 }
 
-/// Returns the protected names with their reasons, except those within a repository.
+/// Returns the rule for git's own state: all below a `.git` but `info/exclude`.
+pub fn find_git_state(rel: &Path) -> Option<PathProtection> {
+    let names: Vec<String> = rel.iter().map(fold_name).collect();
+    let git = names
+        .iter()
+        .position(|name| name == ".git" || name == "git~1")?;
+    let why = "git keeps its own state there";
+    (names[git + 1..] != ["info", "exclude"]).then_some(PathProtection { rule: ".git", why })
+}
+
+/// Returns the rule for writing a path by which a folder would become a repository that is not named `.git`, or for
+/// changing such a repository. Checks existing paths with `exists`.
+pub fn find_bare_repository(rel: &Path, exists: impl Fn(&Path) -> bool) -> Option<PathProtection> {
+    const PARTS: &[&str] = &["head", "objects", "refs", "config", "commondir", "hooks"];
+    let mut folder = PathBuf::new();
+    for part in rel.components() {
+        let name = fold_name(part.as_os_str());
+        if PARTS.contains(&name.as_str()) {
+            let has =
+                |other: &str| other.eq_ignore_ascii_case(&name) || exists(&folder.join(other));
+            if is_repository(has) {
+                return Some(PathProtection {
+                    rule: ".git",
+                    why: BARE,
+                });
+            }
+        }
+        folder.push(part);
+    }
+    None
+}
+
+/// Returns whether git takes a folder with these names for a repository.
+pub(in crate::acp) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+/// Returns whether a change of this path may be a change of a protected path. The list of a rebase's steps does not
+/// count: git changes it at each step.
+pub(in crate::acp) fn may_concern(path: &Path) -> bool {
+    let mut names = path.iter().rev().map(fold_name);
+    let (last, parent) = (
+        names.next().unwrap_or_default(),
+        names.next().unwrap_or_default(),
+    );
+    let is_end = |rule: &str, name: &str| rule.rsplit('/').next() == Some(name);
+    let mut git = GIT_PATHS.iter().filter(|(rule, _)| *rule != REBASE_TODO);
+    ["head", ".git"].contains(&last.as_str())
+        || parent == "hooks"
+        || git.any(|(rule, _)| is_end(rule, &last))
+        || protected_names().any(|(rule, _)| is_end(rule, &last) || is_end(rule, &parent))
+        || find_suffix(&last).is_some()
+}
+
+/// Returns the protected names with their reasons, except those within a repository and those of which only the
+/// ending is fixed.
 pub(in crate::acp) fn protected_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FOLDERS.iter().chain(FILES).chain(CONFIGS).copied()
+    FOLDERS.iter().chain(FILES).chain(NESTED).copied()
+}
+
+/// Returns the rule for a name that has a protected ending.
+pub(in crate::acp) fn find_suffix(name: &str) -> Option<(&'static str, &'static str)> {
+    SUFFIXES
+        .iter()
+        .find(|(suffix, _)| name.ends_with(suffix))
+        .copied()
 }
 
 /// Normalizes a name as the most lenient file system compares it. Removes case, invisible and combining characters, a
@@ -203,6 +311,10 @@ mod tests {
             ("repo.GIT/config", ".git/config"),
             (".config/git/config", ".config/git"),
             ("a/.config/fish/config.fish", ".config/fish"),
+            (".hg/hgrc", ".hg/hgrc"),
+            ("my.code-workspace", ".code-workspace"),
+            ("web/.npmrc", ".npmrc"),
+            (".git/info/attributes", ".git/info/attributes"),
         ] {
             assert_eq!(rule(path), Some(expect), "{path}");
         }
@@ -219,10 +331,53 @@ mod tests {
             "repo.git",
             "repo.git/description",
             ".config/app/x",
+            ".hg/store",
+            "CLAUDE.md",
+            ".env",
             "",
             "profile",
         ] {
             assert_eq!(rule(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn of_gits_own_state_only_the_list_of_ignored_files_is_free() {
+        let is_state = |path: &str| find_git_state(Path::new(path)).is_some();
+        assert!(is_state(".git/HEAD") && is_state("a/.GIT/rebase-merge/git-rebase-todo"));
+        assert!(
+            !is_state(".git/info/exclude")
+                && !is_state("a/repo.git/description")
+                && !is_state(".gitignore")
+        );
+    }
+
+    #[test]
+    fn a_folder_becomes_no_repository_by_its_last_part() {
+        let rule = |path: &str, there: &[&str]| {
+            find_bare_repository(Path::new(path), |other| {
+                there.iter().any(|name| Path::new(name) == other)
+            })
+            .is_some()
+        };
+        let all = ["a/HEAD", "a/objects", "a/refs"];
+        for path in [
+            "a/HEAD",
+            "a/objects/x",
+            "a/refs/x",
+            "a/config",
+            "a/hooks/x",
+            "a/commondir",
+        ] {
+            assert!(rule(path, &all), "{path}");
+        }
+        assert!(
+            rule("HEAD", &["commondir"])
+                && rule("commondir", &["HEAD"])
+                && rule("refs/x", &["HEAD", "objects"])
+        );
+        assert!(
+            !rule("a/other", &all) && !rule("b/config", &all) && !rule("a/refs/x", &["a/objects"])
+        );
     }
 }

@@ -43,6 +43,10 @@ pub enum AuditEvent {
     TrashEmptied,
     /// The owner copied something out of the trash.
     TrashRestored,
+    /// A protected path appeared or changed while a command ran; the detail says what became of it.
+    ProtectedPath,
+    /// The owner acknowledged notices; `count` says how many.
+    Acknowledged,
     /// The owner answered a question about a call.
     Approval,
     /// A runner started.

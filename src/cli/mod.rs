@@ -1,5 +1,6 @@
 //! The command line, with one file per subcommand. Here: the arguments and their dispatch.
 
+mod ack;
 mod acp;
 mod agents;
 mod answer_watch;
@@ -146,6 +147,8 @@ enum CliCommand {
     Undo(undo::UndoArgs),
     /// What was asked of this device, decided and done: list it, or verify that nothing of it was changed
     Audit(audit::AuditArgs),
+    /// List the changes of protected paths that were put back, and acknowledge them
+    Ack,
     /// What is kept of what calls changed and commands removed: list, restore, empty
     Trash(trash::TrashArgs),
     /// The secrets that skills' commands are given: list, set, remove; no value is ever shown
@@ -291,6 +294,7 @@ fn dispatch_command(
         CliCommand::Logs(args) => logs::run_logs(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),
         CliCommand::Audit(args) => audit::run_audit(&args, context),
+        CliCommand::Ack => ack::run_ack(context),
         CliCommand::Trash(args) => trash::run_trash(&args, context),
         CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
         CliCommand::Pause(args) => pause::run_pause(&args, context),

@@ -16,6 +16,7 @@ mod layout;
 mod machine_id;
 mod mounted_secrets;
 mod new_device;
+mod owner_notices;
 mod policy_files;
 mod private_files;
 mod request_key;
@@ -43,6 +44,7 @@ pub use mounted_secrets::{
     FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, remove_stale_mounts,
 };
 pub use new_device::set_identity_aside;
+pub use owner_notices::OwnerNotice;
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};

@@ -74,6 +74,11 @@ impl CallPause {
             .await;
     }
 
+    /// Returns whether the owner was told of a change of a protected path, and has not acknowledged it.
+    pub(super) fn has_notices(&self) -> bool {
+        self.switches.has_notices()
+    }
+
     /// Takes the owner's orders to end what runs.
     pub(super) fn take_stop_orders(&self) -> Vec<StopOrder> {
         self.switches.take_stop_orders()

@@ -20,7 +20,7 @@ use crate::tool::{BeforeImages, CallIntent, SaveFuture};
 #[derive(Debug, Clone)]
 pub struct BeforeImageStore {
     trash: Trash,
-    workspace: Workspace,
+    pub(super) workspace: Workspace,
 }
 
 impl BeforeImages for BeforeImageStore {
@@ -69,7 +69,12 @@ impl BeforeImageStore {
         Self { trash, workspace }
     }
 
-    fn store(&self, request: &RequestId, tool: &str, changes: &[CallIntent]) -> Vec<String> {
+    pub(super) fn store(
+        &self,
+        request: &RequestId,
+        tool: &str,
+        changes: &[CallIntent],
+    ) -> Vec<String> {
         let stored = self
             .trash
             .with_trash_lock(|| self.store_changes(request, tool, changes));

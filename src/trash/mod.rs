@@ -15,6 +15,7 @@ mod manifest_proofs;
 mod net_effect;
 mod path_state;
 mod preview;
+mod put_back;
 mod quota;
 mod restore;
 #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ mod homes;
 mod kept_from_commands;
 mod packed;
 mod paths;
+mod planted;
 mod processes;
 mod protected;
 mod protocol;

@@ -243,6 +243,8 @@ impl PreparedWrite for AtomicWrite {
                 "{shown} was not staged."
             )));
         };
+        // Other files of the same call may be there by now.
+        self.request.path.check_writable()?;
         if let Some(old) = &self.old {
             let now = folder
                 .entry_metadata(name)

@@ -88,6 +88,9 @@ impl LocalTerminals {
             .child_identity()
             .cloned()
             .map(|leader| ProcessTree::from_command(leader, mark, &tracking, pipe));
+        if let Some(watch) = &watch {
+            watch.attach_processes(process_tree.clone(), request.background);
+        }
         let location = self.output_location(&request.request, request.output_number);
         let terminal = CommandTerminal::new(TerminalParts {
             child,

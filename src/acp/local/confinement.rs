@@ -9,11 +9,11 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
-use super::known_repositories::KnownRepositories;
+use super::protected_path_guard::ProtectedPathGuard;
+#[cfg(unix)]
+use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
-#[cfg(unix)]
-use crate::ids::{ConversationId, to_hex};
 use crate::sandbox::{
     ConfinementLevel, NetworkAccess, ProfileBuilder, RequiredLevel, SandboxRules, hint,
 };
@@ -38,21 +38,13 @@ struct ConfinementState {
     profiles: ProfileBuilder,
     proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
-    repositories: KnownRepositories,
+    guard: ProtectedPathGuard,
     /// Starts the processes that make views, if commands have views of the files.
     #[cfg(target_os = "linux")]
     view_spawner: std::sync::OnceLock<super::child_process::ProcessSpawner>,
     /// Passes connections on to the local ports.
     #[cfg(target_os = "linux")]
     forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
-}
-
-impl ConfinementState {
-    /// Returns the folder for temporary files of processes that belong to no conversation.
-    #[cfg(target_os = "linux")]
-    fn shared_temp(&self) -> PathBuf {
-        self.setup.rules.temp.join("c-shared")
-    }
 }
 
 /// The owner's settings for confinement, and the folder for its test.
@@ -74,12 +66,14 @@ impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
         let profiles = ProfileBuilder::new(setup.rules.clone());
+        #[cfg(unix)]
+        let guard = ProtectedPathGuard::new(setup.rules.clone());
         let shared = ConfinementState {
             setup,
             profiles,
             proven: OnceCell::new(),
             #[cfg(unix)]
-            repositories: KnownRepositories::default(),
+            guard,
             #[cfg(target_os = "linux")]
             view_spawner: std::sync::OnceLock::new(),
             #[cfg(target_os = "linux")]
@@ -194,12 +188,31 @@ impl Confinement {
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
-        let cwd = cwd.to_owned();
+        let (cwd, level) = (cwd.to_owned(), self.confinement_level().await);
         tokio::task::spawn_blocking(move || {
-            ProtectedPathWatch::start_watch(&shared.setup.rules, &cwd, &shared.repositories)
+            ProtectedPathWatch::start_watch(&shared.guard, &cwd, level.protects_paths())
         })
         .await
         .ok()
+    }
+
+    /// Watches the protected paths for a command that an earlier runner started.
+    #[cfg(unix)]
+    pub(super) fn watch_adopted_command(&self) -> Option<ProtectedPathWatch> {
+        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine)?;
+        Some(ProtectedPathWatch::start_watch(
+            &shared.guard,
+            Path::new("/"),
+            false,
+        ))
+    }
+
+    /// Sets the trash for changed protected paths, and the notices to the owner.
+    #[cfg(unix)]
+    pub fn set_protected_path_records(&self, records: Arc<dyn ProtectedPathRecords>) {
+        if let Some(shared) = &self.shared {
+            shared.guard.set_records(records);
+        }
     }
 
     /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected
@@ -236,58 +249,6 @@ impl Confinement {
                 required.as_str()
             )
         })
-    }
-
-    /// Returns the folder that holds all folders for temporary files, if commands are confined.
-    pub fn temp_folder(&self) -> Option<&Path> {
-        let shared = self.shared.as_ref().filter(|shared| {
-            cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine
-        })?;
-        Some(&shared.setup.rules.temp)
-    }
-
-    /// Returns the folder for temporary files of a conversation, if commands are confined.
-    #[cfg(unix)]
-    pub(super) fn conversation_temp(&self, conversation: &ConversationId) -> Option<PathBuf> {
-        use sha2::{Digest as _, Sha256};
-
-        let digest = Sha256::digest(conversation.as_str());
-        let name = format!("c-{}", to_hex(&digest[..8]));
-        Some(self.temp_folder()?.join(name))
-    }
-
-    /// Returns whether commands have a view of the files, with a `/tmp` of their own.
-    fn has_view(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        return self
-            .shared
-            .as_ref()
-            .is_some_and(|shared| shared.view_spawner.get().is_some());
-        #[cfg(not(target_os = "linux"))]
-        false
-    }
-
-    /// Sets the variables for temporary files that the caller did not set. Without a view the Go build cache goes there
-    /// too: the usual one is not writable then, and Go does not work without one.
-    #[cfg(unix)]
-    pub(super) fn set_temp_variables(
-        &self,
-        env: &mut BTreeMap<String, String>,
-        asked: &[(String, String)],
-    ) {
-        let Some(temp) = self.temp_folder() else {
-            return;
-        };
-        let has_view = self.has_view();
-        // A short path: some programs put sockets there, and the path of a socket has 107 bytes at most.
-        let folder = if has_view { Path::new("/tmp") } else { temp };
-        let names = ["TMPDIR", "TEMP", "TMP"].map(|name| (name, folder.to_owned()));
-        let cache = (!has_view).then(|| ("GOCACHE", temp.join("go-build")));
-        for (name, value) in names.into_iter().chain(cache) {
-            if asked.iter().all(|(set, _)| set != name) {
-                env.insert(name.to_owned(), value.display().to_string());
-            }
-        }
     }
 
     /// Describes the rules for commands in one or two sentences for the model: the owner's settings before the
@@ -378,6 +339,9 @@ async fn run_self_test(
 #[cfg(all(unix, any(target_os = "macos", test)))]
 #[path = "wrapper_confinement.rs"]
 mod wrapper_confinement;
+
+#[path = "temp_folders.rs"]
+mod temp_folders;
 
 #[cfg(target_os = "linux")]
 #[path = "linux_confinement.rs"]

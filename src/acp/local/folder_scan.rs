@@ -31,7 +31,9 @@ pub(super) enum ScanExtent {
 pub(super) struct FolderScan {
     pub folders: Vec<PathBuf>,
     pub extent: ScanExtent,
-    /// Names that may be protected, folded as the most lenient file system compares them.
+    /// The entries with a protected ending, and its reason.
+    pub suffixed: Vec<(PathBuf, &'static str)>,
+    /// Names that may be protected, known_name as the most lenient file system compares them.
     suspects: HashSet<String>,
 }
 
@@ -41,6 +43,7 @@ impl FolderScan {
         let mut found = Self {
             folders: Vec::new(),
             extent: ScanExtent::Whole,
+            suffixed: Vec::new(),
             suspects: HashSet::new(),
         };
         let entries = match fs::read_dir(folder) {
@@ -60,13 +63,22 @@ impl FolderScan {
                 break;
             }
             let name = entry.file_name();
+            let bytes = name.as_encoded_bytes();
             // Characters that such a file system ignores in a name are not ASCII.
-            if name
-                .as_encoded_bytes()
+            let is_suspect = bytes
                 .first()
-                .is_some_and(|first| *first == b'.' || !first.is_ascii())
+                .is_some_and(|first| *first == b'.' || !first.is_ascii());
+            if is_suspect
+                || [&b".toml"[..], b".json", b"-workspace"]
+                    .iter()
+                    .any(|end| bytes.ends_with(end))
             {
-                found.suspects.insert(protected_path::fold_name(&name));
+                let known_name = protected_path::fold_name(&name);
+                let suffix = protected_path::find_suffix(&known_name);
+                found
+                    .suffixed
+                    .extend(suffix.map(|(_, why)| (entry.path(), why)));
+                found.suspects.insert(known_name);
             }
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 found.folders.push(entry.path());

@@ -24,7 +24,7 @@ use crate::sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, Vie
 use crate::tool::ToolError;
 
 /// What one process is confined for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub(in crate::acp::local) struct ConfinedProcess<'a> {
     /// The protected paths, which it finds read-only.
     pub watch: Option<&'a ProtectedPathWatch>,

@@ -46,6 +46,10 @@ mod git_config;
 #[cfg(unix)]
 pub mod group_limits;
 #[cfg(unix)]
+mod guard_state;
+#[cfg(unix)]
+mod guarded_places;
+#[cfg(unix)]
 mod hidden_output;
 #[cfg(unix)]
 mod input_wait;
@@ -92,6 +96,12 @@ mod process_stat;
 mod process_tags;
 #[cfg(unix)]
 mod process_tree;
+#[cfg(unix)]
+mod protected_path_guard;
+#[cfg(unix)]
+mod protected_path_monitor;
+#[cfg(unix)]
+pub mod protected_path_records;
 #[cfg(unix)]
 mod protected_path_stamp;
 #[cfg(unix)]

@@ -56,6 +56,10 @@ impl LocalTerminals {
             .map_err(|cause| ToolError::from_io("the output of the command", &cause))?;
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
         let process_tree = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
+        let watch = self.confinement().watch_adopted_command();
+        if let Some(watch) = &watch {
+            watch.attach_processes(process_tree.clone(), true);
+        }
         let window = keyboard.as_ref().and_then(TerminalKeyboard::terminal_size);
         let capture = self.create_capture(
             self.output_location(&left.request, 0),
@@ -73,7 +77,7 @@ impl LocalTerminals {
             capture,
             started,
             log,
-            watch: None,
+            watch,
             mounted: None,
         });
         terminal.start_pump(output, OutputOrigin::EarlierRun)?;

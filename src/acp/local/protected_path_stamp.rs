@@ -6,38 +6,32 @@
 )]
 
 use std::fs::{self, Metadata};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The number of a protected folder's files that are stamped one by one, and of its entries that are read.
-pub(super) const MAX_STAMPED_FILES: usize = 200;
+/// The number of a protected folder's entries that are read.
 pub(super) const MAX_FOLDER_ENTRIES: usize = 10_000;
 
 /// A stamp by which changes are detected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathStamp {
     /// A folder without its own stamp: its files are stamped one by one.
     Separate,
     /// Inode, size, mode, and ctime, which no command can set.
     Single(u64, u64, u32, i64, i64),
-    /// A folder with too many files: one number from all of theirs.
-    Combined(u64),
 }
 
 /// The files of a protected folder.
 pub(super) struct ProtectedFiles {
     pub found: Vec<(PathBuf, PathStamp)>,
-    folders: Vec<PathStamp>,
     /// The number of entries that may still be read.
     pub left: usize,
 }
 
 impl ProtectedFiles {
-    pub fn new(folder: &Metadata) -> Self {
+    pub fn new() -> Self {
         Self {
             found: Vec::new(),
-            folders: vec![path_stamp(folder)],
             left: MAX_FOLDER_ENTRIES,
         }
     }
@@ -66,27 +60,11 @@ impl ProtectedFiles {
                 continue;
             };
             if is_folder && depth > 0 {
-                self.folders.push(path_stamp(&metadata));
                 self.walk_files(&path, depth - 1);
             } else {
                 self.found.push((path, path_stamp(&metadata)));
             }
         }
-    }
-
-    /// Combines all stamps to a number that does not depend on their order.
-    pub fn combined_digest(&self) -> u64 {
-        fn hash_value(what: impl Hash) -> u64 {
-            let mut hasher = DefaultHasher::new();
-            what.hash(&mut hasher);
-            hasher.finish()
-        }
-        let all = self
-            .found
-            .iter()
-            .map(hash_value)
-            .chain(self.folders.iter().map(hash_value));
-        all.fold(0, u64::wrapping_add)
     }
 }
 

@@ -7,9 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::folder_scan::{FolderScan, ScanExtent};
-use super::protected_path_stamp::{
-    MAX_FOLDER_ENTRIES, MAX_STAMPED_FILES, PathStamp, ProtectedFiles, path_stamp,
-};
+use super::protected_path_stamp::{MAX_FOLDER_ENTRIES, PathStamp, ProtectedFiles, path_stamp};
 use crate::acp::protected_path;
 use crate::sandbox::is_absent;
 
@@ -79,6 +77,10 @@ impl<'a> ProtectedPathScan<'a> {
         for (name, why) in protected_path::protected_names().filter(|(name, _)| may_have(name)) {
             self.add_protected(&folder.join(name), why);
         }
+        for (path, why) in entries.iter().flat_map(|entries| &entries.suffixed) {
+            self.add_protected(path, why);
+        }
+        self.add_bare_repository(folder);
     }
 
     /// Adds a repository by its `.git`, with those of its submodules. False if none exists, or if commands may write
@@ -214,11 +216,40 @@ impl<'a> ProtectedPathScan<'a> {
         Some(folders)
     }
 
-    fn add_git_files(&mut self, git: &Path) {
-        for name in ["config", "config.worktree", "commondir"] {
-            self.add_protected(&git.join(name), protected_path::GIT);
+    /// Adds the files of a folder that git takes for a repository. Returns whether it is one.
+    pub fn add_bare_repository(&mut self, folder: &Path) -> bool {
+        let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+        let is_one = protected_path::is_repository(has);
+        if is_one {
+            self.add_git_files(folder);
         }
-        self.add_protected(&git.join("hooks"), protected_path::HOOKS);
+        is_one
+    }
+
+    fn add_git_files(&mut self, git: &Path) {
+        for (name, why) in protected_path::GIT_PATHS {
+            self.add_protected(&git.join(name), why);
+        }
+        // Git replaces both all the time.
+        for name in ["HEAD", protected_path::REBASE_TODO] {
+            let path = git.join(name);
+            let Some(metadata) = self.metadata_unless_free(&path) else {
+                continue;
+            };
+            let why = self
+                .seen
+                .get(&path)
+                .map_or(protected_path::REPOSITORY, |seen| seen.why);
+            let stamp = path_stamp(&metadata);
+            self.seen.insert(
+                path,
+                ProtectedPathState {
+                    why,
+                    cover: None,
+                    stamp,
+                },
+            );
+        }
     }
 
     /// Adds a protected file, or a folder with its whole content.
@@ -227,24 +258,18 @@ impl<'a> ProtectedPathScan<'a> {
             return;
         };
         if metadata.is_dir() {
-            self.add_folder_contents(path, why, &metadata);
+            self.add_folder_contents(path, why);
         } else {
             self.record_path(path, why, cover_for_file(&metadata), path_stamp(&metadata));
         }
     }
 
-    /// Adds a protected folder with its files, or with one stamp if they are too many.
-    fn add_folder_contents(&mut self, folder: &Path, why: &'static str, metadata: &Metadata) {
-        let mut files = ProtectedFiles::new(metadata);
+    /// Adds a protected folder with its files.
+    fn add_folder_contents(&mut self, folder: &Path, why: &'static str) {
+        let mut files = ProtectedFiles::new();
         files.walk_files(folder, MAX_FILE_DEPTH);
-        let is_many = files.found.len() > MAX_STAMPED_FILES;
-        let whole = if is_many {
-            PathStamp::Combined(files.combined_digest())
-        } else {
-            PathStamp::Separate
-        };
-        self.record_path(folder, why, Some(CoverMode::ReadOnly), whole);
-        for (path, stamp) in files.found.into_iter().filter(|_| !is_many) {
+        self.record_path(folder, why, Some(CoverMode::ReadOnly), PathStamp::Separate);
+        for (path, stamp) in files.found {
             self.record_path(&path, why, None, stamp);
         }
         if files.left == 0 {

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::child_log::CALL_MARK;
 use super::local_terminals::LocalTerminals;
 use super::process_identity::ProcessIdentity;
 
@@ -80,9 +81,10 @@ fn is_used_since(path: &Path, until: SystemTime) -> bool {
     metadata.is_dir() && inside().any(|entry| is_used_since(&entry.path(), until))
 }
 
-/// Returns the running time of the oldest process whose TMPDIR is this folder.
+/// Returns the running time of the oldest process that has the mark of a command, or this folder as its TMPDIR.
 fn oldest_process_age(folder: &Path) -> Option<Duration> {
     let variable = format!("TMPDIR={}", folder.display());
+    let mark = format!("{CALL_MARK}=");
     let processes = fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -92,7 +94,7 @@ fn oldest_process_age(folder: &Path) -> Option<Duration> {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         environment
             .split(|byte| *byte == 0)
-            .any(|entry| entry == variable.as_bytes())
+            .any(|entry| entry == variable.as_bytes() || entry.starts_with(mark.as_bytes()))
     };
     ids.filter(uses)
         .filter_map(ProcessIdentity::from_pid)

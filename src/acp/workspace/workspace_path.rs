@@ -105,6 +105,22 @@ impl WorkspacePath {
     /// # Errors
     /// `policy_denied`, naming the rule.
     pub fn check_writable(&self) -> Result<(), ToolError> {
+        let exists = |rel: &Path| self.root.handle.metadata_beneath(rel).is_ok();
+        let protection = protected_path::find_git_state(&self.rel)
+            .or_else(|| protected_path::find_git_state(&self.asked))
+            .or_else(|| protected_path::find_bare_repository(&self.rel, exists));
+        self.check_runs_nothing()?;
+        protection.map_or(Ok(()), |protection| {
+            Err(protection.denial_error(&self.display_text()))
+        })
+    }
+
+    /// Refuses a path that may run programs later. Commands may write the rest of a repository, so that it may be
+    /// restored for them.
+    ///
+    /// # Errors
+    /// `policy_denied`, naming the rule.
+    pub fn check_runs_nothing(&self) -> Result<(), ToolError> {
         let protection = protected_path::find_protection(&self.rel)
             .or_else(|| protected_path::find_protection(&self.asked));
         protection.map_or(Ok(()), |protection| {

@@ -141,6 +141,7 @@ fn collect_status(
         stopped_conversations: supervision.stopped_conversations(),
         asked_conversations: supervision.asked_conversations(),
         policy,
+        protected_path_changes: switches.list_notices(),
         degraded: Vec::new(),
     };
     let has_room = has_disk_space_at(&home.journal_file(), wiring::min_free_bytes(config));
@@ -166,6 +167,7 @@ fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&
         (is_recorded("audit"), "audit"),
         (is_recorded("other_process"), "other_process"),
         (status.policy.broken.is_some(), "policy"),
+        (!status.protected_path_changes.is_empty(), "protected_paths"),
     ];
     let current = problems.into_iter().filter(|(is_current, _)| *is_current);
     current.map(|(_, word)| word).collect()

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::protection::{CommandLimits, PolicyStatus};
-use crate::home::{AskedConversations, KeyPlace, StoppedConversation, SwitchState};
+use crate::home::{AskedConversations, KeyPlace, OwnerNotice, StoppedConversation, SwitchState};
 use crate::journal::{DamageReport, ShellRow, WaitingBackend};
 
 /// The whole status.
@@ -49,8 +49,10 @@ pub(super) struct RunnerStatus {
     /// The conversations that are asked about even without an editor, because one was attached to them.
     pub asked_conversations: AskedConversations,
     pub policy: PolicyStatus,
+    /// The changes of protected paths that the owner has not acknowledged.
+    pub protected_path_changes: Vec<OwnerNotice>,
     /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
-    /// `other_process`, `policy`.
+    /// `other_process`, `policy`, `protected_paths`.
     pub degraded: Vec<&'static str>,
 }
 

@@ -267,6 +267,15 @@ fn describe_problems(status: &RunnerStatus, now_ms: i64) -> Vec<String> {
              Stop one; `punie-runner pair --new-device` makes the copy a device of its own."
                 .to_owned()
         }
+        "protected_paths" => {
+            let changes = &status.protected_path_changes;
+            let first = changes.first().map(|change| console::cell_text(&change.text, 600)).unwrap_or_default();
+            let more = match changes.len() {
+                0 | 1 => String::new(),
+                count => format!(" And {} more.", count - 1),
+            };
+            format!("{first}{more} `punie-runner ack` lists and acknowledges this.")
+        }
         other => other.to_owned(),
     }
     };

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::confinement_setup::build_confinement;
+#[cfg(unix)]
+use super::protected_path_records::HomeRecords;
 use super::settings::open_trash;
 use super::{adapters, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
@@ -128,6 +130,10 @@ impl HostBase {
             confinement: confinement.clone(),
         };
         let terminals = create_terminals(setup, &redactor)?;
+        let trash = open_trash(config, home);
+        #[cfg(unix)]
+        confinement
+            .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
             redactor,
@@ -138,7 +144,7 @@ impl HostBase {
             shells: shell_records::shell_board(journal),
             lasting: Arc::default(),
             git,
-            trash: open_trash(config, home),
+            trash,
         })
     }
 

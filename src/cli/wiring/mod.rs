@@ -8,6 +8,7 @@ mod confinement_setup;
 mod device;
 mod host;
 mod permission_rules;
+mod protected_path_records;
 mod runner_assembly;
 mod settings;
 mod shell_records;

@@ -127,7 +127,8 @@ pub(in crate::runner) struct HealthReport {
 
 impl HealthReport {
     /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
-    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running).
+    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running), `protected_paths`
+    /// (a change of one was put back, and the owner has not acknowledged it).
     pub fn current_problems(&self) -> Vec<&'static str> {
         let state = &self.state;
         [
@@ -142,6 +143,7 @@ impl HealthReport {
             // A full disk is reported already.
             (self.audit.is_failing() && !state.is_disk_full(), "audit"),
             (state.other_process.load(Ordering::Relaxed), "other_process"),
+            (self.pause.has_notices(), "protected_paths"),
         ]
         .into_iter()
         .filter_map(|(is_so, word)| is_so.then_some(word))

@@ -79,7 +79,7 @@ impl UndoPlan<'_> {
             .ancestors()
             .skip(1)
             .any(|above| self.returning.contains_key(above));
-        if !is_within && let Err(denied) = path.check_writable() {
+        if !is_within && let Err(denied) = path.check_runs_nothing() {
             return self.faults.push(denied.model_text().to_owned());
         }
         match (path.file_metadata(), &removed) {

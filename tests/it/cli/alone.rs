@@ -258,6 +258,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "paused",
         "pid",
         "policy",
+        "protectedPathChanges",
         "protectedPaths",
         "requestAuth",
         "running",

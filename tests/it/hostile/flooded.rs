@@ -111,19 +111,15 @@ async fn a_new_hook_is_told_of_among_any_number_of_examples() {
     let text = yard
         .bash("git init -q q && cd q/.git/hooks && touch $(seq 1 3000)")
         .await;
+    assert_eq!(text.matches("work/q/.git/hooks/").count(), 5, "{text}");
     assert!(
-        text.contains(&format!("work/q/.git/hooks {APPEARED}")),
-        "{text}"
-    );
-    assert!(
-        text.contains("too many"),
+        text.contains("more protected paths"),
         "they are not named one by one: {text}"
     );
-    assert!(!text.contains("work/q/.git/hooks/"), "{text}");
 }
 
 #[test]
-fn a_change_of_one_of_very_many_files_is_told_of_by_their_folder() {
+fn a_change_of_one_of_very_many_files_is_told_of() {
     let bare = Bare::under(
         "without",
         &["namespaces"],
@@ -140,7 +136,9 @@ fn a_change_of_one_of_very_many_files_is_told_of_by_their_folder() {
         let answer = bare.says(&["call", "Bash", &command]);
         let warnings = answer["meta"]["warnings"].to_string();
         assert!(
-            warnings.contains("/work/.git/hooks was changed while this command ran"),
+            warnings.contains(&format!(
+                "/work/.git/hooks/h{number} was changed while a command ran"
+            )),
             "{answer}"
         );
     }

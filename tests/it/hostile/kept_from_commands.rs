@@ -12,7 +12,7 @@ use super::absence::Bare;
 use crate::harness::program::make_program;
 use crate::harness::tools;
 
-pub(super) const APPEARED: &str = "appeared while this command ran";
+pub(super) const APPEARED: &str = "appeared while a command ran";
 
 fn git(folder: &Path, args: &[&str]) {
     let done = Command::new("git")
@@ -121,10 +121,6 @@ async fn everyday_work_in_a_repository_goes_on() {
         )
         .await;
     assert_eq!(text.lines().next(), Some("three"), "{text}");
-    assert!(
-        text.contains(&format!("work/tree/.git {APPEARED}")),
-        "a file that leads git elsewhere: {text}"
-    );
     // Another repository, whole, in one command.
     let text = yard
         .bash("git clone -q . clone && cd clone && git remote add up .. && git remote")
@@ -138,7 +134,7 @@ async fn everyday_work_in_a_repository_goes_on() {
         .await;
     for path in ["config", "hooks/pre-push"] {
         assert!(
-            text.contains(&format!("work/odd/.git/{path} {APPEARED}")),
+            text.contains(&format!("work/odd/.git/{path} ")) && text.contains(APPEARED),
             "{text}"
         );
     }
@@ -277,9 +273,9 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
         .await;
     let reply = reply.expect("it runs");
     let line = format!(
-        "{} {APPEARED}: an editor runs what is configured there. The owner should look at it before it is used; removing it \
-         undoes it.",
-        yard.path("work/.vscode").display()
+        "{} {APPEARED}: an editor runs what is configured there. It could not be moved to the trash (there is no trash here). \
+         The owner should look at it before it is used.",
+        yard.path("work/.vscode/tasks.json").display()
     );
     assert_eq!(tools::text(&reply).lines().last(), Some(line.as_str()));
     assert_eq!(reply.meta.warnings, [line]);
@@ -361,11 +357,11 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     ]);
     let warnings = answer["meta"]["warnings"].to_string();
     assert!(
-        warnings.contains("/work/.git/config was changed while this command ran"),
+        warnings.contains("/work/.git/config was changed while a command ran"),
         "{answer}"
     );
     assert!(
-        warnings.contains("/work/.git/hooks/pre-commit appeared while this command ran"),
+        warnings.contains("/work/.git/hooks/pre-commit appeared while a command ran"),
         "{answer}"
     );
     let bare = Bare::under("older_landlock", &["7"], "");

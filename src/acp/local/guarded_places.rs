@@ -1,0 +1,88 @@
+//! The places where the guard of protected paths looks: the workspaces' folders, the folders from there to a command's
+//! working folder, and the known repositories. A scan of everything would cost more than most commands. Not here: the
+//! search in depth (protected_path_monitor), and the protected paths of a folder (protected_paths).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
+use super::known_repositories::KnownRepositories;
+use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
+use crate::sandbox::SandboxRules;
+
+/// The workspaces, and the paths in them that the owner lets commands write.
+pub(super) struct GuardedPlaces {
+    rules: SandboxRules,
+    resolved: OnceLock<(Vec<PathBuf>, Vec<PathBuf>)>,
+    pub repositories: KnownRepositories,
+}
+
+impl GuardedPlaces {
+    pub fn new(rules: SandboxRules) -> Self {
+        Self {
+            rules,
+            resolved: OnceLock::new(),
+            repositories: KnownRepositories::default(),
+        }
+    }
+
+    fn resolve(&self) -> &(Vec<PathBuf>, Vec<PathBuf>) {
+        self.resolved.get_or_init(|| {
+            let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+            let roots: Vec<PathBuf> = self.rules.workspaces.iter().map(real).collect();
+            let named = self
+                .rules
+                .write
+                .iter()
+                .filter(|path| roots.iter().all(|root| !root.starts_with(path)));
+            let free = named.chain([&self.rules.own_home]).cloned().collect();
+            (roots, free)
+        })
+    }
+
+    /// Returns the workspaces, resolved.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.resolve().0
+    }
+
+    /// Returns the paths that commands may write, among them the runner's own folder.
+    pub fn free(&self) -> &[PathBuf] {
+        &self.resolve().1
+    }
+
+    /// Scans the workspaces, these folders in them, and the repositories that are known. Returns the paths, and the
+    /// descriptions of what was left out.
+    pub fn scan_paths(
+        &self,
+        folders: &BTreeSet<PathBuf>,
+    ) -> (BTreeMap<PathBuf, ProtectedPathState>, Vec<String>) {
+        let (roots, free) = (self.roots(), self.free());
+        let mut found = ProtectedPathScan::new(free);
+        for folder in self.repositories.repositories_below(roots) {
+            found.add_repository(&folder.join(".git"));
+        }
+        for root in roots {
+            let entries = FolderScan::scan_folder(root, MAX_SCANNED_ENTRIES);
+            found.add_folder(root, Some(&entries));
+            if entries.extent == ScanExtent::Refused {
+                found.add_unreadable(root);
+            } else if entries.extent == ScanExtent::Cut {
+                found.limits.push(format!(
+                    "{} holds more than is looked through ({MAX_SCANNED_ENTRIES} entries): repositories among the rest that were \
+                     not found before are not protected from commands. One that is a workspace of its own is.",
+                    root.display()
+                ));
+            }
+            for child in self.repositories.candidates_among(entries.folders) {
+                if found.add_repository(&child.join(".git")) {
+                    self.repositories.add_known(&child);
+                }
+            }
+        }
+        for folder in folders {
+            found.add_folder(folder, None);
+        }
+        (found.seen, found.limits)
+    }
+}

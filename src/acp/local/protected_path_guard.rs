@@ -1,0 +1,382 @@
+//! Guards the workspaces' protected paths while commands live: remembers the files that were there before, and puts
+//! them back when one appears or changes that may run a program later. Not here: the paths (protected_paths), when they
+//! are compared (protected_path_monitor), and the trash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use super::git_config;
+use super::guard_state::{GuardState, LiveCommand};
+use super::guarded_places::GuardedPlaces;
+use super::process_tree::ProcessTree;
+use super::protected_path_monitor::{Monitor, WakeReason};
+use super::protected_path_records::{
+    FileContent, ProtectedPathChange, ProtectedPathRecords, Replacement, describe_change,
+};
+use super::protected_path_stamp::{PathStamp, path_stamp};
+use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
+use crate::acp::protected_path;
+use crate::sandbox::SandboxRules;
+
+/// The resolution of the kernel's time stamps, in milliseconds, at its coarsest.
+const STAMP_RESOLUTION_MS: i64 = 10;
+
+/// The guard of a runner's workspaces. Clones share it.
+#[derive(Clone)]
+pub(super) struct ProtectedPathGuard(Arc<SharedGuard>);
+
+pub(super) struct SharedGuard {
+    places: GuardedPlaces,
+    records: OnceLock<Arc<dyn ProtectedPathRecords>>,
+    pub monitor: Monitor,
+    state: Mutex<GuardState>,
+}
+
+/// The state at a command's start.
+pub(super) struct GuardStart {
+    pub id: u64,
+    pub told: usize,
+    pub seen: BTreeMap<PathBuf, ProtectedPathState>,
+}
+
+impl ProtectedPathGuard {
+    /// Creates the guard of these workspaces. It starts no thread before the first command.
+    pub fn new(rules: SandboxRules) -> Self {
+        Self(Arc::new(SharedGuard {
+            places: GuardedPlaces::new(rules),
+            records: OnceLock::new(),
+            monitor: Monitor::default(),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Sets the trash and the notices. Without them changes are only reported.
+    pub fn set_records(&self, records: Arc<dyn ProtectedPathRecords>) {
+        // Called once; the first ones stay.
+        let _ = self.0.records.set(records);
+    }
+
+    /// Starts guarding for a command in this folder. While no other command lives, every path is accepted as it is:
+    /// the owner may have changed it. With `covers_paths` the command finds the covered ones read-only. Blocks for some
+    /// tens of system calls.
+    pub fn begin_command(&self, cwd: &Path, covers_paths: bool) -> GuardStart {
+        let (shared, now_ms) = (&self.0, unix_time_ms());
+        let mut state = shared.state.lock();
+        let is_first = state.live.is_empty();
+        if is_first {
+            state.folders.clear();
+            state.told.clear();
+        } else {
+            shared.compare_paths(&mut state);
+        }
+        let roots = shared.roots();
+        if let Some(root) = roots.iter().find(|root| cwd.starts_with(root)) {
+            let above = cwd.ancestors().take_while(|folder| folder != root);
+            state.folders.extend(above.map(Path::to_owned));
+        }
+        let (seen, _) = shared.places.scan_paths(&state.folders);
+        for (path, now) in &seen {
+            let known = state.known.get(path);
+            if known.is_none_or(|known| is_first && known.stamp != now.stamp) {
+                let content = FileContent::read_small_file(path);
+                state.remember(path, now.stamp, content);
+            }
+        }
+        if is_first {
+            let is_gone =
+                |path: &&PathBuf| !seen.contains_key(*path) && path.symlink_metadata().is_err();
+            for path in state
+                .known
+                .keys()
+                .filter(is_gone)
+                .cloned()
+                .collect::<Vec<_>>()
+            {
+                state.forget(&path);
+            }
+        }
+        state.unwalked_ms.get_or_insert(now_ms);
+        let covered = seen.iter().filter_map(|(path, now)| {
+            let is_covered = covers_paths
+                && now.cover == Some(CoverMode::ReadOnly)
+                && now.stamp == PathStamp::Separate;
+            let inode = || path.symlink_metadata().ok().map(|found| found.ino());
+            Some((path.clone(), is_covered.then(inode)??))
+        });
+        state.last_id += 1;
+        let id = state.last_id;
+        state.live.push(LiveCommand {
+            id,
+            tree: None,
+            is_running: true,
+            in_background: false,
+            covers: covered.collect(),
+        });
+        let told = state.told.len();
+        drop(state);
+        shared.places.repositories.record_command_start();
+        shared.monitor.wake_monitor(shared, WakeReason::Begun);
+        GuardStart { id, told, seen }
+    }
+
+    /// Sets the processes of a command.
+    pub fn attach_processes(&self, id: u64, tree: Option<ProcessTree>, in_background: bool) {
+        let mut state = self.0.state.lock();
+        if let Some(live) = state.live.iter_mut().find(|live| live.id == id) {
+            (live.tree, live.in_background) = (tree, in_background);
+        }
+    }
+
+    /// Compares the paths at a command's end. Returns the sentences of the changes since its start, and of the limits
+    /// that are new. Processes that it left are guarded against further.
+    pub fn end_command(&self, id: u64, told: usize) -> (Vec<String>, Vec<String>) {
+        let shared = &self.0;
+        let mut state = shared.state.lock();
+        if let Some(live) = state.live.iter_mut().find(|live| live.id == id) {
+            live.is_running = false;
+        }
+        let limits = shared.compare_paths(&mut state);
+        let changes = state.told.get(told..).unwrap_or_default().to_vec();
+        drop(state);
+        shared.monitor.wake_monitor(shared, WakeReason::Ended);
+        (changes, shared.places.repositories.new_limits(limits))
+    }
+
+    /// Forgets a command that did not start, or has ended without processes.
+    pub fn forget_command(&self, id: u64) {
+        let is_gone = |live: &LiveCommand| live.id == id && live.tree.is_none();
+        self.0.state.lock().live.retain(|live| !is_gone(live));
+    }
+}
+
+impl SharedGuard {
+    pub fn roots(&self) -> &[PathBuf] {
+        self.places.roots()
+    }
+
+    pub fn has_live_commands(&self) -> bool {
+        !self.state.lock().live.is_empty()
+    }
+
+    /// Compares the paths if asked to, and once more if a command's last process has ended. Returns whether one has.
+    pub fn check_live_commands(&self, must_compare: bool) -> bool {
+        let mut state = self.state.lock();
+        let is_over = |live: &LiveCommand| {
+            !live.is_running
+                && live
+                    .tree
+                    .as_ref()
+                    .is_none_or(|tree| tree.find_members().is_empty())
+        };
+        let over: Vec<u64> = state
+            .live
+            .iter()
+            .filter(|live| is_over(live))
+            .map(|live| live.id)
+            .collect();
+        if !state.live.is_empty() && (must_compare || !over.is_empty()) {
+            self.compare_paths(&mut state);
+        }
+        state.live.retain(|live| !over.contains(&live.id));
+        !over.is_empty()
+    }
+
+    /// Returns the folders in which a protected path may change.
+    pub fn watched_folders(&self) -> BTreeSet<PathBuf> {
+        let state = self.state.lock();
+        let parents = state.known.keys().filter_map(|path| path.parent());
+        let inner = state
+            .known
+            .iter()
+            .filter(|(_, known)| known.stamp == PathStamp::Separate);
+        let all = parents.chain(inner.map(|(path, _)| path.as_path()));
+        all.chain(
+            state
+                .folders
+                .iter()
+                .chain(self.roots())
+                .map(PathBuf::as_path),
+        )
+        .map(Path::to_owned)
+        .collect()
+    }
+
+    /// Checks the repositories that a walk found, each by its `.git` or by its folder. `began_ms` is the walk's start.
+    pub fn check_found_repositories(&self, found: &[PathBuf], began_ms: i64) {
+        for path in found {
+            let mut scan = ProtectedPathScan::new(self.places.free());
+            if path
+                .file_name()
+                .is_some_and(|name| name.eq_ignore_ascii_case(".git"))
+            {
+                scan.add_repository(path);
+            } else {
+                scan.add_bare_repository(path);
+            }
+            let mut state = self.state.lock();
+            let since = state.unwalked_ms.unwrap_or(began_ms);
+            for (path, now) in &scan.seen {
+                if !state.known.contains_key(path) && self.is_untouched_since(path, since) {
+                    let content = FileContent::read_small_file(path);
+                    state.remember(path, now.stamp, content);
+                }
+                self.check_path(&mut state, path, now);
+            }
+        }
+        let mut state = self.state.lock();
+        state.unwalked_ms = (!state.live.is_empty()).then_some(began_ms);
+    }
+
+    /// Returns whether a file, and the folders from it to the workspace, are as they were at this time. A folder that
+    /// was moved there since has another time of change.
+    fn is_untouched_since(&self, path: &Path, since_ms: i64) -> bool {
+        let Some(root) = self.roots().iter().find(|root| path.starts_with(root)) else {
+            return false;
+        };
+        path.ancestors()
+            .take_while(|part| part != root)
+            .all(|part| {
+                let Ok(metadata) = part.symlink_metadata() else {
+                    return false;
+                };
+                metadata.ctime() * 1_000 + metadata.ctime_nsec() / 1_000_000 + STAMP_RESOLUTION_MS
+                    < since_ms
+            })
+    }
+
+    /// Compares the paths with the known ones, and puts back those that changed. Returns the limits of the scan.
+    fn compare_paths(&self, state: &mut GuardState) -> Vec<String> {
+        let (seen, limits) = self.places.scan_paths(&state.folders);
+        for (path, now) in &seen {
+            self.check_path(state, path, now);
+        }
+        // Git leaves no repository without HEAD. A command that runs may be about to remove all of it.
+        let is_lost = |path: &&PathBuf| {
+            let git = path
+                .parent()
+                .filter(|git| git.ends_with(".git") && path.ends_with("HEAD"));
+            let has = |git: &Path, name: &str| git.join(name).symlink_metadata().is_ok();
+            git.is_some_and(|git| !has(git, "HEAD") && has(git, "objects") && has(git, "refs"))
+        };
+        if !state.has_foreground_command() {
+            let lost: Vec<PathBuf> = state.known.keys().filter(is_lost).cloned().collect();
+            for path in lost {
+                self.put_back(state, &path, protected_path::REPOSITORY, None);
+            }
+        }
+        limits
+    }
+
+    /// Accepts a path as it is now if it is harmless, and puts it back if not.
+    fn check_path(&self, state: &mut GuardState, path: &Path, now: &ProtectedPathState) {
+        let known = state.known.get(path);
+        if known.is_some_and(|known| known.stamp == now.stamp) {
+            return;
+        }
+        let content = FileContent::read_small_file(path);
+        // It may be gone since, as a file that an editor writes and then renames.
+        let Ok(metadata) = path.symlink_metadata() else {
+            return;
+        };
+        if now.stamp != PathStamp::Separate && content.is_none() && !metadata.is_dir() {
+            return self.put_back(state, path, now.why, None);
+        }
+        let before = known.and_then(|known| known.content.as_ref());
+        let is_harmless = now.stamp == PathStamp::Separate
+            || state.is_out_of_reach(path)
+            || content.as_ref().is_none_or(|content| {
+                let before = before.and_then(FileContent::text);
+                content
+                    .text()
+                    .is_some_and(|text| git_config::is_harmless(path, text, before, self.roots()))
+                    || state.is_known_elsewhere(path, content)
+                    || self.is_undone(state, path, content)
+            });
+        if is_harmless {
+            state.remember(path, now.stamp, content);
+        // The rebase of a command that runs carries its own commands out.
+        } else if !(path.ends_with(protected_path::REBASE_TODO) && state.has_foreground_command()) {
+            self.put_back(state, path, now.why, content);
+        }
+    }
+
+    /// Returns whether the owner took this content of a path out of the trash.
+    fn is_undone(&self, state: &GuardState, path: &Path, content: &FileContent) -> bool {
+        let moved = state.moved.get(path).filter(|(moved, _)| moved == content);
+        let records = self.records.get();
+        moved.is_some_and(|(_, request)| records.is_some_and(|records| records.is_undone(request)))
+    }
+
+    /// Moves a changed file to the trash, puts the one from before in its place, and tells the owner.
+    fn put_back(
+        &self,
+        state: &mut GuardState,
+        path: &Path,
+        why: &str,
+        content: Option<FileContent>,
+    ) {
+        let known = state.forget(path);
+        let (was_there, before) = (known.is_some(), known.and_then(|known| known.content));
+        // The owner may have changed a configuration too, just before.
+        let stripped = content.as_ref().and_then(|content| {
+            let before = before.as_ref().and_then(FileContent::text);
+            let text = git_config::without_harmful_lines(path, content.text()?, before)?;
+            let (bytes, mode) = (text.into_bytes(), content.mode);
+            Some(FileContent { bytes, mode })
+        });
+        let is_stripped = stripped.is_some();
+        let before = stripped.or(before);
+        let kept = state
+            .moved
+            .get(path)
+            .filter(|(moved, _)| Some(moved) == content.as_ref());
+        let kept = kept.map(|(_, request)| request.clone());
+        let done = match self.records.get() {
+            Some(records) => records.put_back(path, before.as_ref(), kept.as_ref()),
+            None => Err(io::Error::other("there is no trash here")),
+        };
+        let replaced = match (&before, was_there) {
+            _ if is_stripped => Replacement::WithoutHarm,
+            (Some(_), _) => Replacement::ContentBefore,
+            (None, true) => Replacement::Lost,
+            (None, false) => Replacement::Nothing,
+        };
+        let text = describe_change(path, was_there, why, replaced, &done);
+        // A file that could not be moved is told of once.
+        if let Ok(metadata) = path.symlink_metadata() {
+            state.remember(path, path_stamp(&metadata), before);
+        }
+        let request = done.ok().flatten();
+        if let (Some(content), Some(request)) = (content, &request) {
+            state
+                .moved
+                .insert(path.to_owned(), (content, request.clone()));
+        }
+        if kept.is_none() {
+            let change = ProtectedPathChange {
+                path: path.to_owned(),
+                request,
+                text: text.clone(),
+            };
+            self.records
+                .get()
+                .iter()
+                .for_each(|records| records.notify_owner(&change));
+            state.told.push(text);
+        }
+    }
+}
+
+/// Returns the time in milliseconds since 1970, as the file system has it.
+pub(super) fn unix_time_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,40 @@
+//! `ack`: lists the changes of protected paths of which the owner was told, and acknowledges them. Not here: bringing
+//! such a change back (undo).
+
+use super::context::CliContext;
+use super::exit::Exit;
+use super::{audit, console, display_time};
+use crate::audit::{AuditEntry, AuditEvent};
+use crate::home::OwnerSwitches;
+
+/// Lists and acknowledges the notices.
+pub fn run_ack(context: &CliContext) -> anyhow::Result<Exit> {
+    let home = context.open_home()?;
+    let notices = OwnerSwitches::in_home(&home).acknowledge_notices()?;
+    for notice in &notices {
+        if context.is_json() {
+            console::print_json(notice);
+        } else {
+            let at = display_time::format_utc(notice.at_ms);
+            console::print_line(&format!(
+                "{at}  {}",
+                console::cell_text(&notice.text, usize::MAX)
+            ));
+        }
+    }
+    if !notices.is_empty() {
+        let count = Some(notices.len() as u64);
+        let entry = AuditEntry {
+            count,
+            ..audit::owner_entry(AuditEvent::Acknowledged)
+        };
+        audit::record_owner_action(&home, entry);
+    }
+    if !context.is_json() {
+        console::print_line(&match notices.len() {
+            0 => "No protected path was changed since the last time.".to_owned(),
+            count => format!("Acknowledged: {count}."),
+        });
+    }
+    Ok(Exit::Done)
+}

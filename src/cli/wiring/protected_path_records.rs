@@ -1,0 +1,73 @@
+//! The records of changed protected paths: the trash, the log, the audit and the owner's notices.
+#![cfg(unix)]
+
+use std::io;
+use std::path::Path;
+
+use crate::acp::Workspace;
+use crate::acp::local::protected_path_records::{
+    FileContent, ProtectedPathChange, ProtectedPathRecords,
+};
+use crate::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
+use crate::cli::audit::audit_paths;
+use crate::home::{Home, OwnerNotice, OwnerSwitches};
+use crate::ids::RequestId;
+use crate::runner::Clock;
+use crate::trash::{BeforeImageStore, Trash};
+
+/// The records in one home.
+pub(super) struct HomeRecords {
+    home: Home,
+    trash: Trash,
+    store: BeforeImageStore,
+}
+
+impl HomeRecords {
+    pub(super) fn new(home: &Home, trash: &Trash, workspace: &Workspace) -> Self {
+        Self {
+            home: home.clone(),
+            trash: trash.clone(),
+            store: BeforeImageStore::new(trash.clone(), workspace.clone()),
+        }
+    }
+}
+
+impl ProtectedPathRecords for HomeRecords {
+    fn put_back(
+        &self,
+        path: &Path,
+        content: Option<&FileContent>,
+        kept: Option<&RequestId>,
+    ) -> io::Result<Option<RequestId>> {
+        self.store.put_back(path, content, kept)
+    }
+
+    fn is_undone(&self, request: &RequestId) -> bool {
+        self.trash.is_undone(request)
+    }
+
+    fn notify_owner(&self, change: &ProtectedPathChange) {
+        let ProtectedPathChange {
+            path,
+            request,
+            text,
+        } = change;
+        tracing::warn!(path = %path.display(), "{text} `punie-runner ack` acknowledges this");
+        let at_ms = Clock::system_clock().now_ms();
+        let entry =
+            AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);
+        let entry = request.iter().fold(entry, AuditEntry::with_request);
+        if let Err(error) = append_entry_durably(audit_paths(&self.home), entry) {
+            tracing::warn!(%error, "the change of a protected path is not in the audit");
+        }
+        let notice = OwnerNotice {
+            at_ms,
+            path: path.display().to_string(),
+            request: request.as_ref().map(ToString::to_string),
+            text: text.clone(),
+        };
+        if let Err(error) = OwnerSwitches::in_home(&self.home).add_notice(&notice) {
+            tracing::warn!(%error, "the change of a protected path is not in the owner's notices");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Notices to the owner, which stay until the owner acknowledges them: a file beside the switches, so that a running
+//! runner sees it go. Not here: the changes that are told (acp::local).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the notices of the home"
+)]
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::HomeError;
+use super::private_files::remove_file_if_exists;
+use super::switches::OwnerSwitches;
+use crate::durable::{append_json_lines, parse_json_lines};
+
+/// The number of bytes up to which notices are added.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A change of a protected path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerNotice {
+    /// The time in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The path.
+    pub path: String,
+    /// The entry of the trash, for `undo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The change and its undoing, for people.
+    pub text: String,
+}
+
+impl OwnerSwitches {
+    fn notices_file(&self) -> PathBuf {
+        self.folder.join("protected-paths.jsonl")
+    }
+
+    /// Adds a notice. Where there are very many, a further one is left out: the log and the audit have it.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn add_notice(&self, notice: &OwnerNotice) -> Result<(), HomeError> {
+        let file = self.notices_file();
+        if file
+            .symlink_metadata()
+            .is_ok_and(|found| found.len() > MAX_BYTES)
+        {
+            return Ok(());
+        }
+        append_json_lines(&file, std::slice::from_ref(notice))
+            .map(drop)
+            .map_err(HomeError::unwritable(&file))
+    }
+
+    /// Returns the notices that are not acknowledged, the oldest first.
+    pub fn list_notices(&self) -> Vec<OwnerNotice> {
+        let bytes = std::fs::read(self.notices_file()).unwrap_or_default();
+        parse_json_lines(&bytes).collect()
+    }
+
+    /// Returns whether a notice is not acknowledged.
+    pub fn has_notices(&self) -> bool {
+        self.notices_file().symlink_metadata().is_ok()
+    }
+
+    /// Removes all notices, and returns them.
+    ///
+    /// # Errors
+    /// [`HomeError`] when they cannot be removed.
+    pub fn acknowledge_notices(&self) -> Result<Vec<OwnerNotice>, HomeError> {
+        let notices = self.list_notices();
+        remove_file_if_exists(&self.notices_file())?;
+        Ok(notices)
+    }
+}

@@ -1,0 +1,383 @@
+//! Code planted in a workspace to run later as its owner: by the next `git status`, a rebase, a shell, an editor. What
+//! the owner does then is done by a real git, outside of any confinement.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punie_runner::acp::Workspace;
+use punie_runner::acp::local::protected_path_records::{
+    FileContent, ProtectedPathChange, ProtectedPathRecords,
+};
+use punie_runner::home::{Home, OwnerNotice, OwnerSwitches};
+use punie_runner::ids::RequestId;
+use punie_runner::sandbox::NetworkAccess;
+use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
+use serde_json::{Value, json};
+
+use super::Yard;
+use super::absence::Bare;
+use super::kept_from_commands::furnish;
+use crate::file::Bench;
+use crate::harness::tools;
+use crate::harness::wait::{eventually, until};
+
+/// The records as the program has them, without the log and the audit.
+struct Records {
+    store: BeforeImageStore,
+    trash: Trash,
+    switches: OwnerSwitches,
+}
+
+impl ProtectedPathRecords for Records {
+    fn put_back(
+        &self,
+        path: &Path,
+        content: Option<&FileContent>,
+        kept: Option<&RequestId>,
+    ) -> std::io::Result<Option<RequestId>> {
+        self.store.put_back(path, content, kept)
+    }
+
+    fn is_undone(&self, request: &RequestId) -> bool {
+        self.trash.is_undone(request)
+    }
+
+    fn notify_owner(&self, change: &ProtectedPathChange) {
+        let notice = OwnerNotice {
+            at_ms: 1,
+            path: change.path.display().to_string(),
+            request: change.request.as_ref().map(ToString::to_string),
+            text: change.text.clone(),
+        };
+        self.switches.add_notice(&notice).expect("written");
+    }
+}
+
+/// A yard with a trash, and what its owner was told.
+struct Guarded {
+    yard: Yard,
+    trash: Trash,
+    switches: OwnerSwitches,
+    workspace: Workspace,
+}
+
+impl Guarded {
+    fn new() -> Self {
+        let yard = Yard::with(NetworkAccess::Loopback, |_| {});
+        let home = Home::open_home(&yard.path("punie")).expect("a home");
+        let limits = TrashLimits {
+            max_bytes: 1 << 30,
+            keep: Duration::from_hours(1),
+        };
+        let trash = Trash::new(&home, limits);
+        let workspace = Workspace::open_roots(&[yard.path("work")]).expect("a workspace");
+        let switches = OwnerSwitches::in_home(&home);
+        yard.confinement
+            .set_protected_path_records(Arc::new(Records {
+                store: BeforeImageStore::new(trash.clone(), workspace.clone()),
+                trash: trash.clone(),
+                switches: switches.clone(),
+            }));
+        Self {
+            yard,
+            trash,
+            switches,
+            workspace,
+        }
+    }
+
+    /// Waits until the owner was told of this path.
+    async fn told(&self, path: &str) -> OwnerNotice {
+        let find = async || {
+            let notices = self.switches.list_notices();
+            notices
+                .into_iter()
+                .find(|notice| notice.path.ends_with(path))
+        };
+        eventually(&format!("a notice of {path}"), find).await
+    }
+
+    /// As the owner, in a folder of the workspace.
+    fn owner(&self, folder: &str, command: &str) -> Output {
+        run_as_owner(
+            &self.yard.path("work").join(folder),
+            &self.yard.path(""),
+            command,
+        )
+    }
+
+    fn is_marked(&self) -> bool {
+        self.yard.path("marker").exists()
+    }
+}
+
+fn run_as_owner(folder: &Path, out: &Path, command: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", command])
+        .current_dir(folder)
+        .env("OUT", out)
+        .env("HOME", out.join("user"));
+    for (name, value) in [
+        ("GIT_AUTHOR_NAME", "a"),
+        ("GIT_COMMITTER_NAME", "a"),
+        ("GIT_AUTHOR_EMAIL", "a@b"),
+        ("GIT_COMMITTER_EMAIL", "a@b"),
+        ("GIT_EDITOR", "true"),
+    ] {
+        shell.env(name, value);
+    }
+    shell.output().expect("a shell")
+}
+
+/// A way to run code as the owner: a script that plants it, what the owner does then, and a path that the owner is told
+/// of.
+struct Attack {
+    plant: &'static str,
+    owner: &'static str,
+    told: &'static str,
+}
+
+const ATTACKS: &[Attack] = &[
+    Attack {
+        plant: "mkdir evil; cp -r .git/objects .git/refs .git/HEAD evil/; evil > evil/config; echo ../evil > .git/commondir",
+        owner: "git status",
+        told: ".git/commondir",
+    },
+    Attack {
+        plant: "rm -rf .git/hooks; mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch %s/marker\\n' \"$OUT\" > .git/hooks/pre-commit
+                chmod +x .git/hooks/pre-commit",
+        owner: "git commit --allow-empty -m x",
+        told: ".git/hooks/pre-commit",
+    },
+    Attack {
+        plant: "mv proj p_; cp -r p_ proj; evil > proj/.git/config",
+        owner: "cd proj && git status",
+        told: "proj/.git/config",
+    },
+    Attack {
+        plant: "r=.git/rebase-merge; mkdir $r; echo refs/heads/main > $r/head-name; git rev-parse HEAD > $r/onto
+                cp $r/onto $r/orig-head; : > $r/interactive; echo 1 > $r/msgnum; echo 1 > $r/end
+                echo \"exec touch $OUT/marker\" > $r/git-rebase-todo",
+        owner: "git rebase --continue",
+        told: "rebase-merge/git-rebase-todo",
+    },
+    Attack {
+        plant: "echo garbage > .git/HEAD; echo ref: refs/heads/main > HEAD; mkdir objects refs; evil > config
+                printf '\\tworktree = .\\n' >> config",
+        owner: "git status",
+        told: "work/config",
+    },
+    Attack {
+        plant: "mkdir -p a/b/c/d && cd a/b/c/d && git init -q && git commit -q --allow-empty -m x && evil > .git/config
+                h=$(git -c core.fsmonitor=false rev-parse HEAD) && cd ../../../..
+                git update-index --add --cacheinfo 160000,$h,a/b/c/d",
+        owner: "git status",
+        told: "a/b/c/d/.git/config",
+    },
+    Attack {
+        plant: "echo 'touch $OUT/marker' > .envrc",
+        owner: "test ! -e .envrc || . ./.envrc",
+        told: "work/.envrc",
+    },
+    Attack {
+        plant: "mkdir .vscode; echo 'touch $OUT/marker' > .vscode/tasks.json",
+        owner: "test ! -e .vscode/tasks.json || . ./.vscode/tasks.json",
+        told: ".vscode/tasks.json",
+    },
+];
+
+/// Lays out a repository with a project in it, and the script of an attack.
+fn lay_out(work: &Path, out: &Path, attack: &Attack) {
+    let script = format!(
+        "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b
+         evil() {{ printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tfsmonitor = touch %s/marker;false\\n' \"$OUT\"; }}
+         {}\n",
+        attack.plant
+    );
+    let made = run_as_owner(
+        work,
+        out,
+        "git init -q -b main . && rm -rf .git/hooks && git init -q -b main proj && cd proj && git commit -q --allow-empty -m p && cd ..
+         echo plant.sh > .git/info/exclude && echo one > a.txt && git add a.txt && git commit -q -m one",
+    );
+    assert!(made.status.success(), "{made:?}");
+    std::fs::write(work.join("plant.sh"), script).expect("written");
+}
+
+#[test]
+fn each_attack_runs_code_where_nothing_guards() {
+    for attack in ATTACKS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (work, marker) = (folder.path().join("work"), folder.path().join("marker"));
+        std::fs::create_dir_all(&work).expect("made");
+        lay_out(&work, folder.path(), attack);
+        run_as_owner(&work, folder.path(), "sh plant.sh");
+        assert!(!marker.exists(), "{}: it is planted, not run", attack.told);
+        let ran = run_as_owner(&work, folder.path(), attack.owner);
+        assert!(marker.exists(), "{}: {ran:?}", attack.told);
+    }
+}
+
+async fn planted_code_does_not_run(command: &str) {
+    for attack in ATTACKS {
+        let guarded = Guarded::new();
+        lay_out(&guarded.yard.path("work"), &guarded.yard.path(""), attack);
+        let said = guarded.yard.bash(command).await;
+        let planted = guarded.yard.path("work/planted");
+        until("the attack is done", || planted.exists()).await;
+        let notice = guarded.told(attack.told).await;
+        assert!(notice.text.contains("while a command ran"), "{notice:?}");
+        let ran = guarded.owner("", attack.owner);
+        assert!(!guarded.is_marked(), "{}: {said} {ran:?}", attack.told);
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_plants_does_not_run_and_the_owner_is_told() {
+    planted_code_does_not_run("sh plant.sh; touch planted").await;
+}
+
+#[tokio::test]
+async fn what_a_process_plants_after_its_command_does_not_run_either() {
+    let late = "(setsid nohup sh -c 'sleep 1; sh plant.sh; touch planted' >/dev/null 2>&1 &)";
+    planted_code_does_not_run(late).await;
+}
+
+#[tokio::test]
+async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it() {
+    let guarded = Guarded::new();
+    let work = guarded.yard.path("work");
+    furnish(&work);
+    let command = "for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config \
+                   2>/dev/null && break; sleep 0.05; done; touch planted; sleep 600";
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+    guarded.yard.call(begun).await.expect("it starts");
+    // The cover is there once the command runs.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let configured = guarded.owner("", "git config branch.main.description mine");
+    assert!(configured.status.success(), "{configured:?}");
+    until("the command wrote", || work.join("planted").exists()).await;
+    let notice = guarded.told(".git/config").await;
+    assert!(notice.text.contains("were taken out"), "{notice:?}");
+    let text = guarded.yard.read("work/.git/config");
+    assert!(
+        text.contains("description = mine") && !text.contains("fsmonitor"),
+        "{text}"
+    );
+    let ran = guarded.owner("", "git status");
+    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    // In a folder that the command finds read-only as a whole, every change is the owner's.
+    std::fs::write(work.join(".vscode/settings.json"), "mine").expect("written");
+    std::fs::write(work.join(".vscode/new"), "{\"a\": 1}").expect("written");
+    std::fs::rename(work.join(".vscode/new"), work.join(".vscode/tasks.json")).expect("renamed");
+    // Had the owner made the change, one command brings it back, and it stays.
+    let request = notice.request.expect("an entry of the trash");
+    guarded
+        .trash
+        .undo_request(&guarded.workspace, &request, false)
+        .expect("undone");
+    let again = json!({"command": "echo x > .mcp.json"});
+    guarded.yard.call(again).await.expect("it runs");
+    guarded.told("work/.mcp.json").await;
+    assert!(guarded.yard.read("work/.git/config").contains("fsmonitor"));
+    assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
+    assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
+    let end = json!({"shell_id": "sh_1"});
+    tools::call(&guarded.yard.registry, "KillShell", end)
+        .await
+        .expect("it ends");
+}
+
+#[tokio::test]
+async fn ordinary_work_with_git_is_not_told() {
+    let guarded = Guarded::new();
+    furnish(&guarded.yard.path("work"));
+    let identity = "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b; set -e; ";
+    for command in [
+        "echo two >> a.txt; git commit -qam two; git checkout -q -b topic; echo three >> a.txt; git stash -q; git stash pop -q
+         git commit -qam three; git checkout -q main; git merge -q topic; git gc -q",
+        "git rebase -q -x true HEAD~1; git worktree add -q tree -b other; git clone -q . clone",
+        "git init -q made; cd made; git commit -q --allow-empty -m x; git remote add up https://example.com/x.git
+         git -c protocol.file.allow=always submodule --quiet add \"$PWD/../clone\" sub; git commit -qm sub; git status --porcelain",
+        "cd made/sub && git checkout -q -b x && git commit -q --allow-empty -m y; cd ../../tree && git commit -q --allow-empty -m z",
+        "mkdir -p deep/a/b && git clone -q --bare . deep/a/b/bare && git clone -q . deep/a/b/c; mv deep other; cp -r sub copy",
+        "rm -rf other/a/b/c; git worktree list",
+    ] {
+        let text = guarded.yard.bash(&format!("{identity}{command}; echo done")).await;
+        assert!(text.contains("done"), "{command}: {text}");
+    }
+    // The whole workspace was walked through once this is found.
+    let command =
+        format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
+    guarded.yard.bash(&command).await;
+    guarded.told("z/z/z/.git/config").await;
+    let notices = guarded.switches.list_notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+}
+
+#[tokio::test]
+async fn file_tools_make_no_repository_and_write_none() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.root.join(".git/info")).expect("made");
+    for path in [
+        ".git/HEAD",
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/info/attributes",
+        ".git/x",
+    ] {
+        let error = bench
+            .refused("Write", json!({"file_path": path, "content": "x"}))
+            .await;
+        assert!(
+            error.model_text().contains("protected-path"),
+            "{path}: {error}"
+        );
+    }
+    for path in [".git/info/exclude", "HEAD", "objects/x", "config"] {
+        bench
+            .ok("Write", json!({"file_path": path, "content": "x"}))
+            .await;
+    }
+    let error = bench
+        .refused("Write", json!({"file_path": "refs/x", "content": "x"}))
+        .await;
+    assert!(
+        error.model_text().contains("takes a folder with HEAD"),
+        "{error}"
+    );
+    let patch = "*** Begin Patch\n*** Add File: a/HEAD\n+x\n*** Add File: a/objects/x\n+x\n*** Add File: a/refs/x\n+x\n*** End Patch";
+    bench.refused("ApplyPatch", json!({"patch": patch})).await;
+    assert!(!bench.root.join("a/refs/x").exists() && !bench.root.join("refs").exists());
+}
+
+#[test]
+fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
+    let bare = Bare::under("older_landlock", &["7"], "");
+    furnish(&bare.path("work"));
+    let plant = r#"{"command":"echo ../evil > .git/commondir"}"#;
+    let answer = bare.says(&["call", "Bash", plant]);
+    assert!(
+        answer["meta"]["warnings"][0]
+            .as_str()
+            .is_some_and(|text| text.contains("moved to the trash")),
+        "{answer}"
+    );
+    let commondir = bare.path("work/.git/commondir");
+    assert!(!commondir.exists());
+    let status = bare.says(&["status"]);
+    let words = |status: &Value| status["degraded"].to_string();
+    assert!(words(&status).contains("protected_paths"), "{status}");
+    let request = status["protectedPathChanges"][0]["request"]
+        .as_str()
+        .expect("an entry")
+        .to_owned();
+    let row = bare.says(&["audit", "list", "--request", &request]);
+    assert_eq!(row["event"], "protected_path", "{row}");
+    let undone = bare.says(&["undo", &request]);
+    assert!(undone["undone"] == true && commondir.exists(), "{undone}");
+    assert_eq!(bare.says(&["ack"])["request"], request.as_str());
+    assert!(!words(&bare.says(&["status"])).contains("protected_paths"));
+}
