@@ -20,7 +20,7 @@ use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
 use crate::ids::DeviceId;
 use crate::redact::Secret;
-use crate::sandbox::hint;
+use crate::sandbox::services;
 
 impl Config {
     /// Loads the configuration in force.
@@ -234,9 +234,9 @@ impl Config {
         }
         let home = environment.user_dir();
         let mut writes = self.sandbox.write.iter();
-        let socket = writes.find(|path| hint::leads_to_service(home, path));
+        let socket = writes.find(|path| services::leads_to_service(home, path));
         let mut ports = self.sandbox.local_ports.iter();
-        let port = ports.find(|port| hint::SERVICE_PORTS.contains(port));
+        let port = ports.find(|port| services::SERVICE_PORTS.contains(port));
         let (key, named) = match (socket, port) {
             (Some(path), _) => ("sandbox.write", path.display().to_string()),
             (None, Some(port)) => ("sandbox.local_ports", port.to_string()),

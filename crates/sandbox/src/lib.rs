@@ -26,11 +26,14 @@ pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod seccomp;
 pub mod self_test;
+pub mod services;
 #[cfg(target_os = "linux")]
 mod unix_sockets;
 mod untrusted_links;
 #[cfg(target_os = "linux")]
 mod view;
+#[cfg(target_os = "linux")]
+mod view_contents;
 #[cfg(target_os = "linux")]
 mod view_signature;
 
