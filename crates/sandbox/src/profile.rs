@@ -260,6 +260,11 @@ impl ProfileBuilder {
         Ok(view)
     }
 
+    /// Releases the views that are held, and their descriptors. They are made again when their conversations go on.
+    pub fn release_views(&self) {
+        self.views.lock().clear();
+    }
+
     /// Builds the profile for a process that starts now in this view.
     ///
     /// # Errors

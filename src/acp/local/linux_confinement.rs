@@ -55,6 +55,8 @@ impl Confinement {
             None => shared.profiles.build_profile_without_view(process.shown),
         };
         let mut profile = made.map_err(|cause| {
+            // Where there is no room, the next call finds some.
+            shared.profiles.release_views();
             explain_shortage("The command", &cause)
                 .unwrap_or_else(|| ToolError::from_io("the confinement of the command", &cause))
         })?;
