@@ -9,7 +9,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, embedded_tokens, signals};
+use super::{acp, console, embedded_tokens, level_question, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
@@ -52,6 +52,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.runner_config(WorkspaceRule::OrCurrentDir)?;
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
+    level_question::ask_about_level(context, &config, &home)?;
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();

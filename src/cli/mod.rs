@@ -23,6 +23,7 @@ mod history;
 mod ignored_signals;
 mod init;
 mod keygen;
+mod level_question;
 mod log_file;
 mod logging;
 mod logs;

@@ -6,6 +6,7 @@ mod config_setting;
 pub mod default_file;
 mod effective_config;
 mod error;
+pub mod file_edit;
 mod global_flags;
 mod load;
 mod overrides;

@@ -407,6 +407,39 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
 }
 
 #[test]
+fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
+    let sandbox = |line: &str| User::with_file(&format!("[sandbox]\n{line}\n"));
+    for (line, named) in [
+        ("write = [\"~/data\", \"/tmp/tmux-1000\"]", "/tmp/tmux-1000"),
+        ("write = [\"/run/user/1000/bus\"]", "/run/user/1000/bus"),
+        ("write = [\"~/agent/sock\"]", "/agent/sock"),
+        ("write = [\"~/agent\"]", "/agent"),
+        ("write = [\"~/.docker\"]", "/.docker"),
+        ("local_ports = [5432, 2375]", "2375"),
+    ] {
+        let bind = |user: &User| {
+            fs::create_dir(user.path("agent")).expect("made");
+            let socket = user.path("agent/sock");
+            std::os::unix::net::UnixListener::bind(socket).expect("a socket")
+        };
+        let user = sandbox(line);
+        let _socket = bind(&user);
+        let refused = user.refused();
+        assert!(
+            refused.contains("config.toml:2: ")
+                && refused.contains(&format!("{named} leads to programs that act for you"))
+                && refused.contains("add unsafe = true under [sandbox]"),
+            "{refused}"
+        );
+        let user = sandbox(&format!("{line}\nunsafe = true"));
+        let _socket = bind(&user);
+        assert!(user.config().sandbox.unsafe_openings);
+    }
+    let user = sandbox("write = [\"~/data\", \"/srv/x\"]\nlocal_ports = [5432]");
+    assert!(!user.config().sandbox.unsafe_openings);
+}
+
+#[test]
 fn plain_http_goes_to_this_machine_only() {
     let from_flag = |url: &str| {
         let url = url.to_owned();

@@ -6,6 +6,7 @@
 mod absence;
 mod at_work;
 mod closed_view;
+mod consent;
 mod done;
 mod editing;
 mod flooded;

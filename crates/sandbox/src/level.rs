@@ -74,6 +74,40 @@ impl EscapeAttempt {
             Self::Metadata => "change_metadata",
         }
     }
+
+    /// Describes for the owner the access that commands have where it succeeds.
+    pub fn describe_risk(self) -> &'static str {
+        match self {
+            Self::Write => "commands can create files outside of the workspaces",
+            Self::Append => "commands can change files outside of the workspaces",
+            Self::Read => "commands can read hidden files, such as keys",
+            Self::Link => "commands can link hidden files, such as keys, into a workspace",
+            Self::Tcp => "commands can open TCP connections",
+            Self::Udp => "commands can send UDP packets",
+            Self::Trace => "commands can read the runner's memory, which holds its keys",
+            Self::Signal => "commands can send signals to the runner and to your other processes",
+            Self::Protected => {
+                "commands can write workspace files that run programs later, such as .git/hooks; you are told afterwards"
+            }
+            Self::Daemon => {
+                "commands can connect to services that act for you, such as Docker, D-Bus and the SSH agent"
+            }
+            Self::ReadHome => {
+                "commands can read the files of your home that are on no list of hidden files"
+            }
+            Self::Metadata => {
+                "commands can change the permissions and times of your files outside of the workspaces"
+            }
+        }
+    }
+
+    /// Returns whether commands need a view of the files of their own, and so user namespaces, to be kept from it.
+    pub fn needs_namespaces(self) -> bool {
+        matches!(
+            self,
+            Self::Protected | Self::Daemon | Self::ReadHome | Self::Metadata
+        )
+    }
 }
 
 /// The confinement level that the self-test measured.

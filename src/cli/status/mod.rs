@@ -2,6 +2,7 @@
 //! too.
 
 mod journal_facts;
+mod openings;
 mod protection;
 mod runner_status;
 mod status_text;
@@ -19,6 +20,7 @@ use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::ConfinementLevel;
 use journal_facts::JournalFacts;
+use openings::{SandboxOpening, list_openings};
 use protection::{CommandLimits, PolicyStatus};
 use runner_status::{
     BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, RunningShell,
@@ -40,6 +42,7 @@ pub fn run_status(context: &CliContext) -> anyhow::Result<Exit> {
         .is_ok();
     let confined = ConfinementStatus {
         exec,
+        openings: list_openings(&config, context.environment().user_dir(), &level),
         level: level.to_string(),
         network: confinement.effective_network().as_str(),
         protected_paths: if confinement.has_read_only_protection() {
@@ -70,6 +73,7 @@ struct ConfinementStatus {
     network: &'static str,
     protected_paths: &'static str,
     limits: CommandLimits,
+    openings: Vec<SandboxOpening>,
 }
 
 fn collect_status(
@@ -106,6 +110,7 @@ fn collect_status(
         network: confined.network,
         protected_paths: confined.protected_paths,
         limits: confined.limits,
+        openings: confined.openings,
         request_auth: match config.backend.request_key {
             Some(_) => "signed",
             None => "transport",

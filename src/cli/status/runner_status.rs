@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::openings::SandboxOpening;
 use super::protection::{CommandLimits, PolicyStatus};
 use crate::home::{AskedConversations, KeyPlace, OwnerNotice, StoppedConversation, SwitchState};
 use crate::journal::{DamageReport, ShellRow, WaitingBackend};
@@ -29,6 +30,8 @@ pub(super) struct RunnerStatus {
     pub protected_paths: &'static str,
     /// The resources that are limited for commands.
     pub limits: CommandLimits,
+    /// The settings that give commands more than the defaults, and the gaps of a partial level.
+    pub openings: Vec<SandboxOpening>,
     pub in_flight: u32,
     /// The background shells that run; without a runner, those that ran when it ended.
     pub shells: Vec<RunningShell>,

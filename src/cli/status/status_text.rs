@@ -144,6 +144,11 @@ fn show_protection(status: &RunnerStatus) {
         status.confinement, status.network
     );
     console::print_row("Confinement", &confinement);
+    for opening in &status.openings {
+        let value = console::cell_text(&opening.value, 200);
+        let text = format!("{} {value}: {}", opening.setting, opening.meaning);
+        console::print_row("Opening", &text);
+    }
     let protected = match status.protected_paths {
         "read_only" => "are read-only to commands",
         _ => "can be written by commands; a result says so when they were",

@@ -253,6 +253,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "inFlight",
         "limits",
         "network",
+        "openings",
         "otherBackends",
         "outbox",
         "paused",
@@ -313,6 +314,72 @@ async fn status_says_the_same_keys_without_a_runner() {
             .out
             .contains("not running")
     );
+}
+
+#[tokio::test]
+async fn status_lists_each_opening_with_its_meaning() {
+    let user = User::new();
+    let none = user.types(&["status", "--json"]).await.done().json();
+    let level = none["confinement"].as_str().expect("a level").to_owned();
+    let names: Vec<&str> = level
+        .strip_prefix("partial:[")
+        .map(|names| names.trim_end_matches(']').split(',').collect())
+        .unwrap_or_default();
+    let settings = |status: &serde_json::Value| -> Vec<(String, String)> {
+        let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+        let openings = status["openings"].as_array().expect("a list").iter();
+        openings
+            .map(|opening| {
+                assert_eq!(keys(opening), ["meaning", "setting", "value"]);
+                (text(&opening["setting"]), text(&opening["value"]))
+            })
+            .collect()
+    };
+    let gaps = names.iter().map(|name| ("level".into(), (*name).into()));
+    let gaps: Vec<(String, String)> = gaps.collect();
+    assert_eq!(settings(&none), gaps, "the defaults open nothing");
+    let shown = user.types(&["status"]).await.done().out;
+    assert_eq!(
+        shown.matches("\nOpening ").count(),
+        names.len(),
+        "one line each: {shown}"
+    );
+
+    let config = "[sandbox]\nwrite = [\"/srv/x\", \"/tmp/tmux-1000\"]\nread = [\"/srv/y\"]\nlocal_ports = [5432]\n\
+                  network = \"full\"\napps = true\nconfine = false\nrequire = \"none\"\n";
+    user.write("home/config.toml", config);
+    user.types(&["status"])
+        .await
+        .refused(78, "/tmp/tmux-1000 leads to programs that act for you");
+    user.types(&["status"])
+        .await
+        .refused(78, "add unsafe = true under [sandbox]");
+    user.write("home/config.toml", &format!("{config}unsafe = true\n"));
+    let all = user.types(&["status", "--json"]).await.done().json();
+    let wanted = [
+        ("write", "/srv/x"),
+        ("write", "/tmp/tmux-1000"),
+        ("read", "/srv/y"),
+        ("local_ports", "5432"),
+        ("network", "full"),
+        ("unsafe", "true"),
+        ("apps", "true"),
+        ("confine", "false"),
+        ("require", "none"),
+    ];
+    assert_eq!(
+        settings(&all),
+        wanted.map(|(setting, value)| (setting.to_owned(), value.to_owned()))
+    );
+    let shown = user.types(&["status"]).await.done().out;
+    for line in [
+        "Opening       write /srv/x: commands can read and write it\n",
+        "Opening       write /tmp/tmux-1000: commands can write it and connect to the programs that listen there, which \
+         act for you\n",
+        "Opening       confine false: nothing confines commands; they run only with require = \"none\"\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ impl Bare {
         Self::under("without", &["landlock"], config).also_without_namespaces()
     }
 
-    fn also_without_namespaces(mut self) -> Self {
+    pub(super) fn also_without_namespaces(mut self) -> Self {
         let program = compiled("without", self.folder.path())
             .display()
             .to_string();
@@ -56,21 +56,26 @@ impl Bare {
         self.folder.path().join(name)
     }
 
-    /// Its one line of JSON.
-    pub(super) fn says(&self, args: &[&str]) -> Value {
-        let output = Command::new(&self.launcher[0])
+    /// The program with these arguments.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.launcher[0]);
+        command
             .args(&self.launcher[1..])
             .arg(PROGRAM)
-            .arg("--json")
             .args(args)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("user"))
             .env("PUNIE_HOME", self.path("home"))
             .env("PUNIE_CONFIG", self.path("config.toml"))
-            .env("PUNIE_WORKSPACE", self.path("work"))
-            .output()
-            .expect("it runs");
+            .env("PUNIE_WORKSPACE", self.path("work"));
+        command
+    }
+
+    /// Its one line of JSON.
+    pub(super) fn says(&self, args: &[&str]) -> Value {
+        let args = [&["--json"], args].concat();
+        let output = self.command(&args).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         serde_json::from_str(text.trim()).unwrap_or_else(|bad| panic!("{bad}: {output:?}"))
     }

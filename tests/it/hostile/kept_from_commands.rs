@@ -345,6 +345,12 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         (&status["confinement"], &status["protectedPaths"]),
         (&json!(level), &json!("watched"))
     );
+    let opening = json!({
+        "setting": "level",
+        "value": "read_home",
+        "meaning": "commands can read the files of your home that are on no list of hidden files",
+    });
+    assert_eq!(status["openings"][2], opening, "{status}");
     assert_eq!(status["limits"]["fileSize"], true, "{status}");
     assert_eq!(
         status["limits"]["memory"], false,

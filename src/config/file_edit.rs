@@ -1,0 +1,112 @@
+//! Sets one key in the text of a configuration file. Not here: reading and writing the file.
+
+use super::toml_document::{ConfigDocument, TomlValue};
+use super::value::quote_toml;
+
+/// The change to a configuration file's text.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// The key has this value already.
+    AlreadySet(String),
+    /// The text with the key.
+    NewText(String),
+    /// The table is written in a form that one added line does not extend, such as `sandbox = {}`. Holds that line.
+    NeedsOwner(String),
+}
+
+/// Sets a key of a table to this value, and leaves every other line as it is. A commented-out key is replaced.
+pub fn set_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
+    let path = format!("{table}.{key}");
+    let find_value = |text: &str| {
+        let document = ConfigDocument::parse_document(text).ok()?;
+        document.get(&path).map(|entry| entry.value.clone())
+    };
+    if let Some(set) = find_value(text) {
+        return KeyChange::AlreadySet(match set {
+            TomlValue::Text(set) => set,
+            other => other.to_string(),
+        });
+    }
+    let line = format!("{key} = {}", quote_toml(value));
+    let changed = insert_line(text, table, key, &line);
+    if find_value(&changed).is_some() {
+        KeyChange::NewText(changed)
+    } else {
+        KeyChange::NeedsOwner(line)
+    }
+}
+
+fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
+    let header = format!("[{table}]");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let is_header = |line: &&str| {
+        line.split('#')
+            .next()
+            .unwrap_or_default()
+            .replace(' ', "")
+            .trim()
+            == header
+    };
+    let Some(start) = lines.iter().position(is_header) else {
+        lines.extend(["", &header, line]);
+        return lines.join("\n") + "\n";
+    };
+    let is_commented_key = |line: &&str| {
+        let commented = line.trim_start().strip_prefix('#');
+        let name = commented.and_then(|line| line.split_once('='));
+        name.is_some_and(|(name, _)| name.trim() == key)
+    };
+    let mut of_table = lines[start + 1..]
+        .iter()
+        .take_while(|line| !line.trim_start().starts_with('['));
+    match of_table.position(is_commented_key) {
+        Some(at) => lines[start + 1 + at] = line,
+        None => lines.insert(start + 1, line),
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new_text(text: &str, url: &str) -> String {
+        match set_key(text, "backend", "url", url) {
+            KeyChange::NewText(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_key_is_set_and_no_other_line_changes() {
+        let written = "# mine\n[limits]\nreads = 4\n[backend]\n#url = \"https://example\"\nkind = \"convex\"\n[log]\n";
+        let text = new_text(written, "http://127.0.0.1:1");
+        assert_eq!(
+            text,
+            "# mine\n[limits]\nreads = 4\n[backend]\nurl = \"http://127.0.0.1:1\"\nkind = \"convex\"\n[log]\n"
+        );
+        let set = KeyChange::AlreadySet("http://127.0.0.1:1".to_owned());
+        assert_eq!(set_key(&text, "backend", "url", "http://other"), set);
+        assert_eq!(new_text("", "a"), "\n[backend]\nurl = \"a\"\n");
+        assert_eq!(
+            new_text("[ backend ]\n", "a"),
+            "[ backend ]\nurl = \"a\"\n",
+            "spaces"
+        );
+        assert_eq!(
+            new_text("[backend] # mine\n", "a"),
+            "[backend] # mine\nurl = \"a\"\n"
+        );
+    }
+
+    #[test]
+    fn a_table_in_another_form_is_left_to_the_owner() {
+        for written in ["backend = {}\n", "backend.kind = \"convex\"\n"] {
+            assert_eq!(
+                set_key(written, "backend", "url", "a"),
+                KeyChange::NeedsOwner("url = \"a\"".to_owned()),
+                "{written}"
+            );
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Where commands can be confined in part only, the owner is asked once whether they may run like that.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::absence::Bare;
+
+const QUESTION: &str = "Let commands run all the same?";
+
+/// Opens a terminal and returns both sides.
+fn open_terminal() -> (File, File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours: OwnedFd = openpt(flags).expect("a terminal");
+    grantpt(&ours)
+        .and_then(|()| unlockpt(&ours))
+        .expect("its other side");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
+    (File::from(ours), File::from(other.expect("opened")))
+}
+
+/// Starts the command on a terminal on which this answer is typed. Returns it and all that it shows there.
+fn start_on_terminal(
+    bare: &Bare,
+    args: &[&str],
+    typed: &str,
+) -> (Child, std::thread::JoinHandle<String>) {
+    let (mut ours, theirs) = open_terminal();
+    let side = || Stdio::from(theirs.try_clone().expect("a copy"));
+    ours.write_all(typed.as_bytes()).expect("typed");
+    let mut command = bare.command(args);
+    let child = command
+        .stdin(side())
+        .stderr(side())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let shown = std::thread::spawn(move || {
+        let mut shown = Vec::new();
+        // Reading ends with an error when the last of the other sides is closed.
+        let _ = ours.read_to_end(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    });
+    (child, shown)
+}
+
+/// Runs the command to its end and returns all that it shows on the terminal.
+fn run_on_terminal(bare: &Bare, args: &[&str], typed: &str) -> String {
+    let (mut child, shown) = start_on_terminal(bare, args, typed);
+    assert!(child.wait().expect("it ends").success(), "{args:?}");
+    shown.join().expect("read")
+}
+
+/// Runs `dev` on a terminal until its first line is there, then stops it. Returns all that it shows on the terminal.
+fn run_dev(bare: &Bare, typed: &str) -> String {
+    let (mut child, shown) = start_on_terminal(bare, &["dev"], typed);
+    let mut first = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    out.read_line(&mut first).expect("readable");
+    assert!(first.starts_with("Backend "), "{first}");
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("an id"), Signal::TERM).expect("it runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().expect("waited for").is_none() {
+        assert!(Instant::now() < deadline, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    shown.join().expect("read")
+}
+
+fn without_namespaces(config: &str) -> Bare {
+    Bare::under("without", &["namespaces"], config)
+}
+
+fn config_of(bare: &Bare) -> String {
+    std::fs::read_to_string(bare.path("config.toml")).expect("there")
+}
+
+#[test]
+fn init_asks_on_a_terminal_and_writes_the_answer() {
+    for (typed, line) in [("y\n", "partial"), ("n\n", "full"), ("\n", "full")] {
+        let bare = without_namespaces("");
+        let shown = run_on_terminal(&bare, &["init", "--force"], typed);
+        for words in [
+            "commands can read the files of your home that are on no list of hidden files",
+            "commands can connect to services that act for you",
+            "commands can change the permissions and times of your files",
+            "commands can write workspace files that run programs later",
+            "apparmor_restrict_unprivileged_userns=0",
+            "kernel.unprivileged_userns_clone=1",
+            QUESTION,
+        ] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        assert!(
+            !shown.contains("Linux 6.12"),
+            "another kernel does not help: {shown}"
+        );
+        let written = config_of(&bare);
+        assert!(
+            written.contains(&format!("\nrequire = \"{line}\"\n")),
+            "{written}"
+        );
+        let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+        assert_eq!(answer.get("error").is_none(), line == "partial", "{answer}");
+    }
+}
+
+#[test]
+fn dev_asks_once_and_a_line_of_the_owners_is_an_answer() {
+    let bare = without_namespaces("# mine\n[sandbox]\nnetwork = \"none\"\n");
+    assert!(run_dev(&bare, "y\n").contains(QUESTION));
+    assert_eq!(
+        config_of(&bare),
+        "# mine\n[sandbox]\nrequire = \"partial\"\nnetwork = \"none\"\n"
+    );
+    assert!(!run_dev(&bare, "").contains(QUESTION));
+    for required in ["full", "none"] {
+        let config = format!("[sandbox]\nrequire = \"{required}\"\n");
+        let bare = without_namespaces(&config);
+        assert!(!run_dev(&bare, "").contains(QUESTION));
+        assert_eq!(config_of(&bare), config);
+    }
+}
+
+#[test]
+fn without_a_terminal_and_with_json_nothing_is_asked_and_the_line_is_named() {
+    let bare = without_namespaces("");
+    let line = "add under [sandbox] in ";
+    let output = bare
+        .command(&["init", "--force"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        !text.contains(QUESTION) && text.contains(line) && text.contains("require = \"partial\""),
+        "{text}"
+    );
+    let shown = run_on_terminal(&bare, &["--json", "init", "--force"], "y\n");
+    assert!(!shown.contains(QUESTION) && shown.contains(line), "{shown}");
+    assert!(config_of(&bare).contains("\n#require = \"full\"\n"));
+}
+
+#[test]
+fn nothing_is_asked_at_the_full_level_nor_where_partial_would_not_do() {
+    let full = Bare::under("older_landlock", &["7"], "");
+    let none = Bare::under("without", &["landlock"], "").also_without_namespaces();
+    for bare in [full, none] {
+        let shown = run_on_terminal(&bare, &["init", "--force"], "y\n");
+        assert!(!shown.contains("require"), "{shown}");
+        assert!(config_of(&bare).contains("\n#require = \"full\"\n"));
+    }
+    let older = Bare::under("older_landlock", &["5"], "");
+    let shown = run_on_terminal(&older, &["init", "--force"], "y\n");
+    assert!(
+        shown.contains("commands can send signals to the runner") && shown.contains("Linux 6.12"),
+        "{shown}"
+    );
+    assert!(!shown.contains("apparmor"), "{shown}");
+}
