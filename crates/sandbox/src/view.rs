@@ -103,15 +103,14 @@ impl ViewPlan {
             });
         for covered in first.into_iter().chain(last) {
             let place = contents.staged(&covered.path);
-            steps.push(if !covered.path.is_dir() {
-                bind(&empty, &place, BindAccess::Unchanged)
-            } else {
-                let read_only = !contents.temps.contains(&covered.path);
+            steps.push(if covered.path.is_dir() {
                 MountStep::Move {
                     from: to_c(&covered.staged),
                     to: to_c(&place),
-                    read_only,
+                    read_only: !contents.temps.contains(&covered.path),
                 }
+            } else {
+                bind(&empty, &place, BindAccess::Unchanged)
             });
         }
         let covered = contents

@@ -1,9 +1,5 @@
 //! The paths that make up a view of the files: the folders whose content is replaced, and what commands see in them. Not
 //! here: the mounts that follow from them (view), and the lists of the home (home_table).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the paths of the user's home are looked at as they are"
-)]
 
 use std::io;
 use std::path::{Path, PathBuf};

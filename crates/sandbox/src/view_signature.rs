@@ -40,7 +40,7 @@ impl SignedPaths {
             path.parent().map(Path::to_owned)
         };
         let settings = [".gitconfig", ".config/git/config", ".config/git/ignore"];
-        let named = [
+        let owners = [
             &rules.workspaces,
             &rules.write,
             &rules.read,
@@ -50,7 +50,7 @@ impl SignedPaths {
         ];
         Self {
             listed: names.chain(settings).filter_map(below_home).collect(),
-            replaced: named.into_iter().flatten().cloned().collect(),
+            replaced: owners.into_iter().flatten().cloned().collect(),
         }
     }
 

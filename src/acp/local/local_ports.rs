@@ -29,7 +29,7 @@ pub(super) fn forward_ports(listeners: impl Iterator<Item = (u16, OwnedFd)>) -> 
         match open_listener(listener) {
             Ok(listener) => drop(forwarding.spawn(forward_port(port, listener))),
             Err(cause) => {
-                tracing::warn!(port, %cause, "commands do not reach this port of the machine")
+                tracing::warn!(port, %cause, "commands do not reach this port of the machine");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::config::{Config, ValueOrigin};
-use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, hint};
+use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, services};
 
 /// One opening.
 #[derive(Debug, Serialize)]
@@ -33,7 +33,7 @@ pub(super) fn list_openings(
         });
     };
     for path in &sandbox.write {
-        let meaning = if hint::leads_to_service(user_home, path) {
+        let meaning = if services::leads_to_service(user_home, path) {
             "commands can write it and connect to the programs that listen there, which act for you"
         } else {
             "commands can read and write it"
@@ -44,7 +44,7 @@ pub(super) fn list_openings(
         add("read", path.display().to_string(), "commands can read it");
     }
     for port in &sandbox.local_ports {
-        let meaning = if hint::SERVICE_PORTS.contains(port) {
+        let meaning = if services::SERVICE_PORTS.contains(port) {
             "commands can connect to this port of this machine; what listens there runs programs for its callers"
         } else {
             "commands can connect to this port of this machine"

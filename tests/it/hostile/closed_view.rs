@@ -324,7 +324,7 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
     };
     let (open, closed) = (serve(), serve());
     let yard = Yard::with(NetworkAccess::Loopback, |rules| {
-        rules.local_ports = vec![open]
+        rules.local_ports = vec![open];
     });
     let ask = |port: u16| {
         format!("exec 3<>/dev/tcp/127.0.0.1/{port} && printf ping >&3 && head -c 4 <&3")
