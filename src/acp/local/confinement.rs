@@ -280,7 +280,12 @@ impl Confinement {
         } else {
             format!(", and in {}", folders.join(", "))
         };
-        format!("Commands may write only in the workspaces and $TMPDIR{also}; {reach}{ask}.")
+        let home = if self.has_view() {
+            " Of the home they see toolchains and caches of their own only."
+        } else {
+            ""
+        };
+        format!("Commands may write only in the workspaces and $TMPDIR{also}; {reach}{ask}.{home}")
     }
 
     /// Returns a hint for the output of a command that confinement may have made fail.
