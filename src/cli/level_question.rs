@@ -69,7 +69,7 @@ fn describe_level(level: &ConfinementLevel, open: &[EscapeAttempt]) -> String {
          workspaces and read no hidden ones. But:\n"
     );
     for escape in open {
-        text += &format!("  - {}\n", escape.describe_risk());
+        text.extend(["  - ", escape.describe_risk(), "\n"]);
     }
     text += "The full level needs:\n";
     if open.iter().any(|escape| escape.needs_namespaces()) {

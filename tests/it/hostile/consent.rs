@@ -67,7 +67,7 @@ fn run_dev(bare: &Bare, typed: &str) -> String {
     assert!(first.starts_with("Backend "), "{first}");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("an id"), Signal::TERM).expect("it runs");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while child.try_wait().expect("waited for").is_none() {
         assert!(Instant::now() < deadline, "it does not end");
         std::thread::sleep(Duration::from_millis(20));
