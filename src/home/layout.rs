@@ -132,6 +132,14 @@ impl Home {
     pub fn temp_dir(&self) -> PathBuf {
         self.root.join("tmp")
     }
+    /// Returns `command-home/`: the folder that confined commands see as the user's home, with their caches.
+    pub fn command_home_dir(&self) -> PathBuf {
+        self.root.join("command-home")
+    }
+    /// Returns `state/view/`: where the views of confined commands are put together, in mount namespaces of their own.
+    pub fn view_dir(&self) -> PathBuf {
+        self.state_dir().join("view")
+    }
     /// Returns `state/self-test/`, which only exists while the runner tests its sandbox.
     pub fn self_test_dir(&self) -> PathBuf {
         self.state_dir().join("self-test")

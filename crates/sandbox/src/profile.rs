@@ -133,6 +133,9 @@ pub struct ProfileBuilder {
     /// The folders of the login shell's PATH, known later than the rules.
     #[cfg(target_os = "linux")]
     added_folders: Mutex<Vec<PathBuf>>,
+    /// The paths whose signature tells whether a view is still right.
+    #[cfg(target_os = "linux")]
+    signed_paths: Mutex<Option<SignedPaths>>,
     #[cfg(target_os = "linux")]
     views: Mutex<Vec<CachedView>>,
 }
@@ -148,6 +151,8 @@ impl ProfileBuilder {
             filter: OnceLock::new(),
             #[cfg(target_os = "linux")]
             added_folders: Mutex::default(),
+            #[cfg(target_os = "linux")]
+            signed_paths: Mutex::default(),
             #[cfg(target_os = "linux")]
             views: Mutex::default(),
         }
@@ -193,12 +198,19 @@ impl ProfileBuilder {
 
     /// Adds folders to the search path: commands may read these from now on.
     pub fn add_search_folders(&self, folders: impl IntoIterator<Item = PathBuf>) {
-        let mut added = self.added_folders.lock();
-        for folder in folders {
-            if !self.rules.search_path.contains(&folder) && !added.contains(&folder) {
-                added.push(folder);
-            }
+        let known = |folder: &PathBuf| {
+            let added = self.added_folders.lock();
+            self.rules.search_path.contains(folder) || added.contains(folder)
+        };
+        let more: Vec<PathBuf> = folders
+            .into_iter()
+            .filter(|folder| !known(folder))
+            .collect();
+        if more.is_empty() {
+            return;
         }
+        self.added_folders.lock().extend(more);
+        *self.signed_paths.lock() = None;
     }
 
     fn current_rules(&self) -> SandboxRules {
@@ -212,7 +224,9 @@ impl ProfileBuilder {
     /// Returns the view that is held for the conversation with this folder for temporary files, or the signature for a
     /// new one. Blocks for some forty system calls.
     pub fn find_view(&self, temp: &Path) -> Result<Arc<HeldView>, ViewSignature> {
-        let signature = SignedPaths::from_rules(&self.current_rules()).take_signature(temp);
+        let mut signed = self.signed_paths.lock();
+        let signed = signed.get_or_insert_with(|| SignedPaths::from_rules(&self.current_rules()));
+        let signature = signed.take_signature(temp);
         let views = self.views.lock();
         let found = views
             .iter()

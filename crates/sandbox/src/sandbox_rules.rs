@@ -28,6 +28,10 @@ pub struct SandboxRules {
     pub pipes: PathBuf,
     /// The commands' own folder for temporary files.
     pub temp: PathBuf,
+    /// The folder that commands see as the user's home.
+    pub command_home: PathBuf,
+    /// The folder where views are put together.
+    pub view_stage: PathBuf,
     /// The search path for programs.
     pub search_path: Vec<PathBuf>,
     /// Additional paths that the owner makes writable.
@@ -52,6 +56,8 @@ impl SandboxRules {
             user_home: None,
             shown: Vec::new(),
             pipes: own_home.join("pipes"),
+            command_home: own_home.join("command-home"),
+            view_stage: own_home.join("view"),
             search_path: Vec::new(),
             write: Vec::new(),
             read: Vec::new(),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
 use super::unix_sockets::bound_sockets;
-use super::view_contents::{Covered, TEMP_FOLDERS, ViewContents, is_inside, private_home};
+use super::view_contents::{Covered, TEMP_FOLDERS, ViewContents, is_inside};
 
 /// The mounts of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +38,17 @@ impl ViewPlan {
     /// # Errors
     /// The system's, for a folder that cannot be made.
     pub fn new(rules: &SandboxRules, temp: &Path, shown: Option<&Path>) -> io::Result<Self> {
-        let stage = rules.own_home.join("view");
-        for folder in [&stage, temp, &private_home(rules)] {
+        let stage = &rules.view_stage;
+        for folder in [stage, temp, &rules.command_home] {
             fs::create_dir_all(folder)?;
         }
         // A command may have closed it, and with it every later view.
-        fs::set_permissions(private_home(rules), fs::Permissions::from_mode(0o700))?;
+        fs::set_permissions(&rules.command_home, fs::Permissions::from_mode(0o700))?;
         for (_, name) in TEMP_FOLDERS {
             fs::create_dir_all(temp.join(name))?;
         }
-        let contents = ViewContents::collect(rules, temp, shown, &stage)?;
-        let mut plan = Self::from_contents(contents, &stage);
+        let contents = ViewContents::collect(rules, temp, shown, stage)?;
+        let mut plan = Self::from_contents(contents, stage);
         let temps = TEMP_FOLDERS.iter().map(|(_, name)| temp.join(name));
         plan.writable.extend(temps.chain([temp.to_owned()]));
         Ok(plan)

@@ -34,11 +34,6 @@ pub(super) struct Entry {
     pub writable: bool,
 }
 
-/// Returns the folder that commands see as the user's home. They may write in some of its folders only.
-pub(super) fn private_home(rules: &SandboxRules) -> PathBuf {
-    rules.own_home.join("command-home")
-}
-
 fn real_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -51,7 +46,7 @@ fn covered_paths(rules: &SandboxRules, temp: &Path, stage: &Path) -> Vec<Covered
     let home = rules
         .user_home
         .iter()
-        .map(|home| (real_path(home), Some(private_home(rules))));
+        .map(|home| (real_path(home), Some(rules.command_home.clone())));
     let hidden = rules
         .hide
         .iter()
@@ -62,7 +57,7 @@ fn covered_paths(rules: &SandboxRules, temp: &Path, stage: &Path) -> Vec<Covered
         temps.into_iter().chain(home).chain(empty).collect();
     // The owner shows all of it; never the home, though.
     all.retain(|(path, base)| {
-        let is_home = *path == rules.own_home || base.as_ref() == Some(&private_home(rules));
+        let is_home = *path == rules.own_home || base.as_ref() == Some(&rules.command_home);
         is_home || !rules.write.contains(path)
     });
     all.sort();
@@ -172,12 +167,12 @@ impl ViewContents {
             for name in SHOWN {
                 self.add_path(&home.join(name), false);
             }
-            let private_home = private_home(rules);
+            let private_home = &rules.command_home;
             for name in [".gitconfig", ".config/git/config"] {
                 copy_git_settings(&home.join(name), &private_home.join(name))?;
             }
             let too_large;
-            (self.private, too_large) = make_command_folders(&private_home, home)?;
+            (self.private, too_large) = make_command_folders(private_home, home)?;
             for path in &too_large {
                 self.add_path(path, false);
             }

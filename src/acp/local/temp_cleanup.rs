@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::child_log::CALL_MARK;
 use super::local_terminals::LocalTerminals;
 use super::process_identity::ProcessIdentity;
 
@@ -81,10 +80,11 @@ fn is_used_since(path: &Path, until: SystemTime) -> bool {
     metadata.is_dir() && inside().any(|entry| is_used_since(&entry.path(), until))
 }
 
-/// Returns the running time of the oldest process that has the mark of a command, or this folder as its TMPDIR.
+/// Returns the running time of the oldest process whose TMPDIR is this folder, or whose view of the files has a folder in
+/// it mounted.
 fn oldest_process_age(folder: &Path) -> Option<Duration> {
     let variable = format!("TMPDIR={}", folder.display());
-    let mark = format!("{CALL_MARK}=");
+    let mount = format!(" {}/c-", folder.display());
     let processes = fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -92,9 +92,9 @@ fn oldest_process_age(folder: &Path) -> Option<Duration> {
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let uses = |id: &u32| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == variable.as_bytes() || entry.starts_with(mark.as_bytes()))
+        let mut entries = environment.split(|byte| *byte == 0);
+        let mounts = || fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap_or_default();
+        entries.any(|entry| entry == variable.as_bytes()) || mounts().contains(&mount)
     };
     ids.filter(uses)
         .filter_map(ProcessIdentity::from_pid)

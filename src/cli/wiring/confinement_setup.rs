@@ -45,6 +45,8 @@ pub fn build_confinement(
             .collect(),
         pipes: canonical_or_same(&home.shells_dir()),
         temp: canonical_or_same(&home.temp_dir()),
+        command_home: real_home_path(home, &home.command_home_dir()),
+        view_stage: real_home_path(home, &home.view_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
         write: resolve_owner_paths(
             &writes,
