@@ -92,6 +92,8 @@ const FILES: &[(&str, &str)] = &[
     (".dir-locals.el", EDITOR),
     ("mise.toml", TOOLS),
     (".mise.toml", TOOLS),
+    (".devcontainer.json", EDITOR),
+    (".yarnrc", PACKAGES),
     (".yarnrc.yml", PACKAGES),
     (".npmrc", PACKAGES),
     (".pnpmfile.cjs", PACKAGES),

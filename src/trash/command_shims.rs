@@ -59,6 +59,11 @@ impl CommandShims {
 
 impl PathPrefixSource for CommandShims {
     fn prefix_for_request(&self, request: &RequestId) -> Option<PathPrefix> {
+        // An earlier command may have closed the folder, and with it the trash.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        if let Err(cause) = fs::set_permissions(self.trash.home.trash_incoming_dir(), open) {
+            tracing::warn!(%cause, "commands may not be able to remove into the trash");
+        }
         // What earlier commands removed is out of this one's reach.
         if let Err(cause) = self.trash.collect_removed() {
             tracing::warn!(%cause, "what commands have removed stays where they can reach it");

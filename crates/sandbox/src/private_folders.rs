@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -25,7 +26,10 @@ pub(super) fn make_command_folders(
     let mut made = Vec::new();
     for private in PRIVATE {
         let folder = private_home.join(private.path);
-        if !folder.is_dir() {
+        if folder.is_dir() {
+            // A command may have closed it to all later ones.
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        } else {
             fill_folder(private, &home.join(private.path), &folder, private_home)?;
         }
         made.push(folder);

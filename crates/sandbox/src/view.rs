@@ -50,7 +50,7 @@ impl ViewPlan {
         let contents = ViewContents::collect(rules, temp, shown, stage)?;
         let mut plan = Self::from_contents(contents, stage);
         let temps = TEMP_FOLDERS.iter().map(|(_, name)| temp.join(name));
-        plan.writable.extend(temps.chain([temp.to_owned()]));
+        plan.writable.extend(temps);
         Ok(plan)
     }
 

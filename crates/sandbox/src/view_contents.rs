@@ -150,7 +150,8 @@ impl ViewContents {
         for path in rules.workspaces.iter().chain(&rules.write) {
             self.add_path(path, true);
         }
-        self.add_path(temp, true);
+        // Not the folder around it: a command could exchange what the next view is made from.
+        self.add_path(&temp.join(TEMP_FOLDERS[0].1), true);
         for path in rules
             .read
             .iter()

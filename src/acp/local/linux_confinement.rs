@@ -242,7 +242,10 @@ pub(super) async fn run_self_test(
     let ports = shared.setup.rules.local_ports.iter().copied();
     *shared.forwarding.lock() =
         local_ports::forward_ports(ports.zip(listeners.unwrap_or_default()));
-    let (folder, inside) = (shared.setup.self_test.clone(), shared.shared_temp());
+    let (folder, inside) = (
+        shared.setup.self_test.clone(),
+        shared.shared_temp().join("tmp"),
+    );
     let laid_out =
         tokio::task::spawn_blocking(move || SelfTestTargets::create_targets(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
@@ -291,7 +294,7 @@ async fn run_self_test_once(
 ) -> io::Result<Option<ConfinementLevel>> {
     let plan = SpawnPlan {
         profile: Some(profile),
-        cwd: shared.shared_temp(),
+        cwd: shared.shared_temp().join("tmp"),
         ..build_script_plan(SCRIPT, outside.script_arguments()?, &shared.setup.rules)?
     };
     let said = capture_output(spawner, plan).await?;

@@ -7,10 +7,10 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
 use rustix::io::Errno;
 
 use crate::sandbox::{BindAccess, MountStep};
@@ -118,8 +118,12 @@ fn move_mount(from: &CStr, to: &CStr, read_only: bool) -> io::Result<()> {
     attach(mount.as_raw_fd(), place.as_raw_fd())
 }
 
-/// Attaches a mount at an open folder or file.
+/// Attaches a mount at an open folder or file. At one of the other kind, which a command may have made in its own folders,
+/// the error is as for a path that is not there.
 fn attach(mount: RawFd, place: RawFd) -> io::Result<()> {
+    if is_folder(mount)? != is_folder(place)? {
+        return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+    }
     // SAFETY: a plain system call on open descriptors.
     let done = unsafe {
         let empty = c"".as_ptr();
@@ -133,6 +137,12 @@ fn attach(mount: RawFd, place: RawFd) -> io::Result<()> {
         )
     };
     result(done)
+}
+
+fn is_folder(fd: RawFd) -> io::Result<bool> {
+    // SAFETY: the descriptor is open while this function runs.
+    let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) })?;
+    Ok(FileType::from_raw_mode(stat.st_mode).is_dir())
 }
 
 /// Opens a path without following links, since one may have been made meanwhile.

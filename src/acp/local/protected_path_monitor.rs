@@ -35,6 +35,10 @@ pub(super) enum WakeReason {
     Begun,
     Changed,
     Ended,
+    /// A repository's index changed: it may name a repository inside, into which git then looks.
+    Indexed,
+    /// A walk is over: more folders may be known.
+    Walked,
 }
 
 /// The thread that compares the paths; started with the first command.
@@ -43,6 +47,7 @@ pub(super) struct Monitor(OnceLock<Sender<WakeReason>>);
 
 /// The folders in which the system reports changes, with their inodes.
 struct FolderWatch {
+    sender: Sender<WakeReason>,
     watcher: Option<RecommendedWatcher>,
     folders: HashMap<PathBuf, u64>,
 }
@@ -66,7 +71,7 @@ fn start_monitor(guard: Weak<SharedGuard>) -> Sender<WakeReason> {
 }
 
 fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watch: FolderWatch) {
-    let walks = start_walker(guard.clone());
+    let walks = start_walker(guard.clone(), watch.sender.clone());
     let mut compared = Instant::now();
     loop {
         let Some(has_live) = guard.upgrade().map(|guard| guard.has_live_commands()) else {
@@ -90,15 +95,18 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
             reasons.push(reason);
         }
         let Some(guard) = guard.upgrade() else { return };
-        let is_new_watch = reasons.contains(&WakeReason::Begun) && watch.watch_folders(&guard);
+        let has = |reason| reasons.contains(&reason);
+        let is_new_watch =
+            (has(WakeReason::Begun) || has(WakeReason::Walked)) && watch.watch_folders(&guard);
         let is_due = compared.elapsed() >= COMPARE_INTERVAL && guard.has_live_commands();
-        let must_compare = is_due || is_new_watch || reasons.contains(&WakeReason::Changed);
+        let must_compare = is_due || is_new_watch || has(WakeReason::Changed);
         let has_ended = guard.check_live_commands(must_compare);
         if must_compare {
             watch.watch_folders(&guard);
             compared = Instant::now();
         }
-        if has_ended || is_due || reasons.iter().any(|reason| *reason != WakeReason::Changed) {
+        let is_at_work = (has(WakeReason::Changed) || has(WakeReason::Indexed)) && has_live;
+        if has_ended || is_due || is_at_work || has(WakeReason::Begun) || has(WakeReason::Ended) {
             // One walk that waits is enough.
             let _ = walks.try_send(());
         }
@@ -107,6 +115,7 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
 
 impl FolderWatch {
     fn new(sender: Sender<WakeReason>) -> Self {
+        let wakes = sender.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // A lost event may hide a change, so it counts.
             let concerns = |event: &Event| {
@@ -116,8 +125,14 @@ impl FolderWatch {
                         .iter()
                         .any(|path| protected_path::may_concern(path))
             };
+            let names_index = |event: &Event| {
+                let is_index = |path: &PathBuf| path.ends_with(".git/index");
+                !event.kind.is_access() && event.paths.iter().any(is_index)
+            };
             if event.as_ref().map_or(true, concerns) {
-                let _ = sender.send(WakeReason::Changed);
+                let _ = wakes.send(WakeReason::Changed);
+            } else if event.as_ref().is_ok_and(names_index) {
+                let _ = wakes.send(WakeReason::Indexed);
             }
         });
         let watcher = watcher
@@ -126,6 +141,7 @@ impl FolderWatch {
             )
             .ok();
         Self {
+            sender,
             watcher,
             folders: HashMap::new(),
         }
@@ -162,7 +178,7 @@ impl FolderWatch {
 }
 
 /// Starts the thread that walks through the workspaces, one walk at a time.
-fn start_walker(guard: Weak<SharedGuard>) -> SyncSender<()> {
+fn start_walker(guard: Weak<SharedGuard>, wakes: Sender<WakeReason>) -> SyncSender<()> {
     let (sender, orders) = sync_channel(1);
     let walk = move || {
         while let Ok(()) = orders.recv() {
@@ -175,6 +191,7 @@ fn start_walker(guard: Weak<SharedGuard>) -> SyncSender<()> {
                 .collect();
             guard.check_found_repositories(&found, began_ms);
             drop(guard);
+            let _ = wakes.send(WakeReason::Walked);
             thread::park_timeout(began.elapsed() * WALK_PAUSE_FACTOR);
         }
     };

@@ -344,3 +344,36 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running() {
+    let yard = Yard::new();
+    let spoil = "cd; rm -rf .julia/* .cargo/*; mkfifo .julia/bin; echo x > .cargo/bin; ln -s /etc .cabal/bin; chmod 000 .npm .cache; \
+                 echo spoilt";
+    assert_eq!(yard.bash(spoil).await, "spoilt");
+    for name in [".julia/bin", ".cargo/bin", ".cabal/bin"] {
+        std::fs::create_dir_all(yard.path("user").join(name)).expect("made");
+    }
+    // What is installed meanwhile needs a new view.
+    std::fs::create_dir(yard.path("user/.nvm")).expect("made");
+    let text = yard
+        .bash("ls -d ~/.nvm && touch ~/.npm/x ~/.cache/x && echo ran")
+        .await;
+    assert!(text.ends_with("ran"), "{text}");
+    let conversation = "one";
+    let bash = async |command: &str| {
+        let mut cx = ToolContext::for_detached_call(RequestId::new());
+        cx.conversation = ConversationId::parse(conversation).expect("an id");
+        let args = json!({ "command": command });
+        let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+        tools::text(&reply.expect("it runs")).to_owned()
+    };
+    let exchange = "for at in \"$OUT\"/punie/tmp/c-*; do mv $at/tmp $at/gone; ln -s / $at/tmp; done 2>/dev/null; echo tried";
+    let exchange = exchange.replace("\"$OUT\"", &yard.path("").display().to_string());
+    assert_eq!(bash(&exchange).await, "tried");
+    std::fs::create_dir(yard.path("user/.pyenv")).expect("made");
+    assert_eq!(
+        bash("echo x > /tmp/x && ls -d ~/.pyenv >/dev/null && echo ran").await,
+        "ran"
+    );
+}

@@ -264,11 +264,11 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     until("the command wrote", || work.join("planted").exists()).await;
     let notice = guarded.told(".git/config").await;
     assert!(notice.text.contains("were taken out"), "{notice:?}");
-    let text = guarded.yard.read("work/.git/config");
-    assert!(
-        text.contains("description = mine") && !text.contains("fsmonitor"),
-        "{text}"
-    );
+    until("the second write to be taken out too", || {
+        let text = guarded.yard.read("work/.git/config");
+        text.contains("description = mine") && !text.contains("fsmonitor")
+    })
+    .await;
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
     // In a folder that the command finds read-only as a whole, every change is the owner's.
@@ -287,6 +287,30 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     assert!(guarded.yard.read("work/.git/config").contains("fsmonitor"));
     assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
     assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
+    let end = json!({"shell_id": "sh_1"});
+    tools::call(&guarded.yard.registry, "KillShell", end)
+        .await
+        .expect("it ends");
+}
+
+#[tokio::test]
+async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
+    let guarded = Guarded::new();
+    furnish(&guarded.yard.path("work"));
+    let command = "mkdir -p a/b/deep && git init -q a/b/deep && cd a/b/deep && git -c user.name=x -c user.email=x commit -q \
+                   --allow-empty -m x && head=$(git rev-parse HEAD) && cd ../../.. && git update-index --add --cacheinfo \
+                   160000,$head,a/b/deep && sleep 1 && printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> \
+                   a/b/deep/.git/config; sleep 600";
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+    guarded.yard.call(begun).await.expect("it starts");
+    // Each minute it would be found anyway.
+    let told = tokio::time::timeout(
+        Duration::from_secs(30),
+        guarded.told("a/b/deep/.git/config"),
+    );
+    told.await.expect("long before the minute is over");
+    let ran = guarded.owner("", "git status");
+    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
     let end = json!({"shell_id": "sh_1"});
     tools::call(&guarded.yard.registry, "KillShell", end)
         .await
