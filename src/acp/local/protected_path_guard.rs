@@ -164,6 +164,10 @@ impl SharedGuard {
         !self.state.lock().live.is_empty()
     }
 
+    pub fn has_foreground_command(&self) -> bool {
+        self.state.lock().has_foreground_command()
+    }
+
     /// Compares the paths if asked to, and once more if a command's last process has ended. Returns whether one has.
     pub fn check_live_commands(&self, must_compare: bool) -> bool {
         let mut state = self.state.lock();

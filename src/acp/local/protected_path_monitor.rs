@@ -105,7 +105,9 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
             watch.watch_folders(&guard);
             compared = Instant::now();
         }
-        let is_at_work = (has(WakeReason::Changed) || has(WakeReason::Indexed)) && has_live;
+        // A foreground command is followed by a walk, and may be making a repository now.
+        let is_left_alone = has_live && !guard.has_foreground_command();
+        let is_at_work = is_left_alone && (has(WakeReason::Changed) || has(WakeReason::Indexed));
         if has_ended || is_due || is_at_work || has(WakeReason::Begun) || has(WakeReason::Ended) {
             // One walk that waits is enough.
             let _ = walks.try_send(());

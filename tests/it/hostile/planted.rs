@@ -252,9 +252,8 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let work = guarded.yard.path("work");
     furnish(&work);
     // The first write may reach the file that the owner's git is about to replace, and is lost with it.
-    let command = "wrote=0; for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> \
-                   .git/config 2>/dev/null && wrote=$((wrote + 1)); [ $wrote = 2 ] && break; sleep 0.05; done; touch planted; \
-                   sleep 600";
+    let command = "for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config \
+                   2>/dev/null && grep -q fsmonitor .git/config && break; sleep 0.05; done; touch planted; sleep 600";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
     // The cover is there once the command runs.
