@@ -196,7 +196,7 @@ tables! {
         require, "require": RequiredLevel = default_required_level(), ..;
         /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
         network, "network": NetworkAccess = NetworkAccess::Loopback, ..;
-        /// Ports of this machine's own loopback that commands reach with network = "loopback", as [5432] for a database. Whatever listens there answers them.
+        /// Ports of this machine's own loopback that commands reach with network = "loopback", such as 5432 of a database. Whatever listens there answers them.
         local_ports, "local_ports": Vec<u16> = Vec::new(), ..;
         /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;
