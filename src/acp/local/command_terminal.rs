@@ -347,11 +347,12 @@ impl PumpListener for CommandTerminal {
         } else {
             self.find_lasting_holders()
         };
-        if !held && left.is_empty() {
+        let is_all_over = !held && left.is_empty();
+        if is_all_over {
             self.report_end();
         }
         if let Some(watch) = &self.watch {
-            let _ = self.changes.set(watch.describe_changes());
+            let _ = self.changes.set(watch.describe_changes(is_all_over));
         }
         let out_of_memory = status.may_be_killed() && self.kills_before.has_risen();
         let exit = TerminalExit {

@@ -4,10 +4,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use super::process_kill::stop_process_tree;
 use super::process_tree::ProcessTree;
 use super::protected_path_records::FileContent;
 use super::protected_path_stamp::PathStamp;
+use crate::acp::terminals::{StopSequence, StopSignal};
 use crate::ids::RequestId;
 
 /// The most bytes of all remembered files together.
@@ -25,9 +29,13 @@ pub(super) struct GuardState {
     pub last_id: u64,
     /// Nothing older was overlooked by the walk: the start of the first command after the last complete one.
     pub unwalked_ms: Option<i64>,
+    /// The last time at which a command started, or at which its end was noticed.
+    pub last_alive_ms: i64,
     /// The files last moved to the trash.
     pub moved: HashMap<PathBuf, (FileContent, RequestId)>,
     pub told: Vec<String>,
+    /// How often each path was put back since the first of the live commands started.
+    pub put_backs: HashMap<PathBuf, u32>,
 }
 
 /// A protected file as it is allowed to be.
@@ -70,6 +78,26 @@ impl GuardState {
         self.live
             .iter()
             .any(|live| live.is_running && !live.in_background)
+    }
+
+    /// Starts killing the processes of all live commands: any of them may be the one that writes a path again and
+    /// again. Does not wait for their end.
+    pub fn kill_live_commands(&self) {
+        let trees: Vec<ProcessTree> = self
+            .live
+            .iter()
+            .filter_map(|live| live.tree.clone())
+            .collect();
+        let kill = move || {
+            let sequence = StopSequence::for_signal(StopSignal::Kill, Duration::ZERO);
+            for tree in &trees {
+                stop_process_tree(Some(tree), None, &sequence);
+            }
+        };
+        let thread = thread::Builder::new().name("protected-path-kill".to_owned());
+        if let Err(cause) = thread.spawn(kill) {
+            tracing::warn!(%cause, "commands that rewrite a protected path could not be ended");
+        }
     }
 
     pub fn forget(&mut self, path: &Path) -> Option<KnownFile> {

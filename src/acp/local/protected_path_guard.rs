@@ -18,6 +18,7 @@ use super::process_tree::ProcessTree;
 use super::protected_path_monitor::{Monitor, WakeReason};
 use super::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords, Replacement, describe_change,
+    describe_loop_end,
 };
 use super::protected_path_stamp::{PathStamp, path_stamp};
 use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
@@ -26,6 +27,9 @@ use crate::sandbox::SandboxRules;
 
 /// The resolution of the kernel's time stamps, in milliseconds, at its coarsest.
 const STAMP_RESOLUTION_MS: i64 = 10;
+/// A path that was put back so often while commands live is written in a loop: the file would be there most of the
+/// time, so the commands are ended.
+const MAX_PUT_BACKS: u32 = 5;
 
 /// The guard of a runner's workspaces. Clones share it.
 #[derive(Clone)]
@@ -72,6 +76,7 @@ impl ProtectedPathGuard {
         if is_first {
             state.folders.clear();
             state.told.clear();
+            state.put_backs.clear();
         } else {
             shared.compare_paths(&mut state);
         }
@@ -102,6 +107,7 @@ impl ProtectedPathGuard {
             }
         }
         state.unwalked_ms.get_or_insert(now_ms);
+        state.last_alive_ms = now_ms;
         let covered = seen.iter().filter_map(|(path, now)| {
             let is_covered = covers_paths
                 && now.cover == Some(CoverMode::ReadOnly)
@@ -134,8 +140,13 @@ impl ProtectedPathGuard {
     }
 
     /// Compares the paths at a command's end. Returns the sentences of the changes since its start, and of the limits
-    /// that are new. Processes that it left are guarded against further.
-    pub fn end_command(&self, id: u64, told: usize) -> (Vec<String>, Vec<String>) {
+    /// that are new. Unless the command left no process, it is guarded against further.
+    pub fn end_command(
+        &self,
+        id: u64,
+        told: usize,
+        is_all_over: bool,
+    ) -> (Vec<String>, Vec<String>) {
         let shared = &self.0;
         let mut state = shared.state.lock();
         if let Some(live) = state.live.iter_mut().find(|live| live.id == id) {
@@ -143,6 +154,10 @@ impl ProtectedPathGuard {
         }
         let limits = shared.compare_paths(&mut state);
         let changes = state.told.get(told..).unwrap_or_default().to_vec();
+        if is_all_over {
+            state.live.retain(|live| live.id != id);
+        }
+        state.last_alive_ms = unix_time_ms();
         drop(state);
         shared.monitor.wake_monitor(shared, WakeReason::Ended);
         (changes, shared.places.repositories.new_limits(limits))
@@ -188,6 +203,9 @@ impl SharedGuard {
             self.compare_paths(&mut state);
         }
         state.live.retain(|live| !over.contains(&live.id));
+        if !over.is_empty() {
+            state.last_alive_ms = unix_time_ms();
+        }
         !over.is_empty()
     }
 
@@ -234,7 +252,8 @@ impl SharedGuard {
             }
         }
         let mut state = self.state.lock();
-        state.unwalked_ms = (!state.live.is_empty()).then_some(began_ms);
+        let has_lived = !state.live.is_empty() || state.last_alive_ms >= began_ms;
+        state.unwalked_ms = has_lived.then_some(began_ms);
     }
 
     /// Returns whether a file, and the folders from it to the workspace, are as they were at this time. A folder that
@@ -351,7 +370,14 @@ impl SharedGuard {
             (None, true) => Replacement::Lost,
             (None, false) => Replacement::Nothing,
         };
-        let text = describe_change(path, was_there, why, replaced, &done);
+        let put_backs = state.put_backs.entry(path.to_owned()).or_default();
+        *put_backs += 1;
+        let is_loop = put_backs.is_multiple_of(MAX_PUT_BACKS);
+        let mut text = describe_change(path, was_there, why, replaced, &done);
+        if is_loop {
+            text.push_str(&describe_loop_end(*put_backs));
+            state.kill_live_commands();
+        }
         // A file that could not be moved is told of once.
         if let Ok(metadata) = path.symlink_metadata() {
             state.remember(path, path_stamp(&metadata), before);
@@ -362,7 +388,7 @@ impl SharedGuard {
                 .moved
                 .insert(path.to_owned(), (content, request.clone()));
         }
-        if kept.is_none() {
+        if kept.is_none() || is_loop {
             let change = ProtectedPathChange {
                 path: path.to_owned(),
                 request,

@@ -118,3 +118,8 @@ pub(super) fn describe_change(
         path.display()
     )
 }
+
+/// Describes the end of commands that write a protected path in a loop.
+pub(super) fn describe_loop_end(put_backs: u32) -> String {
+    format!(" This happened {put_backs} times, so the runner ended the commands that were running.")
+}

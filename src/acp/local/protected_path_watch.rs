@@ -65,9 +65,9 @@ impl ProtectedPathWatch {
     }
 
     /// Describes in sentences the paths that appeared or changed since the start, and once those that are unprotected
-    /// because there are too many. Blocks like the first scan.
-    pub fn describe_changes(&self) -> Vec<String> {
-        let (mut told, limits) = self.guard.end_command(self.id, self.told);
+    /// because there are too many. With `is_all_over` the command left no process. Blocks like the first scan.
+    pub fn describe_changes(&self, is_all_over: bool) -> Vec<String> {
+        let (mut told, limits) = self.guard.end_command(self.id, self.told, is_all_over);
         let more = told.len().saturating_sub(MAX_NAMED_CHANGES);
         told.truncate(MAX_NAMED_CHANGES);
         if more > 0 {

@@ -293,6 +293,35 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
 }
 
 #[tokio::test]
+async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
+    let guarded = Guarded::new();
+    let work = guarded.yard.path("work");
+    let command = "i=0; while :; do i=$((i+1)); echo \"touch $OUT/marker #$i\" > .envrc; date > alive; sleep 0.02; done";
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+    guarded.yard.call(begun).await.expect("it starts");
+    until("the owner to be told that it was ended", || {
+        let notices = guarded.switches.list_notices();
+        notices.iter().any(|notice| {
+            notice.path.ends_with("work/.envrc") && notice.text.contains("ended the commands")
+        })
+    })
+    .await;
+    let status = json!({"shell_id": "sh_1"});
+    eventually("the end of the shell", async || {
+        let said = tools::call(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+        said.ok()
+            .filter(|said| format!("{said:?}").contains("SIGKILL"))
+    })
+    .await;
+    let alive = guarded.yard.read("work/alive");
+    until("the last file to be put back", || {
+        !work.join(".envrc").exists()
+    })
+    .await;
+    assert_eq!(guarded.yard.read("work/alive"), alive, "nothing writes");
+}
+
+#[tokio::test]
 async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
     let guarded = Guarded::new();
     furnish(&guarded.yard.path("work"));
