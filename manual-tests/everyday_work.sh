@@ -191,13 +191,14 @@ row_maven() {
 </project>
 XML
     echo 'class A {}' > "$work/src/main/java/A.java"
-    works 'mvn -o -q compile; [ -f target/classes/A.class ]'
+    # Java takes the user's home from the list of users, not from HOME.
+    works 'mvn -o -q "-Dmaven.repo.local=$HOME/.m2/repository" compile; [ -f target/classes/A.class ]'
 }
 
 row_gradle() {
     needs gradle
     echo 'task made { doLast { println "made" } }' > "$work/build.gradle"
-    works 'gradle --offline --no-daemon -q made'
+    works 'gradle -g "$HOME/.gradle" --offline --no-daemon -q made'
 }
 
 row_make() {
