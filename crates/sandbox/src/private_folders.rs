@@ -1,4 +1,4 @@
-//! The folders that belong to commands and stand in the place of the user's caches: made once and kept. Copies, so
+//! The folders that belong to commands and stand in the place of the user's caches: filled once and kept. Copies, so
 //! that no command can change files that the user's own tools later run. Not here: which folders (home_table).
 #![expect(
     clippy::disallowed_methods,
@@ -26,10 +26,11 @@ pub(super) fn make_command_folders(
     let mut made = Vec::new();
     for private in PRIVATE {
         let folder = private_home.join(private.path);
-        if folder.is_dir() {
-            // A command may have closed it to all later ones.
-            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        } else {
+        fs::create_dir_all(&folder)?;
+        // A command may have closed it to all later ones.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        // The user may have had no such cache at the first command.
+        if fs::read_dir(&folder)?.next().is_none() {
             fill_folder(private, &home.join(private.path), &folder, private_home)?;
         }
         made.push(folder);
@@ -47,7 +48,8 @@ fn read_too_large(private_home: &Path) -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).collect()
 }
 
-/// Fills a new folder under another name first: a copy that breaks off is made again.
+/// Fills an empty folder. The copy is made beside it first: one that breaks off is made again. The folder itself stays:
+/// other conversations may see it already.
 fn fill_folder(
     private: &PrivateFolder,
     own: &Path,
@@ -84,10 +86,11 @@ fn fill_folder(
         let lines: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
         fs::write(too_large_file(private_home), lines.join("\n"))?;
     }
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
+    for entry in fs::read_dir(&draft)? {
+        let entry = entry?;
+        fs::rename(entry.path(), to.join(entry.file_name()))?;
     }
-    fs::rename(&draft, to)
+    fs::remove_dir(&draft)
 }
 
 /// Copies an entry with shared blocks where the file system has them, else if it is not too large. Returns whether it did.
@@ -168,8 +171,15 @@ mod tests {
         assert_eq!(read(".cargo", "credentials.toml"), None);
         assert_eq!(read(".cache", "other/secret"), None);
         fs::write(home.join(".cache/pip/wheel"), "changed").expect("written");
+        fs::create_dir_all(home.join(".gradle/caches")).expect("made");
+        fs::write(home.join(".gradle/caches/late"), "late").expect("written");
         make_command_folders(&caches, &home).expect("made");
         assert_eq!(read(".cache", "pip/wheel").as_deref(), Some("wheel"));
+        assert_eq!(
+            read(".gradle", "caches/late").as_deref(),
+            Some("late"),
+            "an empty one is filled"
+        );
         assert!(has_at_most(&home.join(".cargo"), &mut 1_000_000));
         assert!(!has_at_most(&home.join(".cargo"), &mut 10));
     }
