@@ -193,6 +193,7 @@ impl DeviceClient {
             server_now_ms: check_shape("devices:openSession", wire::parse_server_time(&answer))?,
             backend_id,
             other_process: wire::other_process_flag(&answer),
+            is_new_device: wire::registered_flag(&answer),
         })
     }
 

@@ -144,6 +144,8 @@ pub struct BackendSession {
     pub backend_id: Option<String>,
     /// True if another process with this device's identity is online.
     pub other_process: bool,
+    /// True if the backend did not know this device before.
+    pub is_new_device: bool,
 }
 
 /// One page of events.

@@ -243,6 +243,11 @@ pub(super) fn other_process_flag(value: &Value) -> bool {
     value["otherProcess"].as_bool().unwrap_or(false)
 }
 
+/// Returns whether the backend registered this device just now.
+pub(super) fn registered_flag(value: &Value) -> bool {
+    value["registered"].as_bool().unwrap_or(true)
+}
+
 /// Returns the arguments of an approval question.
 pub(super) fn question_args(question: &RemoteQuestion) -> Value {
     let option = |option: ApprovalOption| {

@@ -1,5 +1,7 @@
 //! The context of every command: its flags, the environment, and the configuration and home derived from them.
 
+use std::path::PathBuf;
+
 use super::exit::{CommandError, Exit};
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
@@ -73,6 +75,26 @@ impl CliContext {
     pub fn open_home(&self) -> anyhow::Result<Home> {
         let (_, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
         Ok(home)
+    }
+
+    /// Returns the configuration file's path without reading it.
+    pub fn config_file(&self) -> anyhow::Result<PathBuf> {
+        Ok(Config::locate_config_file(&self.flags, &self.environment)?)
+    }
+
+    /// Loads the configuration without logging anything.
+    pub fn try_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        Ok(Config::load_config(
+            &self.flags,
+            &self.environment,
+            workspaces,
+        )?)
+    }
+
+    /// Returns whether a backend is configured. A configuration with errors counts: loading it reports them.
+    pub fn has_backend(&self) -> bool {
+        let loaded = self.try_config(WorkspaceRule::NotNeeded);
+        loaded.map_or(true, |config| config.backend.url.is_some())
     }
 
     /// Loads the configuration for a runner, which also logs to the home while it is in the background.

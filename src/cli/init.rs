@@ -4,7 +4,7 @@
     reason = "it reads and writes the owner's own configuration file"
 )]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -27,14 +27,18 @@ pub struct InitArgs {
 
 /// Writes the configuration with the values of the flags.
 pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
-    if config.file.exists() && !args.force {
-        let text = format!(
-            "{} is there already; --force replaces it",
-            config.file.display()
-        );
+    let file = context.config_file()?;
+    if file.exists() && !args.force {
+        let text = format!("{} is there already; --force replaces it", file.display());
         return Err(CommandError::with_exit(Exit::Failed, text));
+    }
+    if file.exists() && context.try_config(WorkspaceRule::NotNeeded).is_err() {
+        set_broken_file_aside(&file)?;
+    }
+    let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    if config.workspaces.is_empty() {
+        config.workspaces = current_workspace(context);
     }
     let known = KnownSettings {
         backend_url: config.backend.url.clone(),
@@ -48,16 +52,46 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
             "Wrote {}. Every key is in it, with its default and what it does.",
             config.file.display()
         ));
-        if config.backend.url.is_none() {
-            console::print_line(
-                "Next: punie-runner --backend-url URL pair CODE, which puts the address into it.",
-            );
+        match config.workspaces.as_slice() {
+            [] => console::print_line("No workspace is set: add paths under [workspaces]."),
+            folders => folders.iter().for_each(|folder| {
+                console::print_line(&format!("Workspace: {}", folder.display()));
+            }),
         }
+        console::print_line(if config.backend.url.is_none() {
+            "Next: punie-runner --backend-url URL pair CODE, which puts the address into it."
+        } else {
+            "Next: punie-runner pair CODE, with the code that the backend shows."
+        });
     }
     // The file that was replaced may have set `require`.
     let config = context.effective_config(WorkspaceRule::NotNeeded)?;
     level_question::ask_about_level(context, &config, &home)?;
     Ok(Exit::Done)
+}
+
+/// Returns the current folder if a runner may work in it.
+fn current_workspace(context: &CliContext) -> Vec<PathBuf> {
+    let resolved = context.try_config(WorkspaceRule::OrCurrentDir);
+    let mut folders = resolved.map_or_else(|_| Vec::new(), |config| config.workspaces);
+    // In the user's own folder several would be found; the owner chooses among them.
+    let current = context
+        .environment()
+        .current_dir()
+        .and_then(|folder| folder.canonicalize().ok());
+    folders.retain(|folder| Some(folder) == current.as_ref());
+    folders
+}
+
+/// Renames a configuration that cannot be read.
+fn set_broken_file_aside(file: &Path) -> anyhow::Result<()> {
+    let aside = file.with_extension("toml.old");
+    std::fs::rename(file, &aside).with_context(|| file.display().to_string())?;
+    console::print_stderr(&format!(
+        "The old configuration has errors. It is kept as {}.\n",
+        aside.display()
+    ));
+    Ok(())
 }
 
 /// Stores this backend's address for a plain run. Returns false if the file names another one, which stays.

@@ -18,6 +18,7 @@ mod dev;
 mod display_time;
 mod embedded_tokens;
 pub mod exit;
+mod first_contact;
 mod history;
 #[cfg(unix)]
 mod ignored_signals;

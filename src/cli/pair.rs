@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::{console, init, wiring};
+use super::{console, first_contact, init, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
 use crate::home::{DeviceIdentity, RunnerLock, set_identity_aside};
@@ -19,6 +19,16 @@ pub struct PairArgs {
     /// from another machine
     #[arg(long)]
     new_device: bool,
+}
+
+impl PairArgs {
+    /// The arguments for pairing this device as it is.
+    pub(super) fn with_code(code: String) -> Self {
+        Self {
+            code,
+            new_device: false,
+        }
+    }
 }
 
 /// Opens a first session with the code and stores the backend's address.
@@ -35,20 +45,34 @@ pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let device = identity.device_id().to_string();
     let code = Some(args.code.trim().to_owned());
     let backend = wiring::convex_backend(&config, &home, identity, &Redactor::default(), code)?;
-    command_runtime()?.block_on(backend.open_session())?;
     let url = wiring::http_functions(&config)?.backend_url().to_owned();
+    let session = command_runtime()?
+        .block_on(backend.open_session())
+        .map_err(|error| first_contact::explain_pairing(error.into(), Some(&url), true))?;
     let kept = init::store_backend_url(&config, &url)?;
     if context.is_json() {
         console::print_json(
             &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),
         );
     } else {
-        console::print_line(&format!("This device ({device}) is paired with {url}."));
+        let already = if session.is_new_device {
+            "is paired"
+        } else {
+            "was already paired: the code was not needed"
+        };
+        console::print_line(&format!("This device ({device}) {already} ({url})."));
         if !kept {
             console::print_line(&format!(
                 "{} names another backend; a plain run uses that one.",
                 config.file.display()
             ));
+        } else if config.workspaces.is_empty() {
+            console::print_line(&format!(
+                "Next: set paths under [workspaces] in {}, or go to the folder to work in. Then run: punie-runner",
+                config.file.display()
+            ));
+        } else {
+            console::print_line("Next: punie-runner, which runs requests until Ctrl-C.");
         }
     }
     Ok(Exit::Done)

@@ -7,10 +7,11 @@ use clap::Args;
 use super::acp::EditorHost;
 use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
+use super::first_contact::{self, FirstStep};
 use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, console, signals};
 use crate::acp::editor::AttachedEditors;
-use crate::config::{Config, WorkspaceRule};
+use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
 use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 
@@ -26,6 +27,9 @@ pub struct RunArgs {
 
 /// Polls until stopped, or handles pending requests once.
 pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::Result<Exit> {
+    if !once && let Some(FirstStep::Done(exit)) = first_contact::ask_first_step(context)? {
+        return Ok(exit);
+    }
     let config = context.runner_config(if CliContext::is_interactive() {
         WorkspaceRule::OrCurrentDir
     } else {
@@ -57,6 +61,10 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
                 ended => return ended,
             }
         }
+    })
+    .map_err(|error| {
+        let url = config.backend.url.as_ref().map(BackendUrl::as_str);
+        first_contact::explain_pairing(error, url, args.pairing_code.is_some())
     })?;
     Ok(ended.map_or(Exit::Done, |pass| report_pass(&pass, context.is_json())))
 }

@@ -57,6 +57,18 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns the configuration file's path without reading it.
+    ///
+    /// # Errors
+    /// There is no home for it.
+    pub fn locate_config_file(
+        flags: &GlobalFlags,
+        environment: &ProcessEnvironment,
+    ) -> Result<PathBuf, ConfigError> {
+        let (home, _) = resolve_home(flags, environment)?;
+        resolve_config_file(flags, environment, &home).map(|(file, _)| file)
+    }
+
     /// Reads the tables of the file, with defaults for missing keys. The workspaces are still as they are written.
     fn read_file(
         flags: &GlobalFlags,

@@ -196,6 +196,19 @@ pub(super) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Lists the folders in a folder by name, without hidden ones and links. None if it cannot be read.
+pub(super) fn visible_folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
 /// Resolves a folder that need not exist yet: follows all links as far as the path exists.
 pub(super) fn canonicalize_existing(path: &Path) -> PathBuf {
     let found = path

@@ -29,7 +29,7 @@ pub(super) fn resolve_workspaces(
     (home, writes): (&Path, &[PathBuf]),
     rule: WorkspaceRule,
 ) -> Result<(Vec<PathBuf>, ConfigSetting), ConfigError> {
-    let named = NamedWorkspaces::choose_source(flags, environment, from_file, rule)?;
+    let named = NamedWorkspaces::choose_source(flags, environment, from_file, home, rule)?;
     let NamedWorkspaces {
         paths,
         base,
@@ -85,6 +85,7 @@ impl<'a> NamedWorkspaces<'a> {
         flags: &GlobalFlags,
         environment: &'a ProcessEnvironment,
         (paths, file_origin, file): (&[PathBuf], &ValueOrigin, &'a Path),
+        home: &Path,
         rule: WorkspaceRule,
     ) -> Result<Self, ConfigError> {
         let base = environment.current_dir();
@@ -108,7 +109,12 @@ impl<'a> NamedWorkspaces<'a> {
         }
         match (rule, base) {
             (WorkspaceRule::OrCurrentDir, Some(current)) => {
-                named(vec![current.to_owned()], None, ValueOrigin::CurrentDir)
+                let paths = if is_own_folder(environment, current, home) {
+                    find_project_folders(current, home)?
+                } else {
+                    vec![current.to_owned()]
+                };
+                named(paths, None, ValueOrigin::CurrentDir)
             }
             (WorkspaceRule::NotNeeded, _) => named(Vec::new(), None, ValueOrigin::Default),
             _ => Err(ConfigError::NoWorkspace {
@@ -116,6 +122,31 @@ impl<'a> NamedWorkspaces<'a> {
             }),
         }
     }
+}
+
+/// Returns whether this is the user's own folder, or the one in which the runner's home lies.
+fn is_own_folder(environment: &ProcessEnvironment, current: &Path, home: &Path) -> bool {
+    let current = sources::canonicalize_existing(current);
+    let is_current = |folder: &Path| sources::canonicalize_existing(folder) == current;
+    environment.user_dir().is_some_and(is_current) || home.parent().is_some_and(is_current)
+}
+
+/// Finds the folders to work in below the user's own folder, whose hidden files hold keys and settings.
+fn find_project_folders(current: &Path, home: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let home = sources::canonicalize_existing(home);
+    let mut found = sources::visible_folders(current);
+    found.retain(|folder| !home.starts_with(sources::canonicalize_existing(folder)));
+    if found.is_empty() {
+        return Err(ConfigError::Value {
+            origin: ValueOrigin::CurrentDir,
+            why: format!(
+                "{} holds keys and settings, and has no other folder to work in. Make one, and go there: mkdir project \
+                 && cd project",
+                current.display()
+            ),
+        });
+    }
+    Ok(found)
 }
 
 fn split_list(list: &OsStr) -> Vec<PathBuf> {

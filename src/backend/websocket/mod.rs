@@ -146,6 +146,7 @@ fn local_session() -> BackendSession {
         server_now_ms: frames::wall_clock_ms(),
         backend_id: None,
         other_process: false,
+        is_new_device: false,
     }
 }
 

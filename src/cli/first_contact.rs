@@ -1,0 +1,94 @@
+//! First contact: the question to a person who starts a runner that knows no backend, and the next step after each
+//! step. Not here: the commands themselves.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{console, dev, pair};
+use crate::backend::BackendError;
+use crate::runner::RunnerError;
+
+const FIRST_QUESTION: &str = "This device has no backend yet. Choose:
+  1  try it here, without an account, until Ctrl-C (the same as `punie-runner dev`)
+  2  pair with a backend; you need its address and a pairing code
+  q  quit
+";
+
+/// The next command after a person answered.
+pub(super) enum FirstStep {
+    /// The command was run.
+    Done(Exit),
+    /// Go on as a runner: the device is paired now.
+    Run,
+}
+
+/// Asks a person on a terminal what to do if no backend is configured. `None` if there is one, or nobody to ask.
+pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<FirstStep>> {
+    let can_ask = !context.is_json() && console::is_terminal() && io::stdin().is_terminal();
+    if !can_ask || context.has_backend() {
+        return Ok(None);
+    }
+    console::print_stderr(FIRST_QUESTION);
+    loop {
+        let Some(answer) = read_answer("[1/2/q] ")? else {
+            return Ok(Some(FirstStep::Done(Exit::Done)));
+        };
+        match answer.as_str() {
+            "1" => {
+                return dev::run_dev(&dev::DevArgs::default(), context)
+                    .map(|exit| Some(FirstStep::Done(exit)));
+            }
+            "2" => return pair_with_answers(context).map(Some),
+            "q" | "Q" => return Ok(Some(FirstStep::Done(Exit::Done))),
+            _ => {}
+        }
+    }
+}
+
+fn pair_with_answers(context: &CliContext) -> anyhow::Result<FirstStep> {
+    let (Some(url), Some(code)) = (
+        read_answer("The backend's address: ")?,
+        read_answer("The pairing code: ")?,
+    ) else {
+        return Ok(FirstStep::Done(Exit::Done));
+    };
+    let context = context.with_flags(|flags| flags.backend_url = Some(url));
+    pair::run_pair(&pair::PairArgs::with_code(code), &context)?;
+    Ok(FirstStep::Run)
+}
+
+/// Reads a line from the terminal. `None` at the end of the input.
+fn read_answer(prompt: &str) -> anyhow::Result<Option<String>> {
+    console::print_stderr(prompt);
+    let mut line = String::new();
+    let bytes = io::stdin().lock().read_line(&mut line)?;
+    Ok((bytes > 0).then(|| line.trim().to_owned()))
+}
+
+/// Explains to the owner that this device is not paired, or that the code is wrong. Leaves other errors as they are.
+pub(super) fn explain_pairing(
+    error: anyhow::Error,
+    url: Option<&str>,
+    has_code: bool,
+) -> anyhow::Error {
+    let refusal = match error.downcast_ref::<RunnerError>() {
+        Some(RunnerError::Barred(cause) | RunnerError::Backend(cause)) => Some(cause),
+        _ => error.downcast_ref::<BackendError>(),
+    };
+    if refusal.and_then(BackendError::refusal_code) != Some("PAIRING_REQUIRED") {
+        return error;
+    }
+    let backend = url.unwrap_or("the backend");
+    let text = if has_code {
+        format!(
+            "{backend} does not accept this pairing code: it is wrong, or pairing is closed there. Get a code there, \
+             then run: punie-runner pair CODE"
+        )
+    } else {
+        format!(
+            "This device is not paired with {backend}. Get a code there, then run: punie-runner pair CODE"
+        )
+    };
+    CommandError::with_exit(Exit::Refused, text)
+}
