@@ -88,6 +88,7 @@ impl CliContext {
         kept: impl FnOnce(&Config) -> Option<std::path::PathBuf>,
     ) -> anyhow::Result<Config> {
         let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
+        console::choose_color(config.color);
         logging::start_logging(config.log.level, config.color, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");

@@ -38,6 +38,7 @@ mod signals;
 mod skills;
 mod status;
 mod stop;
+mod table;
 mod tools;
 mod trash;
 mod undo;
