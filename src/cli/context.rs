@@ -3,7 +3,7 @@
 use super::exit::{CommandError, Exit};
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
-use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName};
+use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, TokenName};
 use crate::ids::DeviceId;
 
 /// The flags and the environment of this command.
@@ -66,6 +66,25 @@ impl CliContext {
     pub fn config_and_home(&self, workspaces: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
         let config = self.effective_config(workspaces)?;
         let home = Self::config_home(&config)?;
+        Ok((config, home))
+    }
+
+    /// Loads the configuration of a caller, and opens its home. Where neither a flag nor a variable names a backend, it
+    /// is the embedded one that serves in this home, if there is one.
+    pub fn caller_config(&self) -> anyhow::Result<(Config, Home)> {
+        let (config, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        let is_named =
+            self.flags.backend_url.is_some() || self.environment.get("PUNIE_BACKEND_URL").is_some();
+        let found = if is_named {
+            None
+        } else {
+            EmbeddedBackendAddress::find_address(&home)?
+        };
+        let Some(url) = found else {
+            return Ok((config, home));
+        };
+        let Self { flags, environment } = self.with_embedded_backend(&url);
+        let config = Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded)?;
         Ok((config, home))
     }
 

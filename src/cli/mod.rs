@@ -39,6 +39,7 @@ mod skills;
 mod status;
 mod stop;
 mod table;
+mod tool_arguments;
 mod tools;
 mod trash;
 mod undo;

@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
+use super::tool_arguments::join_command_line;
 use super::{console, wiring};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
-use crate::policy::command_line::quote_word;
 use crate::policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]
@@ -175,14 +175,7 @@ impl<'a> PolicyContext<'a> {
 
     /// Returns the verdict on a command line.
     fn evaluate_command(&self, words: &[String]) -> anyhow::Result<PolicyVerdict> {
-        let line = match words {
-            [line] => line.clone(),
-            words => words
-                .iter()
-                .map(|word| quote_word(word))
-                .collect::<Vec<_>>()
-                .join(" "),
-        };
+        let line = join_command_line(words);
         self.evaluate_call("Bash", &serde_json::json!({ "command": line }).to_string())
     }
 }

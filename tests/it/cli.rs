@@ -8,6 +8,7 @@ mod operator;
 mod owner;
 mod remote;
 mod secrets;
+mod sending;
 mod tables;
 
 use std::path::PathBuf;
