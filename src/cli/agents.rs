@@ -23,7 +23,7 @@ pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exi
             row: vec![
                 agent.id.clone(),
                 enabled_text(agent.enabled),
-                console::cell_text(&agent.description, 80),
+                console::cell_text(&agent.description, usize::MAX),
             ],
             published: agent.catalog_item().body,
             id: agent.id,

@@ -16,8 +16,6 @@ const SOCKET_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_FAILED_SOCKETS: u32 = 3;
 /// The first and the longest interval between polls.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// The time limit for an unreachable backend.
-const UNREACHABLE_LIMIT: Duration = Duration::from_mins(1);
 /// The interval for renewing the request for progress, which the backend forgets after a minute.
 const WATCH_RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 /// The number of pieces in one value from which the query is replaced: otherwise each further piece would resend all
@@ -36,6 +34,8 @@ pub(super) struct AnswerWatch<'a> {
     last_shown: Option<f64>,
     /// The time of the last request for progress.
     watch_renewed_at: Instant,
+    /// The last error, while the backend is away.
+    away: Option<BackendError>,
 }
 
 impl<'a> AnswerWatch<'a> {
@@ -51,15 +51,21 @@ impl<'a> AnswerWatch<'a> {
             show,
             last_shown: None,
             watch_renewed_at: Instant::now(),
+            away: None,
         }
     }
 
-    /// Waits as long as it takes.
+    /// Returns the last error, if the backend is away.
+    pub(super) fn into_away_error(self) -> Option<BackendError> {
+        self.away
+    }
+
+    /// Waits as long as it takes, also while the backend is away.
     ///
     /// # Errors
-    /// The backend refuses, or is unreachable for a minute.
-    pub(super) async fn wait_until_answered(mut self) -> Result<CallerAnswer, BackendError> {
-        let (mut pauses, mut in_vain, mut away) = (poll_intervals(), 0, None);
+    /// The backend refuses.
+    pub(super) async fn wait_until_answered(&mut self) -> Result<CallerAnswer, BackendError> {
+        let (mut pauses, mut in_vain) = (poll_intervals(), 0);
         loop {
             if in_vain < MAX_FAILED_SOCKETS {
                 let mut brought = false;
@@ -78,15 +84,14 @@ impl<'a> AnswerWatch<'a> {
             // Poll too: the socket may have failed, or the answer may have gone to a closed one.
             match self.poll_answer().await {
                 Ok(Some(answer)) => return Ok(answer),
-                Ok(None) => away = None,
-                Err(error) => {
-                    let since = away.get_or_insert_with(Instant::now);
-                    if !matches!(error.recovery_action(), RecoveryAction::Retry(_))
-                        || since.elapsed() >= UNREACHABLE_LIMIT
-                    {
-                        return Err(error);
+                Ok(None) => self.away = None,
+                Err(error) if matches!(error.recovery_action(), RecoveryAction::Retry(_)) => {
+                    if self.away.is_none() {
+                        tracing::warn!(%error, "asking the backend again until the wait ends");
                     }
+                    self.away = Some(error);
                 }
+                Err(error) => return Err(error),
             }
             tokio::time::sleep(pauses.next().unwrap_or(POLL_INTERVALS.1)).await;
         }
@@ -196,7 +201,7 @@ impl<'a> AnswerWatch<'a> {
 }
 
 /// Returns the intervals between polls: each is half as long again as the one before.
-fn poll_intervals() -> impl Iterator<Item = Duration> {
+pub(super) fn poll_intervals() -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(POLL_INTERVALS.0), |pause| {
         Some((*pause * 3 / 2).min(POLL_INTERVALS.1))
     })

@@ -6,10 +6,12 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::table::Column;
 use super::{audit, console, display_time};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion};
+use crate::runner::Clock;
 
 #[derive(Debug, Args)]
 pub struct ApprovalsArgs {
@@ -52,7 +54,9 @@ struct ListedQuestion<'q> {
     title: &'q str,
     is_cut: bool,
     asked_at_ms: i64,
+    asked_at: String,
     expires_at_ms: i64,
+    expires_at: String,
 }
 
 #[derive(Serialize)]
@@ -136,24 +140,40 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
                 title: &question.title,
                 is_cut: question.is_cut,
                 asked_at_ms: question.asked_at_ms,
+                asked_at: display_time::format_rfc3339(question.asked_at_ms),
                 expires_at_ms: question.expires_at_ms,
+                expires_at: display_time::format_rfc3339(question.expires_at_ms),
             });
         }
     } else if open.is_empty() {
-        console::print_line("Nothing waits for a word.");
+        console::print_line("No calls are waiting for approval.");
     } else {
-        for question in open {
-            console::print_line(&format!(
-                "{}\n  {}\n",
-                question.id,
-                console::cell_text(&question.title, usize::MAX)
-            ));
-        }
-        console::print_line(
-            "`punie-runner approvals show QUESTION` shows all of it, `allow` lets it run, `deny` refuses it.",
-        );
+        print_questions(open);
     }
     Exit::Done
+}
+
+fn print_questions(open: &[OpenQuestion]) {
+    let now_ms = Clock::system_clock().now_ms();
+    let row = |question: &OpenQuestion| {
+        let left = question.expires_at_ms.saturating_sub(now_ms);
+        vec![
+            question.id.to_string(),
+            display_time::format_age(question.asked_at_ms, now_ms),
+            display_time::format_coarse(left),
+            console::cell_text(&question.title, usize::MAX),
+        ]
+    };
+    let columns = [
+        Column::id("ID"),
+        Column::text("ASKED"),
+        Column::number("LEFT"),
+        Column::flexible("WHAT"),
+    ];
+    console::print_table(&columns, &open.iter().map(row).collect::<Vec<_>>());
+    console::print_line(
+        "\nRead it: punie-runner approvals show ID. Answer: approvals allow ID, or deny ID.",
+    );
 }
 
 /// Shows all of a question's call, and records that it was shown once all of it is written.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::table::Column;
 use super::{console, display_time};
 use crate::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
@@ -171,7 +172,7 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
             if as_json {
                 console::print_json(&row);
             } else {
-                rows.push(audit_cells(&row));
+                rows.push(audit_cells(&row, now_ms));
             }
         }
         true
@@ -182,20 +183,25 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
     if rows.is_empty() {
         console::print_line("No such row.");
     } else {
-        console::print_table(
-            &[
-                "SEQ", "WHEN", "WHAT", "WHO", "TOOL", "DECISION", "REQUEST", "MORE",
-            ],
-            &rows,
-        );
+        let columns = [
+            Column::number("SEQ"),
+            Column::text("WHEN"),
+            Column::text("WHAT"),
+            Column::text("WHO"),
+            Column::text("TOOL"),
+            Column::outcome("DECISION"),
+            Column::id("REQUEST"),
+            Column::flexible("MORE"),
+        ];
+        console::print_table(&columns, &rows);
     }
     Ok(Exit::Done)
 }
 
-fn audit_cells(row: &Value) -> Vec<String> {
+fn audit_cells(row: &Value, now_ms: i64) -> Vec<String> {
     let text = |key: &str| match &row[key] {
         Value::Null => String::new(),
-        Value::String(text) => console::cell_text(text, 40),
+        Value::String(text) => console::cell_text(text, usize::MAX),
         other => other.to_string(),
     };
     let more = [
@@ -217,7 +223,7 @@ fn audit_cells(row: &Value) -> Vec<String> {
     let more: Vec<String> = more.map(|(key, value)| format!("{key}={value}")).collect();
     vec![
         text("seq"),
-        display_time::format_utc(row["atMs"].as_i64().unwrap_or_default()),
+        display_time::format_when(row["atMs"].as_i64().unwrap_or_default(), now_ms),
         text("event"),
         text("who"),
         text("toolName"),

@@ -17,7 +17,7 @@ use crate::config::WorkspaceRule;
 use crate::dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
-use crate::home::TokenName;
+use crate::home::{EmbeddedBackendAddress, TokenName};
 use crate::runner::ShutdownSignal;
 
 #[derive(Debug, Args)]
@@ -70,6 +70,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
         };
         let backend = DevBackend::start_server(options).await?;
         let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
+        let _address = EmbeddedBackendAddress::publish(&home, backend.listen_url())?;
         let ready = backend_ready_message(&backend, &tokens, &config)?;
         if context.is_json() {
             console::print_json(&ready);

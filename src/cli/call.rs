@@ -7,8 +7,9 @@ use clap::Args;
 use super::caller_client::CallerAnswer;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use super::send::{ToolCallArgs, print_answer};
+use super::send::print_answer;
 use super::signals;
+use super::tool_arguments::ToolCallArgs;
 use super::wiring::{self, ToolHost};
 use crate::config::WorkspaceRule;
 use crate::ids::{RequestId, ToolName};
@@ -26,10 +27,11 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
     let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let tool = ToolName::parse(args.call.tool.clone())
         .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
-    let text = args.call.read_arguments()?;
     let runtime = command_runtime()?;
     let (id, answer) = runtime.block_on(async {
         let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
+        let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.clone());
+        let text = args.call.read_arguments(schema.as_ref())?;
         let uncut = crate::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = crate::runner::ShutdownSignal::new();

@@ -1,11 +1,13 @@
 //! A client of the caller's functions, for `send`, `cancel` and `demo`. Not here: the device's side (backend).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::answer_watch::AnswerWatch;
-use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket, omit_nulls};
+use super::answer_watch::{AnswerWatch, poll_intervals};
+use crate::backend::{
+    BackendError, FunctionKind, HttpFunctions, RecoveryAction, SyncSocket, omit_nulls,
+};
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
 
@@ -142,6 +144,54 @@ impl CallerClient {
             .map(drop)
     }
 
+    /// Stores a request for a device, and tries again while the backend is away.
+    ///
+    /// # Errors
+    /// The backend refuses, or is away when the time is over.
+    pub async fn append_within(
+        &self,
+        device: &DeviceId,
+        ask: &CallerRequest,
+        limit: Duration,
+    ) -> Result<(), BackendError> {
+        let begun = Instant::now();
+        let mut pauses = poll_intervals();
+        let mut is_away = false;
+        loop {
+            let sent = self.append_request(device, ask).await;
+            let pause = pauses.next().unwrap_or(limit);
+            match sent {
+                Err(error)
+                    if matches!(error.recovery_action(), RecoveryAction::Retry(_))
+                        && begun.elapsed() + pause < limit =>
+                {
+                    if !is_away {
+                        tracing::warn!(%error, "the request is sent again until the wait ends");
+                    }
+                    is_away = true;
+                    tokio::time::sleep(pause).await;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Returns the schema of a tool in the device's catalog, if it has one.
+    pub async fn tool_schema(
+        &self,
+        device: &DeviceId,
+        tool: &str,
+    ) -> Result<Option<Value>, BackendError> {
+        let args = json!({"deviceId": device.as_str(), "kind": "tool"});
+        let items = self
+            .call_with_token(FunctionKind::Query, "catalog:list", args)
+            .await?;
+        let body = |item: &Value| serde_json::from_str::<Value>(item["body"].as_str()?).ok();
+        let bodies = items.as_array().into_iter().flatten().filter_map(body);
+        let mut found = bodies.filter(|body| body["name"] == tool);
+        Ok(found.next().map(|mut body| body["schema"].take()))
+    }
+
     /// Cancels a request; returns `cancelling`, `finished` or `unknown`.
     pub async fn cancel_request(&self, id: &RequestId) -> Result<String, BackendError> {
         let answer = self
@@ -204,17 +254,20 @@ impl CallerClient {
         self.watch_for_answer(id, limit, None).await
     }
 
-    /// Waits for the result and shows the progress meanwhile.
+    /// Waits for the result and shows the progress meanwhile; also while the backend is away.
+    ///
+    /// # Errors
+    /// The backend refuses, or is away when the time is over.
     pub async fn watch_for_answer<'a>(
         &'a self,
         id: &'a RequestId,
         limit: Duration,
         show: Option<&'a mut (dyn FnMut(&OutputPiece) + Send)>,
     ) -> Result<Option<CallerAnswer>, BackendError> {
-        let watching = AnswerWatch::new(self, id, show);
+        let mut watching = AnswerWatch::new(self, id, show);
         match tokio::time::timeout(limit, watching.wait_until_answered()).await {
             Ok(answered) => answered.map(Some),
-            Err(_elapsed) => Ok(None),
+            Err(_elapsed) => watching.into_away_error().map_or(Ok(None), Err),
         }
     }
 

@@ -3,15 +3,15 @@
 use clap::Args;
 use serde_json::json;
 
-use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use crate::config::WorkspaceRule;
+use super::{console, history};
 use crate::ids::RequestId;
+use crate::journal::JournalReader;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// The request's id, as `send` gave it
+    /// The request's id, as `send` gave it; of a request that this device knows, a part as for `history`
     request: String,
 }
 
@@ -19,7 +19,15 @@ pub struct CancelArgs {
 pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let id = RequestId::parse(args.request.clone())
         .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
-    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let (config, home) = context.caller_config()?;
+    let reader = JournalReader::find_journal(&home.journal_file())
+        .ok()
+        .flatten();
+    // What the journal of this device does not know may be a request for another device.
+    let id = match history::find_request(reader.as_ref(), id.as_str()) {
+        Ok((whole, _)) => RequestId::parse(whole)?,
+        Err(_) => id,
+    };
     let caller = CliContext::caller_client(&config, &home)?;
     let state = command_runtime()?.block_on(caller.cancel_request(&id))?;
     if context.is_json() {

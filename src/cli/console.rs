@@ -1,14 +1,23 @@
-//! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (logging).
+//! Output to stdout: lines, JSON lines and tables. Not here: the form of tables (table), logs (logging).
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
+use super::table::{self, Column};
+use crate::config::ColorChoice;
 use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
 
 /// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
 /// up, and a server must go on.
 pub fn print_line(text: &str) {
     let _ = try_print_line(text);
+}
+
+/// Writes to stdout unchanged, without a line's end.
+pub fn print_text(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Writes a line to stdout, and fails if it cannot be written whole.
@@ -63,30 +72,36 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Prints a table with a header and columns of the necessary width. On a terminal, the last column is cut to the
-/// remaining width.
-pub fn print_table(head: &[&str], rows: &[Vec<String>]) {
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+/// Prints a table. On a terminal it fits the width, and has colours if they are wanted.
+pub fn print_table<'h, C: Copy + Into<Column<'h>>>(columns: &[C], rows: &[Vec<String>]) {
+    let columns: Vec<Column<'h>> = columns.iter().map(|column| (*column).into()).collect();
+    for line in table::render_table(&columns, rows, terminal_width(), is_colored()) {
+        print_line(&line);
     }
-    let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
-    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(before).max(10));
-    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-    for row in std::iter::once(&head).chain(rows) {
-        let Some((last, others)) = row.split_last() else {
-            continue;
-        };
-        let mut text = String::new();
-        for (cell, width) in others.iter().zip(&widths) {
-            let blanks = width.saturating_sub(cell.chars().count()) + 2;
-            text.push_str(cell);
-            text.push_str(&" ".repeat(blanks));
-        }
-        text.push_str(&truncate_text(last, room));
-        print_line(text.trim_end());
+}
+
+/// Prints a paragraph with each line indented. On a terminal it is wrapped at the width.
+pub fn print_paragraph(indent: &str, text: &str) {
+    for line in table::wrap_text(
+        text,
+        terminal_width().map(|width| width.saturating_sub(indent.len())),
+    ) {
+        print_line(format!("{indent}{line}").trim_end());
+    }
+}
+
+/// Sets when stdout has colours. The first call of a process counts.
+pub fn choose_color(color: ColorChoice) {
+    let _ = COLOR.set(color);
+}
+
+static COLOR: OnceLock<ColorChoice> = OnceLock::new();
+
+fn is_colored() -> bool {
+    match COLOR.get() {
+        Some(ColorChoice::Always) => true,
+        Some(ColorChoice::Never) => false,
+        Some(ColorChoice::Auto) | None => is_terminal(),
     }
 }
 
@@ -108,16 +123,20 @@ fn truncate_text(text: &str, width: usize) -> String {
     format!("{cut}…")
 }
 
-/// Returns the number of columns if stdout is a terminal.
+/// Returns the number of columns if stdout is a terminal; 80 if the terminal does not say.
+pub fn terminal_width() -> Option<usize> {
+    is_terminal().then(|| reported_width().unwrap_or(80))
+}
+
 #[cfg(unix)]
-fn terminal_width() -> Option<usize> {
+fn reported_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 #[cfg(not(unix))]
-fn terminal_width() -> Option<usize> {
-    is_terminal().then_some(80)
+fn reported_width() -> Option<usize> {
+    None
 }
 
 #[cfg(test)]

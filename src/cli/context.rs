@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::exit::{CommandError, Exit};
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
-use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName};
+use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, TokenName};
 use crate::ids::DeviceId;
 
 /// The flags and the environment of this command.
@@ -71,6 +71,25 @@ impl CliContext {
         Ok((config, home))
     }
 
+    /// Loads the configuration of a caller, and opens its home. Where neither a flag nor a variable names a backend, it
+    /// is the embedded one that serves in this home, if there is one.
+    pub fn caller_config(&self) -> anyhow::Result<(Config, Home)> {
+        let (config, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        let is_named =
+            self.flags.backend_url.is_some() || self.environment.get("PUNIE_BACKEND_URL").is_some();
+        let found = if is_named {
+            None
+        } else {
+            EmbeddedBackendAddress::find_address(&home)?
+        };
+        let Some(url) = found else {
+            return Ok((config, home));
+        };
+        let Self { flags, environment } = self.with_embedded_backend(&url);
+        let config = Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded)?;
+        Ok((config, home))
+    }
+
     /// Opens the home of the configuration in force.
     pub fn open_home(&self) -> anyhow::Result<Home> {
         let (_, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
@@ -110,6 +129,7 @@ impl CliContext {
         kept: impl FnOnce(&Config) -> Option<std::path::PathBuf>,
     ) -> anyhow::Result<Config> {
         let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
+        console::choose_color(config.color);
         logging::start_logging(config.log.level, config.color, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");

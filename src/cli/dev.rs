@@ -14,7 +14,9 @@ use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
-use crate::home::{BackendTokens, DeviceIdentity, Home, RunnerLock, TokenName};
+use crate::home::{
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock, TokenName,
+};
 use crate::redact::Redactor;
 use crate::runner::{ShutdownSignal, ToolThreads};
 
@@ -97,6 +99,7 @@ pub async fn serve_dev(
         &editors,
         &ToolThreads::default(),
     )?;
+    let _address = EmbeddedBackendAddress::publish(home, backend.listen_url())?;
     ready(&ReadyMessage {
         device_id: Some(device),
         workspaces: config
@@ -168,9 +171,6 @@ fn print_ready_message(ready: &ReadyMessage, json: bool) {
     console::print_line(&format!("Workspace  {}", ready.workspaces.join(", ")));
     console::print_line("\nAsk it for something, from another terminal:");
     let home = &ready.home;
-    console::print_line(&format!(
-        "  punie-runner --home {home} --backend-url {} send Glob '{{\"pattern\":\"*\"}}'",
-        ready.url
-    ));
+    console::print_line(&format!("  punie-runner --home {home} send Bash -- ls"));
     console::print_line("\nStop it with Ctrl-C.");
 }

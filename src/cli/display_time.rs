@@ -1,7 +1,21 @@
-//! Times for display: ages, durations, and UTC timestamps as in the log. Not here: times for programs, which are
-//! milliseconds since 1970.
+//! Times for display: ages, durations, and UTC timestamps as in the log.
 
+use super::console;
 use crate::output::number_format;
+
+/// Formats a time for a table: on a terminal how long ago it was, else in UTC.
+pub fn format_when(at_ms: i64, now_ms: i64) -> String {
+    if console::is_terminal() {
+        format_age(at_ms, now_ms)
+    } else {
+        format_utc(at_ms)
+    }
+}
+
+/// Formats a time by RFC 3339, for programs: `2026-03-01T12:30:05Z`.
+pub fn format_rfc3339(at_ms: i64) -> String {
+    format_utc(at_ms).replace(' ', "T")
+}
 
 /// Formats a time relative to `now_ms`: `3 s ago`, `2 h ago`.
 pub fn format_age(at_ms: i64, now_ms: i64) -> String {

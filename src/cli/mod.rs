@@ -39,6 +39,8 @@ mod signals;
 mod skills;
 mod status;
 mod stop;
+mod table;
+mod tool_arguments;
 mod tools;
 mod trash;
 mod undo;

@@ -10,7 +10,6 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, wiring};
 use crate::backend::FunctionKind;
-use crate::config::WorkspaceRule;
 use crate::home::TokenName;
 use crate::runner::Clock;
 
@@ -138,7 +137,7 @@ impl OperatorCommand {
 
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let (config, home) = context.caller_config()?;
     let tokens = wiring::backend_tokens(&config, &home)?;
     let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
         let path = tokens.token_path(TokenName::Admin);

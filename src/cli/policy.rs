@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
+use super::tool_arguments::join_command_line;
 use super::{console, wiring};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
-use crate::policy::command_line::quote_word;
 use crate::policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]
@@ -26,13 +26,13 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// The rules and the grants in force (the default)
+    /// Show the rules and the grants in force (the default)
     Show,
-    /// What the rules say to a call, and why; nothing runs and no grant is used up
+    /// Show what the rules say to a call, and why; nothing runs and no grant is used up
     Test(TestArgs),
-    /// Allow something: for once or a while with --once or --for, else by a rule in policy.toml
+    /// Allow a command, tool or path: for once or a while with --once or --for, else by a rule in policy.toml
     Allow(AllowArgs),
-    /// Deny something by a rule in policy.toml
+    /// Deny a command, tool or path by a rule in policy.toml
     Deny(DenyArgs),
     /// Take a grant back
     Revoke(RevokeArgs),
@@ -53,8 +53,12 @@ struct TestArgs {
 
 #[derive(Debug, Args)]
 struct AllowArgs {
+    /// The beginning of a command, word by word; with --once or --for also the name of a rule. Options of this command
+    /// stand before it
+    #[arg(trailing_var_arg = true, value_name = "RULE-OR-WORDS")]
+    words: Vec<String>,
     #[command(flatten)]
-    what: TargetArgs,
+    options: TargetOptions,
     /// For the next request that needs it, within a day
     #[arg(long)]
     once: bool,
@@ -65,8 +69,11 @@ struct AllowArgs {
 
 #[derive(Debug, Args)]
 struct DenyArgs {
+    /// The beginning of a command, word by word. Options of this command stand before it
+    #[arg(trailing_var_arg = true, value_name = "WORDS")]
+    words: Vec<String>,
     #[command(flatten)]
-    what: TargetArgs,
+    options: TargetOptions,
 }
 
 #[derive(Debug, Args)]
@@ -75,26 +82,19 @@ struct RevokeArgs {
     id: String,
 }
 
-/// What is allowed or denied.
+/// The tool or path that is allowed or denied, and the new rule's name and reason.
 #[derive(Debug, Args)]
-struct TargetArgs {
-    /// The beginning of a command, word by word; with --once and --for, also a rule by its name
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "RULE-OR-WORDS"
-    )]
-    words: Vec<String>,
+struct TargetOptions {
     /// A tool by its name, or an effect (reads, writes, executes)
     #[arg(long)]
     tool: Option<String>,
-    /// A file or folder, from its workspace; in a rule, a pattern
+    /// A file or folder, from its workspace; in a rule a pattern, such as 'docs/**'
     #[arg(long)]
     path: Option<String>,
     /// The name of the new rule
     #[arg(long)]
     name: Option<String>,
-    /// Why; shown to whoever is refused or asked
+    /// A reason, shown with the denial or the question
     #[arg(long)]
     reason: Option<String>,
 }
@@ -120,7 +120,7 @@ pub fn run_policy(args: &PolicyArgs, context: &CliContext) -> anyhow::Result<Exi
             rule_changes::allow_target(&desk, args, context.is_json())
         }
         Some(PolicyCommand::Deny(args)) => {
-            rule_changes::deny_target(&desk, &args.what, context.is_json())
+            rule_changes::deny_target(&desk, args, context.is_json())
         }
         Some(PolicyCommand::Revoke(args)) => {
             rule_changes::revoke_by_id(&desk, &args.id, context.is_json())
@@ -175,14 +175,7 @@ impl<'a> PolicyContext<'a> {
 
     /// Returns the verdict on a command line.
     fn evaluate_command(&self, words: &[String]) -> anyhow::Result<PolicyVerdict> {
-        let line = match words {
-            [line] => line.clone(),
-            words => words
-                .iter()
-                .map(|word| quote_word(word))
-                .collect::<Vec<_>>()
-                .join(" "),
-        };
+        let line = join_command_line(words);
         self.evaluate_call("Bash", &serde_json::json!({ "command": line }).to_string())
     }
 }

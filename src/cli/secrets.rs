@@ -143,9 +143,9 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
                 |at| display_time::format_age(at, now_ms),
             );
             vec![
-                console::cell_text(line.name, 60),
+                console::cell_text(line.name, usize::MAX),
                 set,
-                console::cell_text(&line.used_by.join(", "), 80),
+                console::cell_text(&line.used_by.join(", "), usize::MAX),
             ]
         };
         console::print_table(

@@ -1,17 +1,20 @@
 //! `send`: sends a request to a device and prints the answer.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::caller_client::{CallerAnswer, CallerRequest, OutputPiece};
+use super::caller_client::{CallerAnswer, CallerClient, CallerRequest, OutputPiece};
 use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use crate::config::WorkspaceRule;
+use super::signals::Interrupts;
+use super::table::short_id;
+use super::tool_arguments::ToolCallArgs;
+use crate::backend::BackendError;
 use crate::home::read_request_key;
 use crate::ids::{ConversationId, DeviceId, RequestId};
 use crate::output::number_format::format_size;
@@ -19,31 +22,8 @@ use crate::redact::Secret;
 use crate::request::SignedRequest;
 use crate::runner::Clock;
 
-/// A tool and its arguments, as `send` and `call` take them.
-#[derive(Debug, Args)]
-pub struct ToolCallArgs {
-    /// The tool, such as Read
-    pub tool: String,
-    /// Its arguments as a JSON object; - reads them from standard input
-    #[arg(value_name = "JSON", default_value = "{}")]
-    arguments: String,
-}
-
-impl ToolCallArgs {
-    /// Returns the arguments as text. The device checks them.
-    pub fn read_arguments(&self) -> anyhow::Result<String> {
-        if self.arguments != "-" {
-            return Ok(self.arguments.clone());
-        }
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|cause| {
-                CommandError::with_exit(Exit::Usage, format!("standard input: {cause}"))
-            })?;
-        Ok(text)
-    }
-}
+/// The time of waiting after which the request's id is named.
+const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub struct SendArgs {
@@ -52,13 +32,13 @@ pub struct SendArgs {
     /// The conversation that the request belongs to
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
-    /// How long to wait for the answer; 0 sends and returns
+    /// How long to wait for the answer, also while the backend is away; 0 sends and returns
     #[arg(long, value_name = "SECS", default_value_t = 600.0)]
     wait: f64,
     /// Sign the request with the private key in this file, which `keygen` has made
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
-    /// Show on stderr what a command prints while it runs; the answer comes on stdout as always
+    /// Show output on stderr while the command runs; the answer comes on stdout. A terminal shows it without this
     #[arg(long)]
     progress: bool,
 }
@@ -71,42 +51,179 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             format!("--wait {} is not a number of seconds", args.wait),
         )
     })?;
-    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let (config, home) = context.caller_config()?;
     let caller = CliContext::caller_client(&config, &home)?;
     let key = args.sign_key.as_deref().map(load_sign_key).transpose()?;
-    let mut ask = CallerRequest {
-        id: RequestId::new(),
-        tool: args.call.tool.clone(),
-        args: args.call.read_arguments()?,
-        conversation: args.conversation.clone(),
-        progress: args.progress,
-        signed: None,
-    };
+    let streams = !context.is_json() && console::is_terminal();
     command_runtime()?.block_on(async {
         let device = context.resolve_device(&config, &home, &caller).await?;
-        if let Some(key) = &key {
-            sign_request(&mut ask, &device, key)?;
-        }
-        caller.append_request(&device, &ask).await?;
-        if wait.is_zero() {
-            print_request_id(&ask, context.is_json());
-            return Ok(Exit::Done);
-        }
-        let mut piece_by_piece = print_progress;
-        let watching: Option<&mut (dyn FnMut(&OutputPiece) + Send)> = if args.progress {
-            Some(&mut piece_by_piece)
+        let schema = if args.call.needs_schema() {
+            // Without it the arguments are texts, and the device says what is wrong with them.
+            caller
+                .tool_schema(&device, &args.call.tool)
+                .await
+                .ok()
+                .flatten()
         } else {
             None
         };
-        if let Some(answer) = caller.watch_for_answer(&ask.id, wait, watching).await? {
-            return Ok(print_answer(&ask.id, &ask.tool, &answer, context.is_json()));
+        let mut ask = CallerRequest {
+            id: RequestId::new(),
+            tool: args.call.tool.clone(),
+            args: args.call.read_arguments(schema.as_ref())?,
+            conversation: args.conversation.clone(),
+            progress: args.progress || streams,
+            signed: None,
+        };
+        if let Some(key) = &key {
+            sign_request(&mut ask, &device, key)?;
         }
-        let text = format!(
-            "no answer within {} s; the request stays: `punie-runner cancel {}` takes it back",
-            args.wait, ask.id
-        );
-        Err(CommandError::with_exit(Exit::TimedOut, text))
+        if wait.is_zero() {
+            caller.append_request(&device, &ask).await?;
+            print_request_id(&ask, context.is_json());
+            return Ok(Exit::Done);
+        }
+        let waiting = AnswerWait {
+            caller: &caller,
+            device: &device,
+            ask: &ask,
+            limit: wait,
+            streams,
+        };
+        let (answer, shown) = waiting
+            .wait_or_interrupt()
+            .await
+            .with_context(|| format!("request {}", ask.id))?;
+        let Some(answer) = answer else {
+            let text = format!(
+                "no answer within {} s; the request stays: `punie-runner cancel {}` takes it back",
+                args.wait, ask.id
+            );
+            return Err(CommandError::with_exit(Exit::TimedOut, text));
+        };
+        if answer.outcome == "error" && !context.is_json() {
+            console::print_stderr(&format!("request {}\n", ask.id));
+        }
+        Ok(if streams {
+            print_rest(&shown, &answer)
+        } else {
+            print_answer(&ask.id, &ask.tool, &answer, context.is_json())
+        })
     })
+}
+
+/// The wait for the answer to a request that is to be sent.
+struct AnswerWait<'a> {
+    caller: &'a CallerClient,
+    device: &'a DeviceId,
+    ask: &'a CallerRequest,
+    limit: Duration,
+    /// Output goes to stdout as it comes.
+    streams: bool,
+}
+
+impl AnswerWait<'_> {
+    /// Sends the request and waits. The first Ctrl-C cancels it, the second one leaves. Names the request's id if it
+    /// takes long. Returns also the output that was shown.
+    async fn wait_or_interrupt(&self) -> anyhow::Result<(Option<CallerAnswer>, String)> {
+        let mut interrupts = Interrupts::listen()?;
+        let mut answering = std::pin::pin!(self.send_and_wait());
+        let mut silence = std::pin::pin!(tokio::time::sleep(SILENCE_LIMIT));
+        let (mut is_named, mut is_cancelled) = (false, false);
+        loop {
+            tokio::select! {
+                answered = &mut answering => return Ok(answered?),
+                () = &mut silence, if !is_named => {
+                    is_named = true;
+                    let text = format!("request {}: waiting; Ctrl-C cancels it\n", self.ask.id);
+                    console::print_stderr(&text);
+                }
+                () = interrupts.next_press() => {
+                    if is_cancelled {
+                        break;
+                    }
+                    is_cancelled = true;
+                    tokio::select! {
+                        cancelled = self.caller.cancel_request(&self.ask.id) => self.print_cancelled(&cancelled),
+                        () = interrupts.next_press() => break,
+                    }
+                }
+            }
+        }
+        Err(CommandError::with_exit(
+            Exit::Failed,
+            "left without its answer",
+        ))
+    }
+
+    fn print_cancelled(&self, cancelled: &Result<String, BackendError>) {
+        let id = short_id(self.ask.id.as_str());
+        console::print_stderr(&match cancelled.as_ref().map(String::as_str) {
+            Ok("cancelling") => format!("cancelled {id}\n"),
+            Ok("finished") => format!("{id} has finished already\n"),
+            Ok(_) => format!("{id} has not reached the backend yet; Ctrl-C again leaves\n"),
+            Err(error) => format!("{id} cannot be cancelled: {error}; Ctrl-C again leaves\n"),
+        });
+    }
+
+    async fn send_and_wait(&self) -> Result<(Option<CallerAnswer>, String), BackendError> {
+        let begun = Instant::now();
+        self.caller
+            .append_within(self.device, self.ask, self.limit)
+            .await?;
+        let mut shown = String::new();
+        let mut show = |piece: &OutputPiece| {
+            let text = progress_text(piece);
+            if self.streams {
+                console::print_text(&text);
+                shown.push_str(&text);
+            } else {
+                console::print_stderr(&text);
+            }
+        };
+        let show: Option<&mut (dyn FnMut(&OutputPiece) + Send)> = if self.ask.progress {
+            Some(&mut show)
+        } else {
+            None
+        };
+        let left = self.limit.saturating_sub(begun.elapsed());
+        let answer = self
+            .caller
+            .watch_for_answer(&self.ask.id, left, show)
+            .await?;
+        Ok((answer, shown))
+    }
+}
+
+/// Prints the part of an answer that was not shown while the call ran.
+fn print_rest(shown: &str, answer: &CallerAnswer) -> Exit {
+    let text = answer.answer_text();
+    let rest = unshown_part(shown, &text);
+    if !shown.is_empty() && !shown.ends_with('\n') && !rest.starts_with('\n') {
+        console::print_line("");
+    }
+    let rest = if shown.ends_with('\n') {
+        rest.trim_start_matches('\n')
+    } else {
+        rest
+    };
+    if !rest.is_empty() {
+        console::print_line(rest);
+    }
+    answer_exit(answer)
+}
+
+/// Returns the part of an answer behind the output that was shown. A long answer has only the beginning and the end of
+/// the output: then it is the part behind that end, or all of it if the end is not found.
+fn unshown_part<'t>(shown: &str, answer: &'t str) -> &'t str {
+    const TAIL: usize = 200;
+    let shown = shown.trim_end();
+    if let Some(rest) = answer.strip_prefix(shown) {
+        return rest;
+    }
+    let tail = shown.char_indices().rev().nth(TAIL - 1);
+    let found = tail.and_then(|(at, _)| Some(answer.rfind(&shown[at..])? + shown.len() - at));
+    found.map_or(answer, |end| &answer[end..])
 }
 
 fn load_sign_key(path: &Path) -> anyhow::Result<Secret<[u8; 32]>> {
@@ -145,15 +262,13 @@ fn sign_request(
     Ok(())
 }
 
-/// Prints progress unchanged: on a terminal it looks as if the command ran here.
-fn print_progress(piece: &OutputPiece) {
-    if piece.omitted_bytes > 0 {
-        console::print_stderr(&format!(
-            "\n[{} more before this]\n",
-            format_size(piece.omitted_bytes)
-        ));
+/// Returns the text of a piece unchanged: on a terminal it looks as if the command ran here.
+fn progress_text(piece: &OutputPiece) -> String {
+    if piece.omitted_bytes == 0 {
+        return piece.text.clone();
     }
-    console::print_stderr(&piece.text);
+    let omitted = format_size(piece.omitted_bytes);
+    format!("\n[{omitted} more before this]\n{}", piece.text)
 }
 
 fn print_request_id(ask: &CallerRequest, as_json: bool) {
@@ -178,9 +293,45 @@ pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: 
     } else {
         console::print_line(&answer.answer_text());
     }
+    answer_exit(answer)
+}
+
+fn answer_exit(answer: &CallerAnswer) -> Exit {
     if answer.outcome == "ok" {
         Exit::Done
     } else {
         Exit::Failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_that_was_shown_is_not_shown_again() {
+        for (shown, answer, rest) in [
+            ("", "all of it", "all of it"),
+            (
+                "one\ntwo\n",
+                "one\ntwo\n\n[exit code 1]",
+                "\n\n[exit code 1]",
+            ),
+            (
+                "ok\nok\n",
+                "ok\nok\nok\n[exit code 0]",
+                "\nok\n[exit code 0]",
+            ),
+            ("something else", "the answer", "the answer"),
+        ] {
+            assert_eq!(unshown_part(shown, answer), rest);
+        }
+        let lines: Vec<String> = (0..2_000).map(|n| format!("line {n}\n")).collect();
+        let long = lines.concat();
+        let clipped = format!(
+            "line 0\n[much]\n{}\n[exit code 0]",
+            &long[long.len() - 900..]
+        );
+        assert_eq!(unshown_part(&long, &clipped), "\n\n[exit code 0]");
     }
 }

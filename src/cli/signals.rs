@@ -55,6 +55,36 @@ pub fn listen_for_signals(stop: &ShutdownSignal) -> anyhow::Result<JoinSet<()>> 
     Ok(listening)
 }
 
+/// The presses of Ctrl-C, for a command that decides by itself what each of them means.
+pub struct Interrupts {
+    #[cfg(unix)]
+    listener: Option<Signal>,
+}
+
+impl Interrupts {
+    /// Begins to listen.
+    #[cfg_attr(
+        not(unix),
+        expect(clippy::unnecessary_wraps, reason = "listening can fail on Unix")
+    )]
+    pub fn listen() -> anyhow::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            listener: listen_unless_ignored(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next press.
+    pub async fn next_press(&mut self) {
+        #[cfg(unix)]
+        wait_for_signal(&mut self.listener).await;
+        #[cfg(not(unix))]
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Listens for a signal; `None` if it is ignored, because listening would end that.
 #[cfg(unix)]
 fn listen_unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {

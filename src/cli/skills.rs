@@ -47,7 +47,7 @@ pub fn run_skills(args: &SkillsArgs, context: &CliContext) -> anyhow::Result<Exi
             row: vec![
                 skill.id.clone(),
                 enabled_text(skill.enabled),
-                console::cell_text(&skill.description, 80),
+                console::cell_text(&skill.description, usize::MAX),
             ],
             published: skill.catalog_item().body,
             id: skill.id,
@@ -103,12 +103,12 @@ pub fn show_documents(
     }
     if all.is_empty() && problems.is_empty() {
         console::print_line(&format!("There are no {kind}s in the home."));
-    } else {
+    } else if !all.is_empty() {
         let rows: Vec<Vec<String>> = all.into_iter().map(|shown| shown.row).collect();
         console::print_table(&["ID", "USED", "DESCRIPTION"], &rows);
     }
     for problem in problems {
-        console::print_line(&format!("not loaded: {problem}"));
+        console::print_paragraph("", &format!("not loaded: {problem}"));
     }
     Ok(Exit::Done)
 }

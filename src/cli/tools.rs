@@ -5,14 +5,18 @@ use clap::Args;
 use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
+use super::table::Column;
 use super::wiring;
 use crate::config::WorkspaceRule;
-use crate::tool::{CallLane, ToolSpec, render_catalog_markdown};
+use crate::tool::{CallLane, SchemaArgument, ToolSpec, list_arguments, render_catalog_markdown};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
     /// The tool to show everything about
     name: Option<String>,
+    /// Also list the compatibility names, such as git_status for GitStatus
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
     /// Write all of it as one page of Markdown
     #[arg(long, conflicts_with = "name")]
     markdown: bool,
@@ -35,7 +39,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
                 render_catalog_markdown(machine.registry.device_specs()).trim_end(),
             );
         }
-        None => list_tools(machine.registry.device_specs(), context.is_json()),
+        None => list_tools(machine.registry.device_specs(), args.all, context.is_json()),
         Some(name) => {
             let entry = machine
                 .registry
@@ -47,30 +51,52 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
     Ok(Exit::Done)
 }
 
-fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
+fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, all: bool, json: bool) {
     if json {
         specs
             .filter(|spec| spec.offered)
             .for_each(|spec| console::print_json(&spec.catalog_body()));
         return;
     }
-    let rows: Vec<Vec<String>> = specs
-        .map(|spec| {
-            let what = if spec.offered {
-                &spec.description
-            } else {
-                "(not offered: it cannot work here)"
-            };
-            let what = console::cell_text(what, 90);
-            vec![
-                spec.name.to_string(),
-                spec.domain.to_owned(),
-                spec.effect.as_str().to_owned(),
-                what,
-            ]
-        })
-        .collect();
-    console::print_table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);
+    let (mut shown, hidden): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
+        specs.partition(|spec| all || spec.same_as.is_none());
+    shown.sort_by_key(|spec| domain_rank(spec.domain));
+    let mut last_domain = "";
+    let mut row = |spec: &&ToolSpec| {
+        let is_new = last_domain != spec.domain;
+        last_domain = spec.domain;
+        let what = match spec.same_as {
+            _ if !spec.offered => "(not offered: it cannot work here)".to_owned(),
+            Some(name) => format!("(compatibility name: use {name})"),
+            None => spec.summary(),
+        };
+        vec![
+            if is_new { spec.domain } else { "" }.to_owned(),
+            spec.name.to_string(),
+            spec.effect.as_str().to_owned(),
+            console::cell_text(&what, usize::MAX),
+        ]
+    };
+    let rows: Vec<Vec<String>> = shown.iter().map(&mut row).collect();
+    console::print_table(&["DOMAIN", "TOOL", "EFFECT", "WHAT IT DOES"], &rows);
+    if !hidden.is_empty() {
+        console::print_line(&format!(
+            "\n{} more names exist for compatibility: `punie-runner tools --all`.",
+            hidden.len()
+        ));
+    }
+    console::print_line("One tool with its arguments: `punie-runner tools Bash`.");
+}
+
+/// Returns the place of a domain in the list: the common ones first, those of connected editors last.
+fn domain_rank(domain: &str) -> usize {
+    const ORDER: [&str; 7] = [
+        "file", "search", "shell", "git", "sqlite", "state", "terminal",
+    ];
+    ORDER
+        .iter()
+        .position(|known| *known == domain)
+        .unwrap_or(ORDER.len())
 }
 
 fn show_tool(spec: &ToolSpec, json: bool) {
@@ -83,29 +109,33 @@ fn show_tool(spec: &ToolSpec, json: bool) {
         ""
     };
     console::print_line(&format!(
-        "{} ({}, {}{lane})\n\n{}\n",
+        "{} ({}, {}{lane})\n",
         spec.name,
         spec.domain,
         spec.effect.as_str(),
-        spec.description
     ));
-    console::print_line(&format!(
-        "Arguments:\n{}",
-        serde_json::to_string_pretty(&spec.schema).unwrap_or_default()
-    ));
+    for paragraph in spec.description.split("\n\n") {
+        console::print_paragraph("", &paragraph.replace('\n', " "));
+        console::print_line("");
+    }
+    if let Some(name) = spec.same_as {
+        console::print_paragraph("", &format!("A compatibility name: use {name}.\n"));
+    }
+    show_arguments(spec);
     if !spec.aliases.is_empty() {
         let also: Vec<String> = spec
             .aliases
             .iter()
             .map(|(alias, key)| format!("{alias} for {key}"))
             .collect();
-        console::print_line(&format!("\nAlso understood: {}", also.join(", ")));
+        console::print_line("");
+        console::print_paragraph("", &format!("Also understood: {}", also.join(", ")));
     }
     if !spec.limits.is_empty() {
         console::print_line("\nLimits:");
         spec.limits
             .iter()
-            .for_each(|limit| console::print_line(&format!("  {limit}")));
+            .for_each(|limit| console::print_paragraph("  ", limit));
     }
     if !spec.examples.is_empty() {
         console::print_line("\nExamples:");
@@ -117,4 +147,31 @@ fn show_tool(spec: &ToolSpec, json: bool) {
             ));
         }
     }
+}
+
+fn show_arguments(spec: &ToolSpec) {
+    let row = |argument: SchemaArgument| {
+        let default = if argument.is_required {
+            "required".to_owned()
+        } else {
+            argument.default.unwrap_or_default()
+        };
+        vec![
+            argument.key,
+            argument.type_text.replace('`', ""),
+            default,
+            argument.meaning.replace('\n', " "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = list_arguments(&spec.schema).into_iter().map(row).collect();
+    if rows.is_empty() {
+        return console::print_line("It takes no arguments.");
+    }
+    let columns = [
+        Column::text("ARGUMENT"),
+        Column::wrapped("TYPE"),
+        Column::text("DEFAULT"),
+        Column::wrapped("WHAT"),
+    ];
+    console::print_table(&columns, &rows);
 }

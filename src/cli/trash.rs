@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::table::Column;
 use super::{audit, console, display_time, undo, wiring};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
@@ -56,6 +57,7 @@ struct TrashLine<'a> {
     request_id: &'a str,
     tool: &'a str,
     at_ms: i64,
+    at: String,
     undone_at_ms: Option<i64>,
     files: u64,
     bytes: u64,
@@ -94,10 +96,15 @@ fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
     } else {
         let now_ms = Clock::system_clock().now_ms();
         let rows: Vec<Vec<String>> = all.iter().map(|kept| trash_row(kept, now_ms)).collect();
-        console::print_table(
-            &["WHEN", "TOOL", "FILES", "SIZE", "REQUEST", "PATHS"],
-            &rows,
-        );
+        let columns = [
+            Column::text("WHEN"),
+            Column::text("TOOL"),
+            Column::number("FILES"),
+            Column::number("SIZE"),
+            Column::flexible("PATHS"),
+            Column::id("REQUEST"),
+        ];
+        console::print_table(&columns, &rows);
     }
     Ok(Exit::Done)
 }
@@ -108,6 +115,7 @@ impl<'a> TrashLine<'a> {
             request_id: kept.request.as_str(),
             tool: &kept.tool,
             at_ms: kept.at_ms,
+            at: display_time::format_rfc3339(kept.at_ms),
             undone_at_ms: kept.undone_at_ms,
             files: kept.file_count(),
             bytes: kept.total_bytes(),
@@ -147,8 +155,8 @@ fn trash_row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
         console::cell_text(&kept.tool, 30),
         number_format::group_digits(kept.file_count()),
         number_format::format_size(kept.total_bytes()),
-        kept.request.to_string(),
         console::cell_text(&format!("{undone}{first}{more}"), usize::MAX),
+        kept.request.to_string(),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::schema_arguments::{SchemaArgument, list_arguments};
 use super::{CallLane, ToolSpec};
 
 /// Returns the page: every tool with its arguments, limits and examples.
@@ -15,16 +16,6 @@ pub fn render_catalog_markdown<'a>(specs: impl Iterator<Item = &'a ToolSpec>) ->
                     text, and null means absent.\n\n| tool | domain | effect | what it is for |\n|---|---|---|---|\n"
         .to_owned();
     for spec in &specs {
-        let first = spec
-            .description
-            .split_inclusive(". ")
-            .next()
-            .unwrap_or_default();
-        let first = first
-            .split("\n\n")
-            .next()
-            .unwrap_or_default()
-            .replace('\n', " ");
         let _ = writeln!(
             text,
             "| [{0}](#{1}) | {2} | {3} | {4} |",
@@ -32,7 +23,7 @@ pub fn render_catalog_markdown<'a>(specs: impl Iterator<Item = &'a ToolSpec>) ->
             spec.name.to_lowercase(),
             spec.domain,
             spec.effect.as_str(),
-            table_cell(first.trim())
+            table_cell(&spec.summary())
         );
     }
     for spec in specs {
@@ -83,92 +74,25 @@ fn write_section(text: &mut String, spec: &ToolSpec) {
     text.push_str("```\n");
 }
 
-/// Returns a table row for each key, required ones first. The keys of a list's items follow the list.
+/// Returns a table row for each argument.
 fn argument_rows(schema: &Value) -> Vec<String> {
-    let mut rows = Vec::new();
-    collect_rows(schema, "", &mut rows);
-    rows
-}
-
-fn collect_rows(schema: &Value, prefix: &str, rows: &mut Vec<String>) {
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let mut keys: Vec<(&String, &Value)> = schema["properties"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .collect();
-    keys.sort_by_key(|(key, _)| !required.contains(&key.as_str()));
-    for (key, about) in keys {
-        let meaning = about["description"].as_str().unwrap_or_default();
-        let must = if required.contains(&key.as_str()) {
+    let row = |argument: SchemaArgument| {
+        let must = if argument.is_required {
             ", required"
         } else {
             ""
         };
-        rows.push(format!(
-            "| `{prefix}{key}` | {}{must} | {} |\n",
-            type_text(about),
-            table_cell(meaning)
-        ));
-        if about["items"]["properties"].is_object() {
-            collect_rows(&about["items"], &format!("{prefix}{key}[]."), rows);
-        }
-    }
-}
-
-/// Returns a type such as `integer from 1 to 10000, default 2`.
-fn type_text(about: &Value) -> String {
-    let mut text = match (&about["type"], &about["enum"]) {
-        (_, Value::Array(words)) => {
-            let words: Vec<String> = words
-                .iter()
-                .map(|word| format!("`{}`", plain_value(word)))
-                .collect();
-            words.join(" or ")
-        }
-        (Value::String(name), _) if name == "array" => {
-            format!(
-                "list of {}",
-                about["items"]["type"].as_str().unwrap_or("values")
-            )
-        }
-        (Value::String(name), _) => name.clone(),
-        (Value::Array(names), _) => names
-            .iter()
-            .map(plain_value)
-            .collect::<Vec<String>>()
-            .join(" or "),
-        _ => "any".to_owned(),
+        let default = argument
+            .default
+            .map_or_else(String::new, |default| format!(", default {default}"));
+        format!(
+            "| `{}` | {}{default}{must} | {} |\n",
+            argument.key,
+            argument.type_text,
+            table_cell(&argument.meaning)
+        )
     };
-    match (&about["minimum"], &about["maximum"]) {
-        (Value::Null | Value::Number(_), Value::Number(most))
-            if about["minimum"].as_i64().unwrap_or(0) == 0 =>
-        {
-            let _ = write!(text, " up to {most}");
-        }
-        (Value::Number(least), Value::Number(most)) => {
-            let _ = write!(text, " from {least} to {most}");
-        }
-        (Value::Number(least), Value::Null) if least.as_i64() != Some(0) => {
-            let _ = write!(text, " from {least}");
-        }
-        _ => {}
-    }
-    if !about["default"].is_null() {
-        let _ = write!(text, ", default {}", plain_value(&about["default"]));
-    }
-    text
-}
-
-fn plain_value(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    list_arguments(schema).into_iter().map(row).collect()
 }
 
 fn table_cell(text: &str) -> String {

@@ -16,6 +16,7 @@ mod gate;
 mod intent;
 mod observer;
 mod registry;
+mod schema_arguments;
 mod schema_words;
 mod strict_json;
 mod tool_context;
@@ -42,6 +43,7 @@ pub use observer::{
     advice_when_stopped,
 };
 pub use registry::{DuplicateToolName, ToolRegistry};
+pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
 pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
 pub use tool_spec::{CallLane, DEVICE_ORIGIN, ToolSpec};

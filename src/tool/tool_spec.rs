@@ -115,6 +115,13 @@ impl ToolSpec {
             .map(Value::Object)
     }
 
+    /// Returns the first sentence of the description.
+    pub fn summary(&self) -> String {
+        let paragraph = self.description.split("\n\n").next().unwrap_or_default();
+        let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default();
+        sentence.trim().replace('\n', " ")
+    }
+
     /// Returns the kind in ACP's terms (ToolKind of the Agent Client Protocol, version 1).
     pub fn acp_kind(&self) -> &'static str {
         if let Some(kind) = self.stated_kind {

@@ -8,6 +8,8 @@ mod operator;
 mod owner;
 mod remote;
 mod secrets;
+mod sending;
+mod tables;
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,6 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+
+use crate::harness::terminal::{open_terminal, read_screen};
 
 /// No command here takes as long; one that does hangs.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -99,6 +103,25 @@ impl User {
 
     async fn types(&self, args: &[&str]) -> Said {
         said(self.command(args), "").await
+    }
+
+    /// The same on a terminal of 80 columns; what the terminal shows is the output, errors too.
+    async fn types_on_terminal(&self, args: &[&str]) -> Said {
+        let (ours, theirs) = open_terminal();
+        let mut command = self.command(args);
+        command
+            .stdout(theirs.try_clone().expect("a copy"))
+            .stderr(theirs);
+        let screen = read_screen(ours);
+        let mut child = command.spawn().expect("started");
+        // The command's own copies of the terminal would keep the screen open.
+        drop(command);
+        let ended = within(child.wait()).await.expect("waited for");
+        Said {
+            code: ended.code().unwrap_or(-1),
+            out: screen.join().expect("read"),
+            err: String::new(),
+        }
     }
 
     async fn types_with(&self, args: &[&str], input: &str) -> Said {

@@ -17,6 +17,7 @@ use super::caller_client::{CallerAnswer, CallerClient, CallerRequest};
 use super::context::{CliContext, command_runtime};
 use super::dev::{self, ReadyMessage};
 use super::exit::{CommandError, Exit};
+use super::table::Column;
 use super::{console, signals, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
@@ -132,7 +133,16 @@ async fn run_demo_steps(
     }
     if !context.is_json() {
         console::print_table(
-            &["#", "DOMAIN", "TOOL", "WHAT", "OUTCOME", "MS", "", "ANSWER"],
+            &[
+                Column::text("#"),
+                Column::text("DOMAIN"),
+                Column::text("TOOL"),
+                Column::text("WHAT"),
+                Column::text("OUTCOME"),
+                Column::number("MS"),
+                Column::outcome(""),
+                Column::flexible("ANSWER"),
+            ],
             &rows,
         );
         console::print_line(&format!(

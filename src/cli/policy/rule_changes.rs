@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::rule_listing::describe_target;
-use super::{AllowArgs, PolicyContext, TargetArgs};
+use super::{AllowArgs, DenyArgs, PolicyContext, TargetOptions};
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
-use crate::policy::{AddedPolicyRule, GrantTarget, PolicyDecision, PolicyGrant};
+use crate::policy::command_line::quote_word;
+use crate::policy::{
+    AddedPolicyRule, GrantTarget, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict,
+};
 
 /// The lifetime of a grant for one request.
 const ONCE_GRANT_LIFETIME: Duration = Duration::from_hours(24);
@@ -19,6 +22,10 @@ struct AddedRule<'a> {
     rule: &'a str,
     decision: PolicyDecision,
     file: &'a str,
+    /// A call that the rule is about.
+    example: Option<&'a str>,
+    /// The decision on that call now.
+    effect: Option<PolicyDecision>,
     /// The stricter rule that still applies.
     still: Option<String>,
 }
@@ -37,10 +44,17 @@ pub(super) fn allow_target(
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     if !args.once && args.lasts.is_none() {
-        return add_policy_rule(desk, &args.what, PolicyDecision::Allow, as_json);
+        return add_policy_rule(
+            desk,
+            &args.words,
+            &args.options,
+            PolicyDecision::Allow,
+            as_json,
+        );
     }
+    check_words(&args.words)?;
     let standing = desk.active_rules()?;
-    let target = grant_target(desk, &args.what)?;
+    let target = grant_target(desk, &args.words, &args.options)?;
     let grant = standing.add_grant(target, args.once, args.lasts.unwrap_or(ONCE_GRANT_LIFETIME))?;
     if as_json {
         console::print_json(&GrantChange {
@@ -63,13 +77,20 @@ pub(super) fn allow_target(
 }
 
 /// Returns the single target of a grant.
-fn grant_target(desk: &PolicyContext<'_>, what: &TargetArgs) -> anyhow::Result<GrantTarget> {
+fn grant_target(
+    desk: &PolicyContext<'_>,
+    words: &[String],
+    what: &TargetOptions,
+) -> anyhow::Result<GrantTarget> {
     let rules = desk.active_rules()?.current_rules().rules;
-    match (what.words.as_slice(), &what.tool, &what.path) {
+    match (words, &what.tool, &what.path) {
         ([name], None, None) if rules.find_rule(name).is_some() => {
             Ok(GrantTarget::Rule(name.clone()))
         }
-        ([_, ..], None, None) => Ok(GrantTarget::Command(what.words.clone())),
+        ([_, ..], None, None) => {
+            suggest_near_rule(desk, &rules, words)?;
+            Ok(GrantTarget::Command(words.to_vec()))
+        }
         ([], Some(tool), None) => {
             desk.tool_host.registry.find_tool(tool).map_err(|error| {
                 CommandError::with_exit(Exit::Usage, error.model_text().to_owned())
@@ -87,21 +108,96 @@ fn grant_target(desk: &PolicyContext<'_>, what: &TargetArgs) -> anyhow::Result<G
 /// Adds a rule that denies something.
 pub(super) fn deny_target(
     desk: &PolicyContext<'_>,
-    what: &TargetArgs,
+    args: &DenyArgs,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    add_policy_rule(desk, what, PolicyDecision::Deny, as_json)
+    add_policy_rule(
+        desk,
+        &args.words,
+        &args.options,
+        PolicyDecision::Deny,
+        as_json,
+    )
+}
+
+/// Refuses words that the owner did not mean as the beginning of a command.
+fn check_words(words: &[String]) -> anyhow::Result<()> {
+    const OWN_OPTIONS: [&str; 6] = ["--tool", "--path", "--name", "--reason", "--once", "--for"];
+    let usage = |text: String| Err(CommandError::with_exit(Exit::Usage, text));
+    let is_own = |word: &&String| {
+        let name = word.split('=').next().unwrap_or_default();
+        OWN_OPTIONS.contains(&name)
+    };
+    if let Some(option) = words.iter().find(is_own) {
+        return usage(format!(
+            "{option} stands behind the command, where it would be a word of it. Put it before the command"
+        ));
+    }
+    if let [line] = words
+        && line.contains(char::is_whitespace)
+    {
+        return usage(format!(
+            "{line:?} is one word here. Give the command word by word, without quotes: {line}"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a single word that is nearly the name of a rule: a typo would otherwise become a rule about a command that
+/// does not exist.
+fn suggest_near_rule(
+    desk: &PolicyContext<'_>,
+    rules: &PolicyRules,
+    words: &[String],
+) -> anyhow::Result<()> {
+    let [word] = words else {
+        return Ok(());
+    };
+    if desk.tool_host.registry.find_tool(word).is_ok() {
+        let text = format!("{word} is a tool: write --tool {word}");
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
+    let near = rules
+        .rules
+        .iter()
+        .find(|rule| is_near_name(word, &rule.name));
+    near.map_or(Ok(()), |rule| {
+        let text = format!(
+            "no rule is called {word}; did you mean {}? A rule about a command {word} can be written in policy.toml",
+            rule.name
+        );
+        Err(CommandError::with_exit(Exit::Usage, text))
+    })
+}
+
+/// Returns whether a word is a part of a rule's name at its dashes (not one part alone, which may be a command), or
+/// differs from the name by two letters at most.
+fn is_near_name(word: &str, name: &str) -> bool {
+    let has_dash = word.contains('-');
+    let is_part = format!("-{name}-").contains(&format!("-{word}-"));
+    let is_typo = word.len() > 3 && strsim::damerau_levenshtein(word, name) <= 2;
+    has_dash && is_part || is_typo
 }
 
 fn add_policy_rule(
     desk: &PolicyContext<'_>,
-    what: &TargetArgs,
+    words: &[String],
+    what: &TargetOptions,
     decision: PolicyDecision,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
+    check_words(words)?;
     let standing = desk.active_rules()?;
-    if let [name] = what.words.as_slice()
-        && standing.current_rules().rules.find_rule(name).is_some()
+    let current = standing.current_rules();
+    if words.is_empty() && what.tool.is_none() && what.path.is_none() {
+        let text = format!(
+            "name what to {0}: a command (`policy {0} npm publish`), --tool or --path",
+            decision.as_str()
+        );
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
+    if let [name] = words
+        && current.rules.find_rule(name).is_some()
     {
         let text = format!(
             "{name:?} is a rule: change it in {}, or allow it for a while with --once or --for",
@@ -109,28 +205,34 @@ fn add_policy_rule(
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
+    suggest_near_rule(desk, &current.rules, words)?;
     let rule = AddedPolicyRule {
         name: what.name.clone(),
         reason: what.reason.clone(),
         tools: Vec::from_iter(what.tool.clone()),
         paths: Vec::from_iter(what.path.clone()),
-        command: what.words.clone(),
+        command: words.to_vec(),
     };
-    let name = standing
-        .append_rule(&rule, decision)?
-        .map_err(|broken| CommandError::with_exit(Exit::Config, broken.to_string()))?;
-    let still = match what.words.as_slice() {
-        words @ [_, ..] if decision == PolicyDecision::Allow => {
-            let verdict = desk.evaluate_command(words)?;
-            (verdict.decision > PolicyDecision::Allow).then(|| verdict.explain_cause())
-        }
-        _ => None,
-    };
+    let name = standing.append_rule(&rule, decision)?.map_err(|broken| {
+        // In a file that was sound before, only the new rule can be wrong.
+        let is_usage = current.broken.is_none();
+        let exit = if is_usage { Exit::Usage } else { Exit::Config };
+        CommandError::with_exit(exit, broken.to_string())
+    })?;
+    let example = evaluate_example(desk, words, what)?;
+    let against = example
+        .as_ref()
+        .filter(|(_, verdict)| verdict.decision != decision);
+    let still = against
+        .filter(|_| decision == PolicyDecision::Allow)
+        .map(|(_, verdict)| verdict.explain_cause());
     if as_json {
         console::print_json(&AddedRule {
             rule: &name,
             decision,
             file: &desk.file,
+            example: example.as_ref().map(|(line, _)| line.as_str()),
+            effect: example.as_ref().map(|(_, verdict)| verdict.decision),
             still,
         });
         return Ok(Exit::Done);
@@ -139,6 +241,13 @@ fn add_policy_rule(
         "The rule {name} was added to {}; it holds from the next call on.",
         desk.file
     ));
+    if let Some((line, verdict)) = &example {
+        console::print_line(&format!(
+            "  {} -> {}",
+            console::cell_text(line, usize::MAX),
+            verdict.decision.as_str()
+        ));
+    }
     if let Some(still) = still {
         console::print_line(&format!(
             "It is not enough, for the strictest rule wins: {}.",
@@ -146,6 +255,30 @@ fn add_policy_rule(
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Evaluates a call that the new rule is about: the command itself, or the first example of the tool. A rule about paths
+/// has none.
+fn evaluate_example(
+    desk: &PolicyContext<'_>,
+    words: &[String],
+    what: &TargetOptions,
+) -> anyhow::Result<Option<(String, PolicyVerdict)>> {
+    if !words.is_empty() {
+        let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+        let verdict = desk.evaluate_command(words)?;
+        return Ok(Some((quoted.join(" "), verdict)));
+    }
+    let tool = what.tool.as_deref().filter(|_| what.path.is_none());
+    let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find_tool(tool).ok()) else {
+        return Ok(None);
+    };
+    let spec = entry.tool_spec();
+    let Some(args) = spec.examples.first() else {
+        return Ok(None);
+    };
+    let verdict = desk.evaluate_call(&spec.name, args)?;
+    Ok(Some((format!("{} {args}", spec.name), verdict)))
 }
 
 /// Revokes a grant.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::PolicyContext;
 use crate::cli::exit::Exit;
+use crate::cli::table::Column;
 use crate::cli::{console, display_time};
 use crate::policy::{GrantTarget, PolicyDecision, PolicyGrant, PolicyRule};
 use crate::runner::Clock;
@@ -109,7 +110,12 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
             })
             .collect();
         console::print_line("");
-        console::print_table(&["", "RULE", "ABOUT"], &rows);
+        let columns = [
+            Column::outcome("DECISION"),
+            Column::text("RULE"),
+            Column::flexible("ABOUT"),
+        ];
+        console::print_table(&columns, &rows);
     }
     if !grants.is_empty() {
         let now = Clock::system_clock().now_ms();
@@ -130,7 +136,12 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
             })
             .collect();
         console::print_line("");
-        console::print_table(&["GRANT", "HOLDS", "FOR"], &rows);
+        let columns = [
+            Column::id("GRANT"),
+            Column::text("HOLDS"),
+            Column::flexible("FOR"),
+        ];
+        console::print_table(&columns, &rows);
     }
     Ok(Exit::Done)
 }

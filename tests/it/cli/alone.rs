@@ -67,7 +67,7 @@ async fn the_tools_are_listed_and_explained() {
     let user = User::new();
     let list = user.types(&["tools"]).await.done();
     assert!(
-        list.out.starts_with("TOOL ") && list.out.contains("\nRead "),
+        list.out.starts_with("DOMAIN ") && list.out.contains(" Read "),
         "{}",
         list.out
     );

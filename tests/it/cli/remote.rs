@@ -181,7 +181,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         .await
         .refused(77, "refused");
     backend.stopped().await;
-    user.asks(ready, &["send", "Read", "{}"])
+    user.asks(ready, &["send", "Read", "{}", "--wait", "1"])
         .await
         .refused(69, "cannot be reached");
     user.types(&["--once"])

@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod relay;
 pub mod stage;
 pub mod stepped_time;
+#[cfg(unix)]
+pub mod terminal;
 pub mod tools;
 pub mod wait;
 pub mod whole;

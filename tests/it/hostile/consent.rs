@@ -1,30 +1,15 @@
 //! Where commands can be confined in part only, the owner is asked once whether they may run like that.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::absence::Bare;
+use crate::harness::terminal::{open_terminal, read_screen};
 
 const QUESTION: &str = "Let commands run all the same?";
-
-/// Opens a terminal and returns both sides.
-fn open_terminal() -> (File, File) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours: OwnedFd = openpt(flags).expect("a terminal");
-    grantpt(&ours)
-        .and_then(|()| unlockpt(&ours))
-        .expect("its other side");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
-    (File::from(ours), File::from(other.expect("opened")))
-}
 
 /// Starts the command on a terminal on which this answer is typed. Returns it and all that it shows there.
 fn start_on_terminal(
@@ -42,12 +27,7 @@ fn start_on_terminal(
         .stdout(Stdio::piped())
         .spawn()
         .expect("started");
-    let shown = std::thread::spawn(move || {
-        let mut shown = Vec::new();
-        // Reading ends with an error when the last of the other sides is closed.
-        let _ = ours.read_to_end(&mut shown);
-        String::from_utf8_lossy(&shown).into_owned()
-    });
+    let shown = read_screen(ours);
     (child, shown)
 }
 

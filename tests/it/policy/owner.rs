@@ -103,8 +103,8 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         (vec!["policy", "allow", "no-touch"], 2),
         (vec!["policy", "allow", "--once"], 2),
         (vec!["policy", "allow", "--for", "1w", "ls"], 2),
-        (vec!["policy", "deny", "--tool", "Nothing"], 78),
-        (vec!["policy", "deny"], 78),
+        (vec!["policy", "deny", "--tool", "Nothing"], 2),
+        (vec!["policy", "deny"], 2),
         (vec!["policy", "revoke", "x"], 1),
     ] {
         let ended = stage.command(&args).await;
@@ -123,4 +123,61 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
     ] {
         assert!(told.out.contains(words), "{words}: {}", told.out);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
+    let stage = Stage::new().await;
+    let added = stage.command(&["policy", "deny", "git", "push"]).await;
+    assert!(added.out.contains("\n  git push -> deny\n"), "{added:?}");
+    let words = ["policy", "deny", "npm", "publish", "--tag", "x"];
+    let added = stage.command(&words).await;
+    assert!(
+        added.out.contains("  npm publish --tag x -> deny\n"),
+        "{added:?}"
+    );
+    let added = stage
+        .command(&["--json", "policy", "deny", "--tool", "Write"])
+        .await
+        .json();
+    assert_eq!(added["effect"], "deny", "{added}");
+    assert!(
+        added["example"]
+            .as_str()
+            .is_some_and(|call| call.starts_with("Write {")),
+        "{added}"
+    );
+    let file = stage.setting.home.join("policy.toml");
+    let before = std::fs::read_to_string(&file).expect("read");
+    for (args, advice) in [
+        (
+            &["deny", "--raeson", "later", "npm", "publish"][..],
+            "'--reason'",
+        ),
+        (&["allow", "--once", "--tol", "x"], "'--tool'"),
+        (
+            &["deny", "npm", "ci", "--reason", "later"],
+            "Put it before the command",
+        ),
+        (&["deny", "npm ci"], "word by word, without quotes: npm ci"),
+        (
+            &["allow", "--once", "git-push"],
+            "no rule is called git-push; did you mean deny-git-push?",
+        ),
+        (&["deny", "deny-git-psuh"], "did you mean deny-git-push?"),
+        (&["deny", "Bash"], "--tool Bash"),
+        (&["allow"], "`policy allow npm publish`"),
+    ] {
+        let ended = stage.command(&[&["policy"], args].concat()).await;
+        assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
+        assert!(ended.log.contains(advice), "{args:?} {ended:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), before);
+    let shown = stage.command(&["--json", "policy"]).await.json();
+    assert_eq!(shown["grants"], json!([]));
+    let help = stage.command(&["policy", "deny", "--help"]).await.out;
+    assert!(
+        help.contains("--reason") && !help.contains("--once"),
+        "{help}"
+    );
 }

@@ -83,7 +83,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     assert_eq!(stage.read("effect"), "");
     assert!(stage.caller.questions().await.is_empty());
     let list = stage.command(&["approvals"]).await;
-    assert_eq!(list.out, "Nothing waits for a word.\n");
+    assert_eq!(list.out, "No calls are waiting for approval.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

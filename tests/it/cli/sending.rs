@@ -1,0 +1,183 @@
+//! `send` as a person uses it: without an address, without JSON, with output as it comes, and Ctrl-C.
+
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
+
+use super::{User, within};
+use crate::harness::terminal::open_terminal;
+use crate::harness::wait::until;
+
+/// A `send` that waits, and the lines of its standard error.
+struct Sending {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Sending {
+    fn start(user: &User, args: &[&str]) -> Self {
+        let mut child = user.command(args).spawn().expect("started");
+        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line with these words.
+    async fn says(&mut self, words: &str) -> String {
+        loop {
+            let line = within(self.lines.next_line()).await.expect("readable");
+            let line = line.unwrap_or_else(|| panic!("it ended without {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
+        let pid = pid.and_then(Pid::from_raw).expect("it runs");
+        kill_process(pid, Signal::INT).expect("it runs");
+    }
+
+    async fn ends(self) -> (i32, String) {
+        let output = within(self.child.wait_with_output())
+            .await
+            .expect("waited for");
+        let text = String::from_utf8(output.stdout).expect("text");
+        (output.status.code().unwrap_or(-1), text)
+    }
+}
+
+#[tokio::test]
+async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
+    let user = User::new();
+    user.write("work/notes.md", "one\ntwo\nthree\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    for verb in ["send", "call"] {
+        for (args, words) in [
+            (
+                &["Bash", "--", "printf", "%s;", "a b", "c'd"][..],
+                "a b;c'd;",
+            ),
+            (
+                &["Bash", "timeout=5000", "--", "cat notes.md | tail -n 1"],
+                "three",
+            ),
+            (&["Glob", "pattern=*.md"], "notes.md"),
+            (&["Read", "notes.md", "limit=1"], "\tone"),
+            (&["Read", r#"{"file_path":"notes.md"}"#], "\ttwo"),
+        ] {
+            let said = user.types(&[&[verb], args].concat()).await.done();
+            assert!(said.out.contains(words), "{args:?} {said:?}");
+        }
+        user.types(&[verb, "GitStatus", "what", "else"])
+            .await
+            .refused(
+                2,
+                "give key=value, a JSON object, or a command line behind --",
+            );
+    }
+    let failed = user.types(&["send", "Read", "gone.md"]).await;
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.err.starts_with("request "), "{failed:?}");
+    let asked = user
+        .types(&["send", "Bash", "--wait", "0", "--", "true"])
+        .await
+        .done();
+    let id = asked.out.trim();
+    user.types(&["cancel", id]).await.done();
+    dev.stopped().await;
+    assert!(!user.path("home/state/embedded-backend").exists());
+    user.types(&["send", "Bash", "--", "true"])
+        .await
+        .refused(78, "punie-runner dev");
+}
+
+#[tokio::test]
+async fn a_terminal_shows_output_as_it_comes_and_once() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let (mut ours, theirs) = open_terminal();
+    let line = "echo first; until test -e go; do sleep 0.05; done; echo second; exit 7";
+    let mut command = user.command(&["send", "Bash", "--", line]);
+    command.stdout(theirs);
+    let mut child = command.spawn().expect("started");
+    drop(command);
+    let screen = Arc::new(Mutex::new(Vec::new()));
+    let filled = Arc::clone(&screen);
+    let reading = std::thread::spawn(move || {
+        let mut chunk = [0; 1024];
+        while let Ok(read @ 1..) = ours.read(&mut chunk) {
+            filled
+                .lock()
+                .expect("sound")
+                .extend_from_slice(&chunk[..read]);
+        }
+    });
+    let shown = || String::from_utf8_lossy(&screen.lock().expect("sound")).into_owned();
+    until("the first line", || shown().contains("first")).await;
+    user.write("work/go", "");
+    within(child.wait()).await.expect("waited for");
+    reading.join().expect("read");
+    let text = shown();
+    for words in ["first", "second", "7"] {
+        assert_eq!(text.matches(words).count(), 1, "{words}: {text}");
+    }
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let mut sending = Sending::start(&user, &["send", "Bash", "--", "sleep 600"]);
+    let named = sending.says("waiting; Ctrl-C").await;
+    let id = named.split([' ', ':']).nth(1).expect("an id").to_owned();
+    sending.interrupt();
+    let said = sending.says("cancelled ").await;
+    assert_eq!(said, format!("cancelled {}", &id[id.len() - 8..]));
+    let (code, answer) = sending.ends().await;
+    assert!(
+        code == 1 && answer.starts_with("Cancelled: "),
+        "{code} {answer}"
+    );
+    dev.stopped().await;
+
+    // Nobody runs it, so that no answer comes.
+    let backend = user.serves(&["backend", "--json"]).await;
+    let mut sending = Sending::start(&user, &["send", "Bash", "--", "true"]);
+    sending.says("waiting; Ctrl-C").await;
+    sending.interrupt();
+    sending.says("cancelled ").await;
+    sending.interrupt();
+    sending.says("left without its answer").await;
+    assert_eq!(sending.ends().await.0, 1);
+    backend.stopped().await;
+}
+
+#[tokio::test]
+async fn a_backend_that_is_away_is_asked_again() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let url = dev.ready["url"].as_str().expect("an address").to_owned();
+    dev.stopped().await;
+    let args = [
+        "--backend-url",
+        &url,
+        "send",
+        "Bash",
+        "--",
+        "echo",
+        "after",
+        "all",
+    ];
+    let mut sending = Sending::start(&user, &args);
+    sending.says("sent again").await;
+    let port = url.rsplit(':').next().expect("a port");
+    let dev = user.serves(&["dev", "--json", "--port", port]).await;
+    let (code, answer) = sending.ends().await;
+    assert!(code == 0 && answer.contains("after all"), "{code} {answer}");
+    dev.stopped().await;
+}

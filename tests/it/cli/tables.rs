@@ -1,0 +1,169 @@
+//! Tables and other lists on a terminal of 80 columns: no row is wrapped by the terminal.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use regex::Regex;
+
+use super::{Said, User};
+use crate::harness::wait::eventually;
+
+/// The lines of a screen without colours. None is wider than the terminal.
+#[track_caller]
+fn lines_that_fit(said: &Said) -> String {
+    let plain = Regex::new("\u{1b}\\[[0-9;]*m").expect("a pattern");
+    let text = plain.replace_all(&said.out, "").into_owned();
+    assert_eq!(said.code, 0, "{text}");
+    for line in text.lines() {
+        // A command to copy stays in one piece.
+        let fits = line.chars().count() <= 80 || line.starts_with("  punie-runner ");
+        assert!(fits, "{line:?} in\n{text}");
+    }
+    text
+}
+
+/// The screen with its changing parts replaced by fixed ones of the same look.
+fn steady(text: &str, parts: &[(&str, &str)]) -> String {
+    parts
+        .iter()
+        .fold(text.to_owned(), |text, (pattern, fixed)| {
+            let pattern = Regex::new(pattern).expect("a pattern");
+            pattern.replace_all(&text, *fixed).into_owned()
+        })
+}
+
+/// Shows the command's screen as it is, and holds it.
+macro_rules! hold {
+    ($name:literal, $said:expr, $($part:expr),*) => {
+        insta::assert_snapshot!($name, steady(&lines_that_fit(&$said), &[$($part),*]))
+    };
+}
+
+#[tokio::test]
+async fn the_tools_and_one_tool_fit_a_terminal() {
+    let user = User::new();
+    let shown = user.types_on_terminal(&["tools"]).await;
+    hold!("screen_tools", shown,);
+    assert!(!shown.out.contains("git_status"), "{}", shown.out);
+    let all = user.types_on_terminal(&["tools", "--all"]).await;
+    assert!(
+        lines_that_fit(&all).contains("(compatibility name: use GitStatus)"),
+        "{}",
+        all.out
+    );
+    let shown = user.types_on_terminal(&["tools", "Bash"]).await;
+    hold!("screen_tools_bash", shown,);
+}
+
+#[tokio::test]
+async fn rules_and_skills_fit_a_terminal() {
+    let user = User::new();
+    user.write(
+        "home/policy.toml",
+        r#"
+[[rule]]
+name = "no-push"
+decision = "deny"
+reason = "the owner pushes, after he has looked at what was changed and has run all of the tests"
+command = ["git", "push"]
+
+[[rule]]
+name = "lists-are-fine"
+decision = "allow"
+command = ["ls"]
+"#,
+    );
+    let shown = user.types_on_terminal(&["policy"]).await;
+    assert!(shown.out.contains("\u{1b}[31mdeny\u{1b}[0m"), "{shown:?}");
+    assert!(shown.out.contains("\u{1b}[32mallow\u{1b}[0m"), "{shown:?}");
+    let file = regex::escape(&user.text("home"));
+    hold!("screen_policy", shown, (&file, "HOME"));
+    let plain = user
+        .types_on_terminal(&["--color", "never", "policy"])
+        .await;
+    assert!(!plain.out.contains('\u{1b}'), "{plain:?}");
+    let piped = user.types(&["policy"]).await.done().out;
+    assert!(!piped.contains('\u{1b}') && !piped.contains('…'), "{piped}");
+
+    for (name, about) in [
+        (
+            "deploy",
+            "Use when the service goes to production. It builds, checks and uploads it, then waits for it.",
+        ),
+        ("notes", "Use for release notes."),
+    ] {
+        user.write(
+            &format!("home/skills/{name}/SKILL.md"),
+            &format!("---\nname: {name}\ndescription: {about}\n---\nText.\n"),
+        );
+    }
+    let shown = user.types_on_terminal(&["skills"]).await;
+    hold!("screen_skills", shown,);
+}
+
+#[tokio::test]
+async fn audit_rows_fit_a_terminal() {
+    let user = User::new();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
+    let at = now.as_millis() - 3 * 86_400_000 - 1_000;
+    let rows = [
+        r#""event":"request","who":"caller","toolName":"Bash","requestId":"01a206c4-c5e3-73d0-948e-bf22665ce19f""#,
+        r#""event":"decision","who":"runner","toolName":"Bash","decision":"deny","requestId":"01a206c4-c5e3-73d0-948e-bf22665ce19f","by":"rule","rule":"no-push""#,
+        r#""event":"finished","who":"runner","toolName":"Bash","requestId":"01a206c4-c5e3-73d0-948e-bf22665ce19f","outcome":"error","exitCode":127,"confinement":"full","bytes":12345"#,
+    ];
+    let lines: Vec<String> = rows
+        .iter()
+        .zip(1..)
+        .map(|(row, seq)| format!("{{\"seq\":{seq},\"atMs\":{at},{row}}}\n"))
+        .collect();
+    user.write("home/state/audit.jsonl", &lines.concat());
+    for folder in ["home", "home/state"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(user.path(folder), mode).expect("set");
+    }
+    let shown = user.types_on_terminal(&["audit", "list"]).await;
+    hold!("screen_audit_list", shown,);
+    let piped = user.types(&["audit", "list"]).await.done().out;
+    assert!(
+        piped.contains("01a206c4-c5e3-73d0-948e-bf22665ce19f") && piped.contains("exitCode=127"),
+        "{piped}"
+    );
+}
+
+#[tokio::test]
+async fn the_trash_and_the_approvals_fit_a_terminal() {
+    let user = User::new();
+    user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let long = format!("{}/notes.txt", "folder".repeat(12));
+    user.write(&format!("work/{long}"), "old\n");
+    let read = format!("{{\"file_path\":\"{long}\"}}");
+    user.asks(&dev.ready, &["send", "Read", &read]).await.done();
+    let write = format!("{{\"file_path\":\"{long}\",\"content\":\"new\\n\"}}");
+    user.asks(&dev.ready, &["send", "Write", &write])
+        .await
+        .done();
+    let shown = user.types_on_terminal(&["trash", "list"]).await;
+    let age = (r"(?m)^(WHEN|now|\d+ s ago) +", "[age]  ");
+    let id = (r"\b[0-9a-f]{8}\b", "<the-id>");
+    let path = (r"/\S+…", "/path…");
+    hold!("screen_trash_list", shown, age, id, path);
+
+    let command = format!("{{\"command\":\"echo {}\"}}", "ran ".repeat(40));
+    user.asks(&dev.ready, &["send", "Bash", &command, "--wait", "0"])
+        .await
+        .done();
+    let shown = eventually("the question", async || {
+        let said = user.types_on_terminal(&["approvals"]).await;
+        said.out.contains("Bash").then_some(said)
+    })
+    .await;
+    let times = (
+        r"(?:ASKED|now|\d+ s ago) +(?:LEFT|\d+ \w+)  ",
+        "[age]  [left]  ",
+    );
+    hold!("screen_approvals", shown, times, id);
+    dev.stopped().await;
+}
