@@ -122,7 +122,7 @@ impl SessionKeeper {
                     error.recovery_action(),
                     RecoveryAction::ReopenSession | RecoveryAction::GiveUp
                 ) {
-                    tracing::warn!(%error, "the backend refuses this device; nothing is asked of it for a while");
+                    tracing::warn!(%error, "the backend refuses this device; polls pause. If it was never paired: punie-runner pair CODE");
                     self.backend.pause_refused_device(&error);
                 }
                 *failed = Some(error.clone());

@@ -3,6 +3,7 @@
 
 mod alone;
 mod dev;
+mod first_contact;
 mod keychain;
 mod operator;
 mod owner;

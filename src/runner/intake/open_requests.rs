@@ -124,7 +124,10 @@ impl Intake {
     }
 
     pub fn handle_list_failure(&mut self, error: &BackendError) -> Result<(), RunnerError> {
-        tracing::warn!(%error, "the open requests could not be listed now");
+        // An error that ends the runner is reported then.
+        if error.recovery_action() != RecoveryAction::GiveUp {
+            tracing::warn!(%error, "the open requests could not be listed now");
+        }
         self.open.is_listed = true;
         self.open.unknown.clear();
         // Any other failure can wait for the next regular list; a list that is too long stays so for a while.

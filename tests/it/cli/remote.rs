@@ -33,10 +33,10 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     let place = ["--backend-url", url, "--workspace", "."];
     user.types(&[&place[..], &["run", "--once"]].concat())
         .await
-        .refused(77, "refused");
+        .refused(77, "is not paired with");
     user.types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
         .await
-        .refused(77, "refused");
+        .refused(77, "does not accept this pairing code");
     assert!(
         !user.path("home/config.toml").exists(),
         "a refusal leaves nothing behind"

@@ -1,0 +1,127 @@
+//! What a new user meets first: no backend, the user's own folder, a first configuration, a wrong code.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use super::{User, within};
+use crate::harness::terminal::{open_terminal, read_screen};
+
+/// Runs the program on a terminal on which this is typed, in this folder. Returns all that is shown, and its code.
+async fn on_terminal(user: &User, folder: &str, args: &[&str], typed: &str) -> (String, i32) {
+    let (mut ours, theirs) = open_terminal();
+    let side = || Stdio::from(theirs.try_clone().expect("a copy"));
+    ours.write_all(typed.as_bytes()).expect("typed");
+    let mut command = user.command(args);
+    command.current_dir(user.path(folder));
+    command.stdin(side()).stdout(side()).stderr(side());
+    let mut child = command.spawn().expect("started");
+    drop((command, theirs));
+    let screen = read_screen(ours);
+    let ended = within(child.wait()).await.expect("waited for");
+    (screen.join().expect("read"), ended.code().unwrap_or(-1))
+}
+
+#[tokio::test]
+async fn a_runner_without_a_backend_asks_what_to_do() {
+    let (host, user) = (User::new(), User::new());
+    let (shown, code) = on_terminal(&user, "work", &[], "x\nq\n").await;
+    assert!(
+        shown.contains("1  try it here") && shown.matches("[1/2/q]").count() == 2,
+        "{shown}"
+    );
+    assert_eq!(code, 0, "{shown}");
+    let backend = host.serves(&["backend", "--json"]).await;
+    let url = backend.ready["url"].as_str().expect("a text");
+    let typed = format!("2\n{url}\nWRONG-CODE\n");
+    let (shown, code) = on_terminal(&user, "work", &[], &typed).await;
+    assert!(
+        shown.contains("does not accept this pairing code"),
+        "{shown}"
+    );
+    assert_eq!(code, 77, "{shown}");
+}
+
+#[tokio::test]
+async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
+    let (host, user) = (User::new(), User::new());
+    let backend = host.serves(&["backend", "--json"]).await;
+    let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
+    let url = url.as_str().expect("a text");
+    let place = ["--backend-url", url, "--workspace", "."];
+    let unpaired = user.types(&[&place[..], &["run", "--once"]].concat()).await;
+    let advice = format!(
+        "punie-runner: This device is not paired with {url}. Get a code there, then run: punie-runner pair CODE\n"
+    );
+    assert!(unpaired.err.ends_with(&advice), "{unpaired:?}");
+    assert_eq!(
+        unpaired.err.lines().count(),
+        2,
+        "a warning and the advice: {unpaired:?}"
+    );
+    let code = code.as_str().expect("a text");
+    let paired = user
+        .types(&[&place[..], &["pair", code]].concat())
+        .await
+        .done();
+    assert!(
+        paired.out.contains("is paired (") && paired.out.contains("Next: punie-runner"),
+        "{paired:?}"
+    );
+    let again = user
+        .types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
+        .await
+        .done();
+    assert!(
+        again
+            .out
+            .contains("was already paired: the code was not needed"),
+        "{again:?}"
+    );
+}
+
+#[tokio::test]
+async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads = 0\n");
+    let said = user.types(&["init", "--force"]).await.done();
+    assert!(said.err.contains("config.toml.old"), "{said:?}");
+    assert_eq!(user.read("home/config.toml.old"), "[limits]\nreads = 0\n");
+    let folder = format!("\npaths = [\"{}\"]\n", user.text("work"));
+    assert!(user.read("home/config.toml").contains(&folder), "{said:?}");
+    assert!(
+        said.out
+            .contains("Next: punie-runner --backend-url URL pair CODE"),
+        "{said:?}"
+    );
+    let url = ["--backend-url", "https://a.convex.cloud", "init", "--force"];
+    let said = user.types(&url).await.done();
+    assert!(
+        said.out.contains("Next: punie-runner pair CODE"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_user_s_own_folder_gives_the_folders_below_it() {
+    let user = User::new();
+    user.write("private.txt", "mine");
+    user.write(".ssh/id", "key");
+    user.write("docs/a.md", "text");
+    for (path, code) in [
+        ("docs/a.md", 0),
+        ("private.txt", 1),
+        (".ssh/id", 1),
+        ("home/device.json", 1),
+    ] {
+        let args = format!(r#"{{"file_path":{:?}}}"#, user.text(path));
+        let mut command = user.command(&["call", "Read", &args]);
+        command.current_dir(user.path(""));
+        let said = super::said(command, "").await;
+        assert_eq!(said.code, code, "{path}: {said:?}");
+    }
+    let empty = User::new();
+    std::fs::remove_dir(empty.path("work")).expect("removed");
+    let mut command = empty.command(&["call", "Read", "{}"]);
+    command.current_dir(empty.path(""));
+    super::said(command, "").await.refused(78, "mkdir project");
+}
