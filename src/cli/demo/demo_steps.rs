@@ -1,21 +1,61 @@
 //! The requests of the demonstration, with their expected outcomes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::cli::caller_client::CallerAnswer;
 use crate::cli::exit::{CommandError, Exit};
 
-/// Values from earlier answers that later requests need.
-#[derive(Debug, Default)]
+/// Values from earlier steps that later ones need.
+#[derive(Debug)]
 pub(super) struct StepMemory {
+    /// The last request.
+    pub request: String,
+    /// The request that edited a file.
+    pub edit: String,
+    workspace: PathBuf,
     handle: String,
     shell: String,
     task: String,
 }
 
-/// One request.
+impl StepMemory {
+    pub fn new(workspace: &Path) -> Self {
+        Self {
+            request: String::new(),
+            edit: String::new(),
+            workspace: workspace.to_owned(),
+            handle: String::new(),
+            shell: String::new(),
+            task: String::new(),
+        }
+    }
+
+    /// The file to which the command that is killed appends a line each time it runs.
+    pub fn started_file(&self) -> PathBuf {
+        self.workspace.join("runs.txt")
+    }
+
+    fn read_file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.workspace.join(name)).unwrap_or_default()
+    }
+}
+
+/// The events of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepAction {
+    /// A request and its answer.
+    Request,
+    /// The caller cancels the request immediately.
+    Cancel,
+    /// The runner is killed while the request runs, and started again.
+    KillRunner,
+    /// The owner undoes the edit.
+    Undo,
+}
+
+/// One step.
 pub(super) struct DemoStep {
     pub domain: &'static str,
     pub tool: &'static str,
@@ -23,8 +63,9 @@ pub(super) struct DemoStep {
     pub args: fn(&StepMemory) -> Value,
     /// Checks the answer.
     pub wanted: fn(&CallerAnswer, &mut StepMemory) -> bool,
-    /// The caller cancels the request immediately.
-    pub is_cancelled: bool,
+    pub action: StepAction,
+    /// Left out where commands are not confined.
+    pub needs_confinement: bool,
 }
 
 impl DemoStep {
@@ -41,13 +82,18 @@ impl DemoStep {
             what,
             args,
             wanted,
-            is_cancelled: false,
+            action: StepAction::Request,
+            needs_confinement: false,
         }
     }
 
-    const fn cancelled_at_once(self) -> Self {
+    const fn with_action(self, action: StepAction) -> Self {
+        Self { action, ..self }
+    }
+
+    const fn if_confined(self) -> Self {
         Self {
-            is_cancelled: true,
+            needs_confinement: true,
             ..self
         }
     }
@@ -77,7 +123,7 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "file",
         "Write",
-        "make a file",
+        "make notes.txt, 3 lines",
         |_| json!({"file_path": "notes.txt", "content": "one\ntwo\nthree\n"}),
         |a, _| is_ok_with(a, "notes.txt"),
     ),
@@ -91,9 +137,12 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "file",
         "Edit",
-        "change a line",
+        "change its second line",
         |_| json!({"file_path": "notes.txt", "old_string": "two", "new_string": "2"}),
-        |a, _| a.outcome == "ok",
+        |a, memory| {
+            memory.edit = memory.request.clone();
+            a.outcome == "ok"
+        },
     ),
     DemoStep::new(
         "search",
@@ -112,21 +161,21 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "shell",
         "Bash",
-        "run a command",
+        "wc -l notes.txt -> 3",
         |_| json!({"command": "wc -l notes.txt"}),
         |a, _| is_ok_with(a, "3 notes.txt"),
     ),
     DemoStep::new(
         "shell",
         "Bash",
-        "fail honestly",
+        "cat missing.txt -> told: exit code 1",
         |_| json!({"command": "cat missing.txt"}),
         |a, _| a.payload["meta"]["exitCode"] == 1,
     ),
     DemoStep::new(
         "shell",
         "Bash",
-        "print too much",
+        "seq 200000 -> shown in part, kept whole",
         |_| json!({"command": "seq 1 200000"}),
         |a, memory| {
             let handle = a.payload["meta"]["handle"].as_str().map(str::to_owned);
@@ -136,14 +185,14 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "state",
         "ReadOutput",
-        "read its middle",
+        "line 100,001 of it",
         |memory| json!({"handle": memory.handle, "offset": 100_000, "limit": 3}),
         |a, _| is_ok_with(a, "100001"),
     ),
     DemoStep::new(
         "shell",
         "Bash",
-        "start a server",
+        "start a server in the background",
         |_| json!({"command": "echo serving; exec sleep 600", "run_in_background": true}),
         |a, memory| {
             is_ok_with(a, "serving")
@@ -153,28 +202,28 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "shell",
         "ShellStatus",
-        "look at it",
+        "it runs",
         |memory| json!({"shell_id": memory.shell}),
         |a, _| is_ok_with(a, "running"),
     ),
     DemoStep::new(
         "shell",
         "KillShell",
-        "stop it",
+        "end it with all its processes",
         |memory| json!({"shell_id": memory.shell}),
         |a, _| a.outcome == "ok",
     ),
     DemoStep::new(
         "terminal",
         "run_command",
-        "run a program",
+        "echo, without a shell",
         |_| json!({"command": "echo", "args": ["a  b"]}),
         |a, _| is_ok_with(a, "a  b"),
     ),
     DemoStep::new(
         "state",
         "Task",
-        "run beside the talk",
+        "start a task",
         |_| json!({"tool": "Bash", "args": {"command": "echo from a task"}}),
         |a, memory| remember_value(&mut memory.task, text_between(a, "Task ", " ")),
     ),
@@ -188,47 +237,96 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "sqlite",
         "SqliteQuery",
-        "ask a database",
+        "the nearest star in stars.sqlite3 -> Proxima",
         |_| json!({"database_path": "stars.sqlite3", "query": "select name from star order by parsecs"}),
         |a, _| is_ok_with(a, "Proxima"),
     ),
     DemoStep::new(
         "git",
         "git_status",
-        "outside a repository",
+        "told: not a repository",
         |_| json!({}),
         |a, _| a.outcome == "error" && a.answer_text() == "Error: Not a git repository",
     ),
     DemoStep::new(
         "file",
         "Read",
-        "leave the workspace",
+        "/etc/passwd -> refused: outside the workspace",
         |_| json!({"file_path": "/etc/passwd"}),
         |a, _| is_refused_with(a, "outside_workspace"),
     ),
     DemoStep::new(
         "file",
         "Read",
-        "ask wrongly",
+        "a wrong argument -> told which",
         |_| json!({"file_pth": "notes.txt"}),
         |a, _| is_refused_with(a, "invalid_args"),
     ),
     DemoStep::new(
         "-",
         "Raed",
-        "ask for no tool",
+        "no such tool -> told",
         |_| json!({}),
         |a, _| is_refused_with(a, "unknown_tool"),
     ),
     DemoStep::new(
         "shell",
         "Bash",
-        "be taken back",
+        "sleep 600 -> cancelled by the caller",
         |_| json!({"command": "sleep 600"}),
         |a, _| a.outcome == "cancelled",
     )
-    .cancelled_at_once(),
+    .with_action(StepAction::Cancel),
+    DemoStep::new(
+        "shell",
+        "Bash",
+        "cat ~/.ssh/id_ed25519 -> hidden from commands",
+        |_| json!({"command": "cat ~/.ssh/id_ed25519"}),
+        |a, _| a.payload["meta"]["exitCode"] == 1 && !a.answer_text().contains(SECRET_KEY),
+    )
+    .if_confined(),
+    DemoStep::new(
+        "shell",
+        "Bash",
+        "git push -> denied by your rule no-push",
+        |_| json!({"command": "git push"}),
+        |a, _| a.outcome == "error" && a.answer_text().contains("no-push"),
+    ),
+    DemoStep::new(
+        "shell",
+        "Bash",
+        "kill -9 of the runner -> ran once, answered once",
+        |_| json!({"command": "echo started >> runs.txt; sleep 600"}),
+        |a, memory| {
+            is_refused_with(a, "interrupted") && memory.read_file("runs.txt") == "started\n"
+        },
+    )
+    .with_action(StepAction::KillRunner),
+    DemoStep::new(
+        "file",
+        "undo",
+        "the edit of notes.txt is undone",
+        |_| Value::Null,
+        |a, memory| a.outcome == "ok" && memory.read_file("notes.txt") == "one\ntwo\nthree\n",
+    )
+    .with_action(StepAction::Undo),
 ];
+
+/// The text of the private key that commands must not see.
+const SECRET_KEY: &str = "not a real key";
+
+/// Writes the settings, a rule, and the folder that commands must not see.
+pub(super) fn write_settings(root: &Path) -> std::io::Result<()> {
+    // Confined as far as this system allows: the demonstration should not be refused.
+    std::fs::write(root.join("config.toml"), "[sandbox]\nrequire = \"none\"\n")?;
+    std::fs::create_dir_all(root.join("home"))?;
+    std::fs::write(
+        root.join("home/policy.toml"),
+        "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\nreason = \"you push yourself\"\ncommand = [\"git\", \"push\"]\n",
+    )?;
+    std::fs::create_dir_all(root.join("user/.ssh"))?;
+    std::fs::write(root.join("user/.ssh/id_ed25519"), SECRET_KEY)
+}
 
 /// Creates sample data in the workspace.
 pub(super) fn create_sample_files(workspace: &Path) -> anyhow::Result<()> {

@@ -1,30 +1,28 @@
 //! `demo`: a demonstration with a backend, a device and a caller, connected by real sockets, in a temporary home and
-//! workspace. It sends one request after the other and shows each outcome.
+//! workspace. The device is a runner of its own, so that it can be killed. Each request is shown when its answer is there.
 #![expect(
     clippy::disallowed_methods,
     reason = "it makes and removes a folder of its own"
 )]
 
+mod demo_runner;
 mod demo_steps;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::sync::oneshot;
 
 use super::caller_client::{CallerAnswer, CallerClient, CallerRequest};
 use super::context::{CliContext, command_runtime};
-use super::dev::{self, ReadyMessage};
 use super::exit::{CommandError, Exit};
-use super::table::Column;
-use super::{console, signals, wiring};
+use super::{console, dev, embedded_tokens, signals, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::Home;
+use crate::home::{Home, TokenName};
 use crate::ids::{DeviceId, RequestId};
-use crate::redact::Secret;
 use crate::sandbox::ConfinementLevel;
-use demo_steps::{DemoStep, STEPS, StepMemory};
+use demo_runner::DemoRunner;
+use demo_steps::{DemoStep, STEPS, StepAction, StepMemory};
 
 /// The time limit of one request.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,13 +31,13 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 pub fn run_demo(context: &CliContext) -> anyhow::Result<Exit> {
     let place = DemoFolder::create_demo_folder()?;
     let context = context.with_flags(|flags| {
-        flags.home = Some(place.root.join("home"));
-        flags.config = Some(place.root.join("config.toml"));
-        flags.workspaces = vec![place.root.join("workspace")];
+        flags.home = Some(place.path("home"));
+        flags.config = Some(place.path("config.toml"));
+        flags.workspaces = vec![place.path("workspace")];
         flags.log.get_or_insert_with(|| "error".to_owned());
     });
     let runtime = command_runtime()?;
-    let passed = runtime.block_on(run_demonstration(&context))?;
+    let passed = runtime.block_on(run_demonstration(&context, &place))?;
     runtime.shutdown_background();
     Ok(if passed { Exit::Done } else { Exit::Failed })
 }
@@ -52,15 +50,21 @@ struct DemoFolder {
 impl DemoFolder {
     fn create_demo_folder() -> anyhow::Result<Self> {
         let root = std::env::temp_dir().join(format!("punie-demo-{}", uuid::Uuid::new_v4()));
+        let place = Self { root };
         let failed = |cause: std::io::Error| {
-            CommandError::with_exit(Exit::CannotWrite, format!("{}: {cause}", root.display()))
+            CommandError::with_exit(
+                Exit::CannotWrite,
+                format!("{}: {cause}", place.root.display()),
+            )
         };
-        std::fs::create_dir_all(root.join("workspace")).map_err(failed)?;
-        // Confined as far as this system allows: the demonstration should not be refused.
-        std::fs::write(root.join("config.toml"), "[sandbox]\nrequire = \"none\"\n")
-            .map_err(failed)?;
-        demo_steps::create_sample_files(&root.join("workspace"))?;
-        Ok(Self { root })
+        std::fs::create_dir_all(place.path("workspace")).map_err(failed)?;
+        demo_steps::write_settings(&place.root).map_err(failed)?;
+        demo_steps::create_sample_files(&place.path("workspace"))?;
+        Ok(place)
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
     }
 }
 
@@ -75,171 +79,148 @@ impl Drop for DemoFolder {
     }
 }
 
-async fn run_demonstration(context: &CliContext) -> anyhow::Result<bool> {
+async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::Result<bool> {
     let home = context.open_home()?;
     let stop = crate::runner::ShutdownSignal::new();
     let _signals = signals::listen_for_signals(&stop)?;
-    let (ready, is_ready) = oneshot::channel();
-    let serving = dev::serve_dev(0, context, &home, &stop, |state| {
-        // The player below waits for this.
-        let _ = ready.send(state.clone());
-    });
-    let playing = async {
-        let ready = is_ready
-            .await
-            .map_err(|_| CommandError::with_exit(Exit::Failed, "the backend did not start"))?;
-        let passed = run_demo_steps(context, &home, &ready).await;
-        stop.request_stop();
-        passed
+    let backend = dev::start_dev_backend(&home, 0).await?;
+    let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
+    let context = context.with_embedded_backend(backend.listen_url());
+    let config = context.effective_config(WorkspaceRule::Named)?;
+    let level = wiring::build_confinement(&config, &home, context.environment())
+        .confinement_level()
+        .await;
+    let token = tokens
+        .read_token(TokenName::Caller)?
+        .ok_or_else(|| CommandError::with_exit(Exit::Failed, "the caller's token is gone"))?;
+    let caller = CallerClient::new(wiring::http_functions(&config)?, token);
+    let mut runner = DemoRunner::start(&place.root, backend.listen_url(), backend.pairing_code())?;
+    let device = runner.wait_for_device(&caller).await?;
+    if !context.is_json() {
+        print_introduction(&config.workspaces[0].display().to_string(), &level);
+    }
+    let demonstration = Demonstration {
+        place,
+        home: &home,
+        caller,
+        device,
+        level,
+        is_json: context.is_json(),
     };
-    let (served, passed) = tokio::join!(serving, playing);
-    served?;
+    let passed = tokio::select! {
+        passed = demonstration.run_demo_steps(&mut runner) => passed,
+        () = stop.wait_for_stop_request() => Err(CommandError::with_exit(Exit::Failed, "stopped")),
+    };
+    runner.stop_runner().await?;
+    backend.stop_server().await;
     passed
 }
 
-async fn run_demo_steps(
-    context: &CliContext,
-    home: &Home,
-    ready: &ReadyMessage,
-) -> anyhow::Result<bool> {
-    let config = context
-        .with_flags(|flags| flags.backend_url = Some(ready.url.clone()))
-        .effective_config(WorkspaceRule::NotNeeded)?;
-    let caller = CallerClient::new(
-        wiring::http_functions(&config)?,
-        Secret::new(ready.caller_token.clone()),
+fn print_introduction(workspace: &str, level: &ConfinementLevel) {
+    console::print_line(
+        "A caller sends requests through a backend to a runner, all on this machine.",
     );
-    let device = DeviceId::parse(ready.device_id.clone().unwrap_or_default())?;
-    if !context.is_json() {
-        let level = wiring::build_confinement(&config, home, context.environment())
-            .confinement_level()
-            .await;
-        print_introduction(ready, home.root_dir(), &level);
-    }
-    let mut memory = StepMemory::default();
-    let mut rows = Vec::new();
-    let mut failed = 0;
-    for step in STEPS {
-        let (answer, took) = send_demo_step(&caller, &device, step, &memory).await?;
-        let as_wanted = answer
-            .as_ref()
-            .is_some_and(|answer| (step.wanted)(answer, &mut memory));
-        failed += usize::from(!as_wanted);
-        let row = StepResult::new(rows.len() + 1, step, answer.as_ref(), took, as_wanted);
-        if context.is_json() {
-            console::print_json(&row.to_json());
+    console::print_line(&format!("Workspace    {workspace}"));
+    console::print_line(&format!("Confinement  {level}\n"));
+}
+
+/// The parts that take part.
+struct Demonstration<'d> {
+    place: &'d DemoFolder,
+    home: &'d Home,
+    caller: CallerClient,
+    device: DeviceId,
+    level: ConfinementLevel,
+    is_json: bool,
+}
+
+impl Demonstration<'_> {
+    async fn run_demo_steps(&self, runner: &mut DemoRunner) -> anyhow::Result<bool> {
+        let begun = Instant::now();
+        let mut memory = StepMemory::new(&self.place.path("workspace"));
+        let (mut done, mut expected) = (0, 0);
+        for step in STEPS {
+            if step.needs_confinement && self.level == ConfinementLevel::None {
+                continue;
+            }
+            let (answer, took) = self.run_step(step, &mut memory, runner).await?;
+            let as_wanted = answer
+                .as_ref()
+                .is_some_and(|answer| (step.wanted)(answer, &mut memory));
+            done += 1;
+            expected += usize::from(as_wanted);
+            self.print_step(step, answer.as_ref(), took, as_wanted);
         }
-        rows.push(row.step_cells());
+        if !self.is_json {
+            console::print_line(&format!(
+                "\n{expected} of {done} as expected, in {:.1} s. Next, in a folder of yours: punie-runner dev",
+                begun.elapsed().as_secs_f64()
+            ));
+        }
+        Ok(done == expected)
     }
-    if !context.is_json() {
-        console::print_table(
-            &[
-                Column::text("#"),
-                Column::text("DOMAIN"),
-                Column::text("TOOL"),
-                Column::text("WHAT"),
-                Column::text("OUTCOME"),
-                Column::number("MS"),
-                Column::outcome(""),
-                Column::flexible("ANSWER"),
-            ],
-            &rows,
-        );
-        console::print_line(&format!(
-            "\n{} requests went from the caller through the backend to the device and back; {} did what they should.",
-            rows.len(),
-            rows.len() - failed
-        ));
+
+    async fn run_step(
+        &self,
+        step: &DemoStep,
+        memory: &mut StepMemory,
+        runner: &mut DemoRunner,
+    ) -> anyhow::Result<(Option<CallerAnswer>, Duration)> {
+        let begun = Instant::now();
+        if step.action == StepAction::Undo {
+            let answer = runner.undo_request(self.home, &memory.edit).await?;
+            return Ok((Some(answer), begun.elapsed()));
+        }
+        let ask = CallerRequest {
+            id: RequestId::new(),
+            tool: step.tool.to_owned(),
+            args: (step.args)(memory).to_string(),
+            progress: false,
+            conversation: Some("demo".to_owned()),
+            signed: None,
+        };
+        memory.request = ask.id.to_string();
+        self.caller.append_request(&self.device, &ask).await?;
+        match step.action {
+            StepAction::Cancel => {
+                self.caller.cancel_request(&ask.id).await?;
+            }
+            StepAction::KillRunner => {
+                runner.wait_for_file(&memory.started_file()).await?;
+                runner.kill_and_restart().await?;
+            }
+            StepAction::Request | StepAction::Undo => {}
+        }
+        let answer = self.caller.wait_for_answer(&ask.id, STEP_TIMEOUT).await?;
+        Ok((answer, begun.elapsed()))
     }
-    Ok(failed == 0)
-}
 
-async fn send_demo_step(
-    caller: &CallerClient,
-    device: &DeviceId,
-    step: &DemoStep,
-    memory: &StepMemory,
-) -> anyhow::Result<(Option<CallerAnswer>, Duration)> {
-    let ask = CallerRequest {
-        id: RequestId::new(),
-        tool: step.tool.to_owned(),
-        args: (step.args)(memory).to_string(),
-        progress: false,
-        conversation: Some("demo".to_owned()),
-        signed: None,
-    };
-    let begun = Instant::now();
-    caller.append_request(device, &ask).await?;
-    if step.is_cancelled {
-        caller.cancel_request(&ask.id).await?;
-    }
-    let answer = caller.wait_for_answer(&ask.id, STEP_TIMEOUT).await?;
-    Ok((answer, begun.elapsed()))
-}
-
-fn print_introduction(ready: &ReadyMessage, home: &Path, level: &ConfinementLevel) {
-    console::print_line(&format!(
-        "A backend at {}, a device with its home in {},",
-        ready.url,
-        home.display()
-    ));
-    console::print_line(&format!(
-        "confined: {level} (commands, by the kernel; the file tools keep to the workspace by themselves).\n"
-    ));
-}
-
-struct StepResult {
-    number: usize,
-    step: &'static DemoStep,
-    outcome: String,
-    ms: f64,
-    as_wanted: bool,
-    answer: String,
-}
-
-impl StepResult {
-    fn new(
-        number: usize,
-        step: &'static DemoStep,
+    fn print_step(
+        &self,
+        step: &DemoStep,
         answer: Option<&CallerAnswer>,
         took: Duration,
         as_wanted: bool,
-    ) -> Self {
-        let outcome =
-            answer.map_or_else(|| "no answer".to_owned(), |answer| answer.outcome.clone());
+    ) {
         let text = answer.map(CallerAnswer::answer_text).unwrap_or_default();
-        Self {
-            number,
-            step,
-            outcome,
-            ms: took.as_secs_f64() * 1_000.0,
-            as_wanted,
-            answer: text,
+        let outcome = answer.map_or("no answer", |answer| answer.outcome.as_str());
+        if self.is_json {
+            return console::print_json(&json!({
+                "domain": step.domain, "toolName": step.tool, "what": step.what, "outcome": outcome,
+                "ms": took.as_secs_f64() * 1_000.0, "asWanted": as_wanted, "answer": console::cell_text(&text, 200),
+            }));
         }
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        json!({
-            "domain": self.step.domain, "toolName": self.step.tool, "what": self.step.what, "outcome": self.outcome,
-            "ms": self.ms, "asWanted": self.as_wanted, "answer": console::cell_text(&self.answer, 200),
-        })
-    }
-
-    fn step_cells(&self) -> Vec<String> {
-        vec![
-            self.number.to_string(),
-            self.step.domain.to_owned(),
-            self.step.tool.to_owned(),
-            self.step.what.to_owned(),
-            self.outcome.clone(),
-            format!("{:.1}", self.ms),
-            if self.as_wanted {
-                "ok"
-            } else {
-                "NOT AS WANTED"
-            }
-            .to_owned(),
-            console::cell_text(&self.answer, 60),
-        ]
+        let mark = if as_wanted { "ok" } else { "NO" };
+        let ms = took.as_millis();
+        console::print_line(&format!(
+            "{mark}  {:<13}{:<50}{ms:>7} ms",
+            step.tool, step.what
+        ));
+        if !as_wanted {
+            console::print_line(&format!(
+                "    not as expected: {outcome} {}",
+                console::cell_text(&text, 300)
+            ));
+        }
     }
 }

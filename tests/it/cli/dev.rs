@@ -129,22 +129,12 @@ fn left(user: &User) -> Vec<String> {
 async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     let user = User::new();
     let shown = user.types(&["demo"]).await.done();
-    let rows: Vec<&str> = shown
-        .out
-        .lines()
-        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-        .collect();
-    assert!(rows.len() >= 13, "{}", shown.out);
-    assert!(!shown.out.contains("NOT AS WANTED"), "{}", shown.out);
-    for domain in [
-        "file", "search", "shell", "terminal", "state", "sqlite", "git",
-    ] {
-        assert!(
-            rows.iter().any(|row| row.contains(&format!(" {domain} "))),
-            "{domain}: {}",
-            shown.out
-        );
-    }
+    let rows = shown.out.lines().filter(|line| line.starts_with("ok  "));
+    assert_eq!(rows.count(), 25, "{}", shown.out);
+    assert!(!shown.out.contains("\nNO "), "{}", shown.out);
+    assert!(
+        shown.out.contains("25 of 25 as expected") && shown.out.ends_with("punie-runner dev\n")
+    );
     assert_eq!(left(&user), Vec::<String>::new());
     assert!(
         !user.path("home").exists(),
@@ -152,7 +142,15 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     );
 
     let lines = user.types(&["demo", "--json"]).await.done().out;
-    assert!(lines.lines().count() >= 12);
+    assert_eq!(lines.lines().count(), 25);
+    for domain in [
+        "file", "search", "shell", "terminal", "state", "sqlite", "git",
+    ] {
+        assert!(
+            lines.contains(&format!("\"domain\":\"{domain}\"")),
+            "{domain}"
+        );
+    }
     for line in lines.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect(line);
         assert_eq!(

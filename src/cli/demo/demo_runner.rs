@@ -1,0 +1,133 @@
+//! The runner of the demonstration: a process of its own, which is killed in the middle of a request.
+#![expect(clippy::disallowed_types, reason = "it starts this program once more")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::process::{Child, Command};
+
+use super::STEP_TIMEOUT;
+use crate::cli::caller_client::{CallerAnswer, CallerClient};
+use crate::cli::exit::{CommandError, Exit};
+use crate::home::Home;
+use crate::ids::DeviceId;
+
+/// The interval in which a file or the device is looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A runner in the folder of the demonstration. It is killed when this is dropped.
+pub(super) struct DemoRunner {
+    root: PathBuf,
+    url: String,
+    code: String,
+    child: Child,
+}
+
+impl DemoRunner {
+    /// Starts the runner.
+    pub fn start(root: &Path, url: &str, code: &str) -> anyhow::Result<Self> {
+        let child = program(root, url)?
+            .args(["run", "--pairing-code", code])
+            .spawn()?;
+        Ok(Self {
+            root: root.to_owned(),
+            url: url.to_owned(),
+            code: code.to_owned(),
+            child,
+        })
+    }
+
+    /// Waits until the backend knows the device.
+    pub async fn wait_for_device(&mut self, caller: &CallerClient) -> anyhow::Result<DeviceId> {
+        let begun = Instant::now();
+        loop {
+            if let [(device, _)] = caller.list_known_devices().await?.as_slice() {
+                return Ok(DeviceId::parse(device.clone())?);
+            }
+            self.check_running(begun)?;
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Waits until a command made this file.
+    pub async fn wait_for_file(&mut self, file: &Path) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !file.exists() {
+            self.check_running(begun)?;
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    fn check_running(&mut self, since: Instant) -> anyhow::Result<()> {
+        if self.child.try_wait()?.is_none() && since.elapsed() < STEP_TIMEOUT {
+            return Ok(());
+        }
+        let log = std::fs::read_to_string(log_file(&self.root)).unwrap_or_default();
+        let last = log.lines().last().unwrap_or("it logged nothing");
+        Err(CommandError::with_exit(
+            Exit::Failed,
+            format!("the demonstration's runner does not answer: {last}"),
+        ))
+    }
+
+    /// Kills the runner as a power cut would, and starts it again.
+    pub async fn kill_and_restart(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await?;
+        *self = Self::start(&self.root, &self.url, &self.code)?;
+        Ok(())
+    }
+
+    /// Puts back what a request changed, as its owner does. Returns what `undo` printed.
+    pub async fn undo_request(&self, home: &Home, request: &str) -> anyhow::Result<CallerAnswer> {
+        debug_assert!(home.root_dir().starts_with(&self.root), "its own home");
+        let undo = program(&self.root, &self.url)?
+            .args(["undo", request])
+            .stdout(Stdio::piped())
+            .output()
+            .await?;
+        let outcome = if undo.status.success() { "ok" } else { "error" };
+        let text = String::from_utf8_lossy(&undo.stdout).into_owned();
+        Ok(CallerAnswer {
+            outcome: outcome.to_owned(),
+            payload: json!({"result": text}),
+        })
+    }
+
+    /// Stops the runner and waits for its end.
+    pub async fn stop_runner(mut self) -> anyhow::Result<()> {
+        self.child.kill().await?;
+        Ok(())
+    }
+}
+
+/// This program with the demonstration's home, workspace and settings.
+fn program(root: &Path, url: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg("--home")
+        .arg(root.join("home"))
+        .arg("--config")
+        .arg(root.join("config.toml"))
+        .arg("--workspace")
+        .arg(root.join("workspace"))
+        .args(["--backend-url", url])
+        .env("HOME", root.join("user"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(
+            File::options()
+                .create(true)
+                .append(true)
+                .open(log_file(root))?,
+        )
+        .kill_on_drop(true);
+    Ok(command)
+}
+
+fn log_file(root: &Path) -> PathBuf {
+    root.join("runner.log")
+}
