@@ -110,13 +110,13 @@ fn truncate_text(text: &str, width: usize) -> String {
 
 /// Returns the number of columns if stdout is a terminal.
 #[cfg(unix)]
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 #[cfg(not(unix))]
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     is_terminal().then_some(80)
 }
 

@@ -3,7 +3,7 @@
 use super::exit::{CommandError, Exit};
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
-use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName};
+use crate::home::{BackendTokens, DeviceIdentity, Home, RunnerLock, TokenName};
 use crate::ids::DeviceId;
 
 /// The flags and the environment of this command.
@@ -67,6 +67,23 @@ impl CliContext {
         let config = self.effective_config(workspaces)?;
         let home = Self::config_home(&config)?;
         Ok((config, home))
+    }
+
+    /// Loads the configuration and opens its home, for commands that show what is in force. While a runner runs they
+    /// also work with a wrong file, because the runner goes on with the settings that it read before.
+    pub fn config_beside_runner(&self, rule: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
+        let fault = match self.config_and_home(rule) {
+            Ok(loaded) => return Ok(loaded),
+            Err(fault) => fault,
+        };
+        let config = Config::load_without_file(&self.flags, &self.environment)?;
+        let home = Home::open_home(&config.home)?;
+        match RunnerLock::find_holder(&home)? {
+            Some(holder) if wiring::SettingsInForce::read_for(holder, &home).is_some() => {
+                Ok((config, home))
+            }
+            _ => Err(fault),
+        }
     }
 
     /// Opens the home of the configuration in force.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::choices::{BackendKind, LogLevel};
 use super::config_setting::ConfigSetting;
-use super::effective_config::{CallerSettings, Config};
+use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::overrides::{flag_or_variable, path_from_flag_or_variable, value_error};
@@ -34,7 +34,43 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let (home, home_origin) = resolve_home(flags, environment)?;
         let (file, file_origin) = resolve_config_file(flags, environment, &home)?;
+        let stamp = sources::read_file_stamp(&file).ok();
         let written = read_config_file(&file, &file_origin)?;
+        let paths = [(home, home_origin), (file, file_origin)];
+        let source = ConfigSource {
+            flags: flags.clone(),
+            environment: environment.clone(),
+            rule,
+            stamp,
+        };
+        Self::merge_sources(source, paths, &written)
+    }
+
+    /// Loads the configuration without its file: for commands that work while the file is wrong.
+    ///
+    /// # Errors
+    /// [`ConfigError`], for flags and variables.
+    pub fn load_without_file(
+        flags: &GlobalFlags,
+        environment: &ProcessEnvironment,
+    ) -> Result<Self, ConfigError> {
+        let home = resolve_home(flags, environment)?;
+        let file = resolve_config_file(flags, environment, &home.0)?;
+        let source = ConfigSource {
+            flags: flags.clone(),
+            environment: environment.clone(),
+            rule: WorkspaceRule::NotNeeded,
+            stamp: None,
+        };
+        Self::merge_sources(source, [home, file], &ConfigDocument::default())
+    }
+
+    /// Merges the flags, the environment, the file and the defaults.
+    fn merge_sources(
+        source: ConfigSource,
+        [(home, home_origin), (file, file_origin)]: [(PathBuf, ValueOrigin); 2],
+        written: &ConfigDocument,
+    ) -> Result<Self, ConfigError> {
         let locations = [("home", &home, home_origin), ("config", &file, file_origin)];
         let mut settings: Vec<_> = locations
             .map(|(key, path, origin)| ConfigSetting {
@@ -43,24 +79,29 @@ impl Config {
                 origin,
             })
             .into();
-        let mut config = Self::read_file(flags, environment, (&home, &file), &written)?;
-        config.apply_overrides(flags, environment)?;
+        let ConfigSource {
+            flags,
+            environment,
+            rule,
+            ..
+        } = source.clone();
+        let mut config = Self::read_file(source, (&home, &file), written)?;
+        config.apply_overrides(&flags, &environment)?;
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
-        config.expand_sandbox_paths(environment);
-        config.check_openings(environment)?;
-        config.resolve_workspace_paths(flags, environment, rule)?;
+        config.expand_sandbox_paths(&environment);
+        config.check_openings(&environment)?;
+        config.resolve_workspace_paths(&flags, &environment, rule)?;
         settings.append(&mut config.settings);
-        config.caller = resolve_caller(flags, environment, &mut settings)?;
-        config.color = resolve_color(flags, environment, &mut settings);
+        config.caller = resolve_caller(&flags, &environment, &mut settings)?;
+        config.color = resolve_color(&flags, &environment, &mut settings);
         config.settings = settings;
         Ok(config)
     }
 
     /// Reads the tables of the file, with defaults for missing keys. The workspaces are still as they are written.
     fn read_file(
-        flags: &GlobalFlags,
-        environment: &ProcessEnvironment,
+        source: ConfigSource,
         (home, file): (&Path, &Path),
         written: &ConfigDocument,
     ) -> Result<Self, ConfigError> {
@@ -70,7 +111,7 @@ impl Config {
             home: home.to_owned(),
             file: file.to_owned(),
             configured_url: backend.url.clone(),
-            proxies: ProxyVariables::resolve_proxies(backend.proxy.as_ref(), environment),
+            proxies: ProxyVariables::resolve_proxies(backend.proxy.as_ref(), &source.environment),
             backend,
             poll: Poll::read(&mut reader),
             websocket: WebSocket::read(&mut reader),
@@ -84,10 +125,11 @@ impl Config {
             editor: Editor::read(&mut reader),
             log: Log::read(&mut reader),
             caller: CallerSettings::default(),
-            json: flags.json,
+            json: source.flags.json,
             color: ColorChoice::Auto,
-            warnings: environment.unknown_variables(),
+            warnings: source.environment.unknown_variables(),
             settings: Vec::new(),
+            source,
         };
         config.check_related_keys(&mut reader);
         config.settings = reader.settings;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
@@ -22,7 +23,7 @@ use crate::tool::{ErrorCode, ResultMeta, ToolError};
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
 pub struct Confinement {
-    shared: Option<Arc<ConfinementState>>,
+    shared: Option<Arc<RwLock<Arc<ConfinementState>>>>,
 }
 
 impl std::fmt::Debug for Confinement {
@@ -65,12 +66,11 @@ pub struct ConfinementSetup {
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
-        let profiles = ProfileBuilder::new(setup.rules.clone());
         #[cfg(unix)]
         let guard = ProtectedPathGuard::new(setup.rules.clone());
-        let shared = ConfinementState {
+        let state = ConfinementState {
+            profiles: ProfileBuilder::new(setup.rules.clone()),
             setup,
-            profiles,
             proven: OnceCell::new(),
             #[cfg(unix)]
             guard,
@@ -80,36 +80,47 @@ impl Confinement {
             forwarding: parking_lot::Mutex::default(),
         };
         Self {
-            shared: Some(Arc::new(shared)),
+            shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
         }
+    }
+
+    /// Replaces the owner's settings for the processes that start from now on, which are tested again. Those that run
+    /// keep their confinement. Does nothing where nothing can be confined.
+    pub fn replace_setup(&self, setup: ConfinementSetup) {
+        let Some(shared) = &self.shared else {
+            return;
+        };
+        let mut current = shared.write();
+        *current = Arc::new(current.with_setup(setup));
+    }
+
+    /// Returns the state in force. One operation uses one state, so that a change cannot mix two.
+    fn state(&self) -> Option<Arc<ConfinementState>> {
+        self.shared
+            .as_ref()
+            .map(|shared| Arc::clone(&shared.read()))
     }
 
     /// Returns the level at which commands are confined. The first caller waits for the self-test, some tens of
     /// milliseconds.
     pub async fn confinement_level(&self) -> ConfinementLevel {
-        let Some(shared) = &self.shared else {
-            return ConfinementLevel::None;
-        };
-        let level = shared.proven.get_or_init(|| async {
-            let level = if shared.setup.confine {
-                prove_level(shared).await
-            } else {
-                ConfinementLevel::None
-            };
-            let network = shared.profiles.network_access().as_str();
-            if level == ConfinementLevel::Full {
-                tracing::debug!(level = %level, network, "the confinement of commands is known");
-            } else {
-                tracing::warn!(level = %level, network, "commands are not confined in full");
-            }
-            level
-        });
-        level.await.clone()
+        match self.state() {
+            Some(state) => state.prove_level_once().await,
+            None => ConfinementLevel::None,
+        }
+    }
+
+    /// Returns the level; `None` until the self-test has run.
+    pub fn proven_level(&self) -> Option<ConfinementLevel> {
+        match self.state() {
+            None => Some(ConfinementLevel::None),
+            Some(shared) => shared.proven.get().cloned(),
+        }
     }
 
     /// Returns the level as text for results and heartbeats: `unproven` until the self-test has run.
     pub fn level_text(&self) -> String {
-        match &self.shared {
+        match self.state() {
             None => ConfinementLevel::None.to_string(),
             Some(shared) => shared
                 .proven
@@ -123,30 +134,10 @@ impl Confinement {
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
     pub async fn check_required_level(&self) -> Result<(), ToolError> {
-        let Some(shared) = &self.shared else {
-            return Ok(());
-        };
-        let (level, required) = (self.confinement_level().await, shared.setup.require);
-        if level.meets_requirement(required) {
-            return Ok(());
+        match self.state() {
+            Some(state) => state.check_required_level().await,
+            None => Ok(()),
         }
-        let why = match (&level, shared.setup.confine) {
-            (_, false) => " because confine = false is set".to_owned(),
-            (ConfinementLevel::Partial(_), _) => ": what is named there gets through".to_owned(),
-            _ => ": the system enforces nothing of it".to_owned(),
-        };
-        let text = format!(
-            "Nothing was run. The owner requires confinement \"{}\" for what runs programs, and it is {level} here{why}. \
-             The owner can allow it as it is: require = \"{}\" under [sandbox] in config.toml. Tools that read or edit \
-             files work on.",
-            required.as_str(),
-            level.strictest_requirement().as_str(),
-        );
-        let meta = ResultMeta {
-            rule: Some("sandbox.require".to_owned()),
-            ..ResultMeta::default()
-        };
-        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Rejects opening applications, which run unconfined with any arguments, unless the owner allows it.
@@ -154,7 +145,7 @@ impl Confinement {
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
     pub fn check_app_allowed(&self) -> Result<(), ToolError> {
-        match &self.shared {
+        match self.state() {
             Some(shared) if !shared.setup.apps && shared.setup.require != RequiredLevel::None => {
                 let text = "Nothing was opened. An application runs unconfined and with any arguments, so that opening \
                             one would undo the confinement of commands. The owner can allow it: apps = true under \
@@ -187,8 +178,8 @@ impl Confinement {
     /// Starts watching the protected paths that concern a command in this folder. `None` if nothing is confined.
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
-        let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
-        let (cwd, level) = (cwd.to_owned(), self.confinement_level().await);
+        let shared = self.state().filter(|shared| shared.setup.confine)?;
+        let (cwd, level) = (cwd.to_owned(), shared.prove_level_once().await);
         tokio::task::spawn_blocking(move || {
             ProtectedPathWatch::start_watch(&shared.guard, &cwd, level.protects_paths())
         })
@@ -199,7 +190,7 @@ impl Confinement {
     /// Watches the protected paths for a command that an earlier runner started.
     #[cfg(unix)]
     pub(super) fn watch_adopted_command(&self) -> Option<ProtectedPathWatch> {
-        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine)?;
+        let shared = self.state().filter(|shared| shared.setup.confine)?;
         Some(ProtectedPathWatch::start_watch(
             &shared.guard,
             Path::new("/"),
@@ -210,7 +201,7 @@ impl Confinement {
     /// Sets the trash for changed protected paths, and the notices to the owner.
     #[cfg(unix)]
     pub fn set_protected_path_records(&self, records: Arc<dyn ProtectedPathRecords>) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.state() {
             shared.guard.set_records(records);
         }
     }
@@ -218,7 +209,7 @@ impl Confinement {
     /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected
     /// afterwards, and until the self-test has run.
     pub fn has_read_only_protection(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| {
+        self.state().is_some_and(|shared| {
             shared
                 .proven
                 .get()
@@ -231,8 +222,7 @@ impl Confinement {
     pub fn limits_processes(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self
-            .shared
-            .as_ref()
+            .state()
             .is_some_and(|shared| shared.profiles.namespaces().is_some())
             && !rustix::process::geteuid().is_root();
         #[cfg(not(target_os = "linux"))]
@@ -241,7 +231,7 @@ impl Confinement {
 
     /// Returns why commands must not run unconfined, as in an editor's terminal, or `None` if the owner allows it.
     pub fn local_only_reason(&self) -> Option<String> {
-        let required = self.shared.as_ref()?.setup.require;
+        let required = self.state()?.setup.require;
         (required != RequiredLevel::None).then(|| {
             format!(
                 "nothing confines commands there, and the owner requires confinement \"{}\". The owner can allow it: \
@@ -255,7 +245,7 @@ impl Confinement {
     /// self-test, then the rules in force. `added` are further folders that the owner lets commands write.
     pub fn describe_rules(&self, added: &[PathBuf]) -> String {
         const UNCONFINED: &str = "Nothing confines commands on this device.";
-        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine);
+        let shared = self.state().filter(|shared| shared.setup.confine);
         let Some(shared) =
             shared.filter(|shared| shared.proven.get() != Some(&ConfinementLevel::None))
         else {
@@ -290,7 +280,7 @@ impl Confinement {
 
     /// Returns a hint for the output of a command that confinement may have made fail.
     pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
-        let shared = self.shared.as_ref()?;
+        let shared = self.state()?;
         let level = shared.proven.get()?;
         let network = shared.profiles.network_access();
         match *level {
@@ -302,7 +292,7 @@ impl Confinement {
 
     /// Returns the network access of commands, as far as it is known.
     pub fn effective_network(&self) -> NetworkAccess {
-        let confining = self.shared.as_ref().filter(|shared| {
+        let confining = self.state().filter(|shared| {
             shared
                 .proven
                 .get()
@@ -311,6 +301,72 @@ impl Confinement {
         confining.map_or(NetworkAccess::Full, |shared| {
             shared.profiles.network_access()
         })
+    }
+}
+
+impl ConfinementState {
+    /// Creates a state with other settings. What was learnt of this machine is kept.
+    fn with_setup(&self, mut setup: ConfinementSetup) -> Self {
+        // A hidden path may have become inaccessible since it was resolved.
+        setup.rules.resolved_hidden = Arc::clone(&self.setup.rules.resolved_hidden);
+        let profiles = ProfileBuilder::new(setup.rules.clone());
+        #[cfg(target_os = "linux")]
+        profiles.add_search_folders(self.profiles.added_search_folders());
+        Self {
+            profiles,
+            proven: OnceCell::new(),
+            #[cfg(unix)]
+            guard: self.guard.with_rules(setup.rules.clone()),
+            #[cfg(target_os = "linux")]
+            view_spawner: std::sync::OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            forwarding: parking_lot::Mutex::default(),
+            setup,
+        }
+    }
+
+    /// Returns the level. The first caller waits for the self-test.
+    async fn prove_level_once(self: &Arc<Self>) -> ConfinementLevel {
+        let level = self.proven.get_or_init(|| async {
+            let level = if self.setup.confine {
+                prove_level(self).await
+            } else {
+                ConfinementLevel::None
+            };
+            let network = self.profiles.network_access().as_str();
+            if level == ConfinementLevel::Full {
+                tracing::debug!(level = %level, network, "the confinement of commands is known");
+            } else {
+                tracing::warn!(level = %level, network, "commands are not confined in full");
+            }
+            level
+        });
+        level.await.clone()
+    }
+
+    /// Rejects a command that would run with less confinement than the owner requires.
+    async fn check_required_level(self: &Arc<Self>) -> Result<(), ToolError> {
+        let (level, required) = (self.prove_level_once().await, self.setup.require);
+        if level.meets_requirement(required) {
+            return Ok(());
+        }
+        let why = match (&level, self.setup.confine) {
+            (_, false) => " because confine = false is set".to_owned(),
+            (ConfinementLevel::Partial(_), _) => ": what is named there gets through".to_owned(),
+            _ => ": the system enforces nothing of it".to_owned(),
+        };
+        let text = format!(
+            "Nothing was run. The owner requires confinement \"{}\" for what runs programs, and it is {level} here{why}. \
+             The owner can allow it as it is: require = \"{}\" under [sandbox] in config.toml. Tools that read or edit \
+             files work on.",
+            required.as_str(),
+            level.strictest_requirement().as_str(),
+        );
+        let meta = ResultMeta {
+            rule: Some("sandbox.require".to_owned()),
+            ..ResultMeta::default()
+        };
+        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 }
 

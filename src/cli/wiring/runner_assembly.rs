@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
 use super::host::assemble_host;
+use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
@@ -14,7 +15,8 @@ use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::StopSequence;
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::{
-    self, ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, SecretStore, SupervisionStore,
+    self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
+    SupervisionStore,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -44,6 +46,7 @@ pub struct RunnerProcesses {
     journal: Journal,
     secrets: SecretStore,
     redactor: Redactor,
+    live: LiveConfig,
     /// Background shells go on when the runner is told to stop.
     keeps_shells: bool,
 }
@@ -60,6 +63,7 @@ impl RunnerProcesses {
             trash,
             self.terminals.clone(),
         ));
+        tasks.spawn(self.live.clone().keep_published());
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
             self.redactor.clone(),
@@ -155,6 +159,16 @@ pub fn assemble_runner(
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let live = LiveConfig::new(
+        config,
+        LiveParts {
+            home: home.clone(),
+            environment: environment.clone(),
+            confinement: host.confinement.clone(),
+            gate: Arc::clone(&host.gate),
+            registry: Arc::clone(&host.registry),
+        },
+    );
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
@@ -162,6 +176,7 @@ pub fn assemble_runner(
         journal: journal.clone(),
         secrets: SecretStore::in_home(home),
         redactor: host.redactor.clone(),
+        live: live.clone(),
         keeps_shells: config.limits.keep_shells,
     };
     let parts = RunnerParts {
@@ -170,7 +185,10 @@ pub fn assemble_runner(
         audit: adapters::open_audit(config, home, identity)?,
         request_auth,
         registry: Arc::clone(&host.registry),
-        gate: host.gate,
+        gate: Arc::new(LiveGate {
+            live,
+            gate: host.gate,
+        }),
         redactor: host.redactor,
         outputs: host.outputs,
         lease,
@@ -204,6 +222,7 @@ pub fn assemble_runner(
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
 fn remove_left_files(home: &Home) -> anyhow::Result<()> {
     OwnerSwitches::in_home(home).remove_stop_orders();
+    InForceFile::in_home(home).remove_text()?;
     let left = home::remove_stale_mounts(home)?;
     if left > 0 {
         tracing::info!(
