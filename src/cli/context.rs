@@ -76,7 +76,7 @@ impl CliContext {
             Ok(loaded) => return Ok(loaded),
             Err(fault) => fault,
         };
-        let config = Config::load_without_file(&self.flags, &self.environment)?;
+        let config = Config::load_without_file(&self.flags, &self.environment, rule)?;
         let home = Home::open_home(&config.home)?;
         match RunnerLock::find_holder(&home)? {
             Some(holder) if wiring::SettingsInForce::read_for(holder, &home).is_some() => {

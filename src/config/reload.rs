@@ -10,8 +10,8 @@ use super::tables::Limits;
 
 pub use super::sources::FileStamp;
 
-/// The tables whose settings are applied while the runner runs.
-const LIVE_TABLES: &[&str] = &["sandbox.", "policy.", "limits.", "log."];
+/// The tables whose settings are applied while the runner runs, beside the sandbox.
+const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
 /// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
 /// files are opened when logging starts.
 const RESTART_KEYS: &[&str] = &["limits.lease_ms", "limits.lease_renew_ms", "log.file"];
@@ -81,6 +81,8 @@ impl Config {
         let has_same_workspaces = self.workspaces == newer.workspaces;
         if has_same_workspaces {
             applied.sandbox = newer.sandbox.clone();
+            // The tool for applications exists only if they were allowed at the start.
+            applied.sandbox.apps = self.sandbox.apps && newer.sandbox.apps;
         }
         applied.policy = newer.policy.clone();
         applied.limits = Limits {
@@ -90,8 +92,11 @@ impl Config {
         };
         applied.log.level = newer.log.level;
         for setting in &mut applied.settings {
-            let is_applied = is_live_setting(setting.key)
-                && (has_same_workspaces || !setting.key.starts_with("sandbox."));
+            let is_applied = match setting.key {
+                "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,
+                key if key.starts_with("sandbox.") => has_same_workspaces,
+                key => is_live_setting(key),
+            };
             let newer = newer.settings.iter().find(|now| now.key == setting.key);
             if let Some(newer) = newer.filter(|_| is_applied) {
                 setting.clone_from(newer);

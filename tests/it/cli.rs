@@ -3,6 +3,7 @@
 
 mod alone;
 mod dev;
+mod in_force;
 mod keychain;
 mod operator;
 mod owner;
@@ -159,7 +160,12 @@ impl Said {
 
     #[track_caller]
     fn done(self) -> Self {
-        assert_eq!(self.code, 0, "{self:?}");
+        self.ended(0)
+    }
+
+    #[track_caller]
+    fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
         self
     }
 }

@@ -7,18 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::OnceCell;
 
-#[cfg(unix)]
-use super::protected_path_guard::ProtectedPathGuard;
 #[cfg(unix)]
 use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
-use crate::sandbox::{
-    ConfinementLevel, NetworkAccess, ProfileBuilder, RequiredLevel, SandboxRules, hint,
-};
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
+use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
+use crate::tool::{ErrorCode, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
@@ -32,20 +27,6 @@ impl std::fmt::Debug for Confinement {
             .field("level", &self.level_text())
             .finish_non_exhaustive()
     }
-}
-
-struct ConfinementState {
-    setup: ConfinementSetup,
-    profiles: ProfileBuilder,
-    proven: OnceCell<ConfinementLevel>,
-    #[cfg(unix)]
-    guard: ProtectedPathGuard,
-    /// Starts the processes that make views, if commands have views of the files.
-    #[cfg(target_os = "linux")]
-    view_spawner: std::sync::OnceLock<super::child_process::ProcessSpawner>,
-    /// Passes connections on to the local ports.
-    #[cfg(target_os = "linux")]
-    forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
 }
 
 /// The owner's settings for confinement, and the folder for its test.
@@ -66,19 +47,7 @@ pub struct ConfinementSetup {
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
-        #[cfg(unix)]
-        let guard = ProtectedPathGuard::new(setup.rules.clone());
-        let state = ConfinementState {
-            profiles: ProfileBuilder::new(setup.rules.clone()),
-            setup,
-            proven: OnceCell::new(),
-            #[cfg(unix)]
-            guard,
-            #[cfg(target_os = "linux")]
-            view_spawner: std::sync::OnceLock::new(),
-            #[cfg(target_os = "linux")]
-            forwarding: parking_lot::Mutex::default(),
-        };
+        let state = ConfinementState::new(setup);
         Self {
             shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
         }
@@ -149,7 +118,7 @@ impl Confinement {
             Some(shared) if !shared.setup.apps && shared.setup.require != RequiredLevel::None => {
                 let text = "Nothing was opened. An application runs unconfined and with any arguments, so that opening \
                             one would undo the confinement of commands. The owner can allow it: apps = true under \
-                            [sandbox] in config.toml.";
+                            [sandbox] in config.toml. Then restart the runner.";
                 Err(ToolError::new(ErrorCode::PolicyDenied, text))
             }
             _ => Ok(()),
@@ -235,7 +204,7 @@ impl Confinement {
         (required != RequiredLevel::None).then(|| {
             format!(
                 "nothing confines commands there, and the owner requires confinement \"{}\". The owner can allow it: \
-                 require = \"none\" under [sandbox] in config.toml",
+                 require = \"none\" under [sandbox] in config.toml. It takes effect at once",
                 required.as_str()
             )
         })
@@ -304,98 +273,9 @@ impl Confinement {
     }
 }
 
-impl ConfinementState {
-    /// Creates a state with other settings. What was learnt of this machine is kept.
-    fn with_setup(&self, mut setup: ConfinementSetup) -> Self {
-        // A hidden path may have become inaccessible since it was resolved.
-        setup.rules.resolved_hidden = Arc::clone(&self.setup.rules.resolved_hidden);
-        let profiles = ProfileBuilder::new(setup.rules.clone());
-        #[cfg(target_os = "linux")]
-        profiles.add_search_folders(self.profiles.added_search_folders());
-        Self {
-            profiles,
-            proven: OnceCell::new(),
-            #[cfg(unix)]
-            guard: self.guard.with_rules(setup.rules.clone()),
-            #[cfg(target_os = "linux")]
-            view_spawner: std::sync::OnceLock::new(),
-            #[cfg(target_os = "linux")]
-            forwarding: parking_lot::Mutex::default(),
-            setup,
-        }
-    }
-
-    /// Returns the level. The first caller waits for the self-test.
-    async fn prove_level_once(self: &Arc<Self>) -> ConfinementLevel {
-        let level = self.proven.get_or_init(|| async {
-            let level = if self.setup.confine {
-                prove_level(self).await
-            } else {
-                ConfinementLevel::None
-            };
-            let network = self.profiles.network_access().as_str();
-            if level == ConfinementLevel::Full {
-                tracing::debug!(level = %level, network, "the confinement of commands is known");
-            } else {
-                tracing::warn!(level = %level, network, "commands are not confined in full");
-            }
-            level
-        });
-        level.await.clone()
-    }
-
-    /// Rejects a command that would run with less confinement than the owner requires.
-    async fn check_required_level(self: &Arc<Self>) -> Result<(), ToolError> {
-        let (level, required) = (self.prove_level_once().await, self.setup.require);
-        if level.meets_requirement(required) {
-            return Ok(());
-        }
-        let why = match (&level, self.setup.confine) {
-            (_, false) => " because confine = false is set".to_owned(),
-            (ConfinementLevel::Partial(_), _) => ": what is named there gets through".to_owned(),
-            _ => ": the system enforces nothing of it".to_owned(),
-        };
-        let text = format!(
-            "Nothing was run. The owner requires confinement \"{}\" for what runs programs, and it is {level} here{why}. \
-             The owner can allow it as it is: require = \"{}\" under [sandbox] in config.toml. Tools that read or edit \
-             files work on.",
-            required.as_str(),
-            level.strictest_requirement().as_str(),
-        );
-        let meta = ResultMeta {
-            rule: Some("sandbox.require".to_owned()),
-            ..ResultMeta::default()
-        };
-        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
-    }
-}
-
-/// Runs the self-test and returns the level that it proves.
-async fn prove_level(shared: &Arc<ConfinementState>) -> ConfinementLevel {
-    match run_self_test(shared).await {
-        Ok(Some(level)) => level,
-        Ok(None) => {
-            tracing::warn!("the self-test of confinement did not get to its end");
-            ConfinementLevel::None
-        }
-        Err(cause) => {
-            tracing::warn!(%cause, "commands cannot be confined");
-            ConfinementLevel::None
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-use linux_confinement::run_self_test;
-#[cfg(target_os = "macos")]
-use wrapper_confinement::run_self_test;
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-async fn run_self_test(
-    _shared: &Arc<ConfinementState>,
-) -> std::io::Result<Option<ConfinementLevel>> {
-    Ok(Some(ConfinementLevel::None))
-}
+#[path = "confinement_state.rs"]
+mod confinement_state;
+use confinement_state::ConfinementState;
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
 #[path = "wrapper_confinement.rs"]

@@ -131,7 +131,7 @@ mod tests {
             level == "none" || level.contains("write_outside") && level.contains("tcp"),
             "{level}"
         );
-        let gone = run_wrapped_self_test(shared, |_| vec!["/no/such/program".to_owned()]).await;
+        let gone = run_wrapped_self_test(&shared, |_| vec!["/no/such/program".to_owned()]).await;
         assert!(gone.is_err(), "{gone:?}");
     }
 }

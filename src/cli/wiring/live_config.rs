@@ -18,11 +18,13 @@ use super::in_force::{
     SettingsInForce, config_file_hash,
 };
 use super::permission_rules::parse_ask_list;
+use super::settings::call_settings;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::PermissionGate;
+use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::home::{Home, InForceFile};
-use crate::runner::Clock;
+use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,
@@ -40,6 +42,7 @@ pub(super) struct LiveParts {
     pub confinement: Confinement,
     pub gate: Arc<PermissionGate>,
     pub registry: Arc<ToolRegistry>,
+    pub calls: LiveCallSettings,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -171,6 +174,10 @@ impl LiveConfig {
             parts.confinement.replace_setup(setup);
         }
         parts.gate.set_asked_calls(asked);
+        parts
+            .calls
+            .replace(call_settings(&applied, parts.calls.current()));
+        logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))
     }

@@ -47,8 +47,6 @@ pub struct RunnerProcesses {
     secrets: SecretStore,
     redactor: Redactor,
     live: LiveConfig,
-    /// Background shells go on when the runner is told to stop.
-    keeps_shells: bool,
 }
 
 impl RunnerProcesses {
@@ -94,14 +92,16 @@ impl RunnerProcesses {
     /// itself, or none if the stop is hurried. No call is awaited by now.
     async fn end_processes(&self, stop: &ShutdownSignal) {
         let now_ms = Clock::system_clock().now_ms();
+        // Background shells go on when the runner is told to stop.
+        let keeps_shells = self.live.current_config().limits.keep_shells;
         if let Err(error) = self
             .journal
-            .record_shells_stopping(now_ms, self.keeps_shells)
+            .record_shells_stopping(now_ms, keeps_shells)
             .await
         {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
-        if self.keeps_shells {
+        if keeps_shells {
             let terminals = self.terminals.clone();
             let left = tokio::task::spawn_blocking(move || terminals.leave_all_running())
                 .await
@@ -159,6 +159,7 @@ pub fn assemble_runner(
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let settings = settings::runner_settings(config);
     let live = LiveConfig::new(
         config,
         LiveParts {
@@ -167,6 +168,7 @@ pub fn assemble_runner(
             confinement: host.confinement.clone(),
             gate: Arc::clone(&host.gate),
             registry: Arc::clone(&host.registry),
+            calls: settings.calls.clone(),
         },
     );
     let background_commands = Arc::new(HostCommands::from_host(&host));
@@ -177,7 +179,6 @@ pub fn assemble_runner(
         secrets: SecretStore::in_home(home),
         redactor: host.redactor.clone(),
         live: live.clone(),
-        keeps_shells: config.limits.keep_shells,
     };
     let parts = RunnerParts {
         backend,
@@ -199,7 +200,7 @@ pub fn assemble_runner(
         }),
         background_commands,
         catalog: adapters::home_catalog(home),
-        settings: settings::runner_settings(config),
+        settings,
         clock,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),
