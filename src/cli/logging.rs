@@ -56,8 +56,10 @@ pub fn set_log_level(level: LogLevel) {
 }
 
 /// The functions that change the level of this process's logs.
-static LEVEL_SETTERS: parking_lot::Mutex<Vec<Box<dyn Fn(LevelFilter) + Send>>> =
-    parking_lot::const_mutex(Vec::new());
+static LEVEL_SETTERS: parking_lot::Mutex<Vec<LevelSetter>> = parking_lot::const_mutex(Vec::new());
+
+/// Changes the level of one log.
+type LevelSetter = Box<dyn Fn(LevelFilter) + Send>;
 
 /// Creates a filter whose level can be changed.
 fn live_filter<S: 'static>(level: LogLevel) -> reload::Layer<LevelFilter, S> {

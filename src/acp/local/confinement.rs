@@ -211,8 +211,8 @@ impl Confinement {
     }
 
     /// Describes the rules for commands in one or two sentences for the model: the owner's settings before the
-    /// self-test, then the rules in force. `added` are further folders that the owner lets commands write.
-    pub fn describe_rules(&self, added: &[PathBuf]) -> String {
+    /// self-test, then the rules in force.
+    pub fn describe_rules(&self) -> String {
         const UNCONFINED: &str = "Nothing confines commands on this device.";
         let shared = self.state().filter(|shared| shared.setup.confine);
         let Some(shared) =
@@ -230,10 +230,12 @@ impl Confinement {
         } else {
             " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
         };
-        let folders: Vec<String> = added
+        let rules = &shared.setup.rules;
+        let added = rules
+            .write
             .iter()
-            .map(|folder| folder.display().to_string())
-            .collect();
+            .filter(|folder| !folder.starts_with(&rules.own_home));
+        let folders: Vec<String> = added.map(|folder| folder.display().to_string()).collect();
         let also = if folders.is_empty() {
             String::new()
         } else {

@@ -58,7 +58,7 @@ pub fn run_status(args: &StatusArgs, context: &CliContext) -> anyhow::Result<Exi
                 Verdict::NotRunning => Exit::NotRunning,
             });
         }
-        command_runtime()?.block_on(tokio::time::sleep(WATCH_INTERVAL));
+        command_runtime()?.block_on(async { tokio::time::sleep(WATCH_INTERVAL).await });
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::attention::AttentionItem;
 use super::protection::CommandLimits;
-use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SandboxOpening, SettingsInForce};
+use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
 use crate::home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
@@ -71,9 +71,6 @@ pub(super) struct RunnerStatus {
     pub workspaces: Vec<String>,
     /// The settings that the running runner published; null if none runs.
     pub in_force: Option<SettingsInForce>,
-    /// The confinement in force; measured by this process if no runner published it.
-    #[serde(skip)]
-    pub confinement_in_force: ConfinementInForce,
     #[serde(skip)]
     pub user_home: Option<PathBuf>,
 }

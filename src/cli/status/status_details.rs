@@ -48,7 +48,7 @@ fn add_contacts(rows: &mut Rows, status: &RunnerStatus, now_ms: i64) {
     }
     let when = |at: Option<i64>| {
         let never = if status.running {
-            "none since the start"
+            "not recorded yet"
         } else {
             "never"
         };

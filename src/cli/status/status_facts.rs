@@ -15,8 +15,8 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
 use crate::config::{BackendKind, BackendUrl, Config, WorkspaceRule};
 use crate::home::{
-    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, RunnerLock, SecretStore,
-    SupervisionStore,
+    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
+    RunnerLockHolder, SecretStore, SupervisionStore,
 };
 use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
@@ -64,11 +64,8 @@ impl<'a> StatusFacts<'a> {
         if let Some(in_force) = &in_force {
             facts.forget_contacts_before(in_force.started_at_ms);
         }
-        let mut status = build_status(&config, &home, facts, in_force, confinement)?;
-        status.running = running;
+        let mut status = build_status(&config, &home, facts, in_force, &confinement, holder)?;
         status.user_home = self.context.environment().user_dir().map(Path::to_owned);
-        status.pid = holder.and_then(|holder| holder.pid);
-        status.limits = CommandLimits::from_confinement(&status.confinement_in_force, status.pid);
         status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
             (false, _) => Verdict::NotRunning,
@@ -109,9 +106,10 @@ fn build_status(
     home: &Home,
     facts: JournalFacts,
     in_force: Option<SettingsInForce>,
-    confinement: ConfinementInForce,
+    confinement: &ConfinementInForce,
+    holder: Option<RunnerLockHolder>,
 ) -> anyhow::Result<RunnerStatus> {
-    let running = RunnerLock::find_holder(home)?.is_some();
+    let (running, pid) = (holder.is_some(), holder.and_then(|holder| holder.pid));
     let switches = OwnerSwitches::in_home(home);
     let secrets = SecretStore::in_home(home);
     let supervision = SupervisionStore::in_home(home);
@@ -119,15 +117,11 @@ fn build_status(
     let has_policy = policy.broken.is_none();
     let counts = facts.counts;
     let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
-    let request_auth = match (&in_force, &config.backend.request_key) {
-        (Some(in_force), _) => in_force.request_auth.clone(),
-        (None, Some(_)) => "signed".to_owned(),
-        (None, None) => "transport".to_owned(),
-    };
+    let outbox = describe_outbox(&facts, since);
     let mut status = RunnerStatus {
         verdict: Verdict::NotRunning,
         running,
-        pid: None,
+        pid,
         device_id: DeviceIdentity::load_or_create(home)?
             .device_id()
             .to_string(),
@@ -138,18 +132,12 @@ fn build_status(
         confinement: confinement.level.clone(),
         network: confinement.network.clone(),
         protected_paths: confinement.protected_paths.clone(),
-        limits: CommandLimits::from_confinement(&confinement, None),
+        limits: CommandLimits::from_confinement(confinement, pid),
         openings: confinement.openings.clone(),
-        request_auth,
+        request_auth: describe_request_auth(config, in_force.as_ref()),
         shells: facts.shells.into_iter().map(RunningShell::from).collect(),
         in_flight: counts.accepted + counts.started,
-        outbox: OutboxStatus {
-            pending: counts.outbox,
-            bytes: facts.undelivered_bytes,
-            sending_bytes: facts.sending_bytes.unwrap_or(0),
-            oldest_ms: counts.outbox_oldest_ms.map(since),
-            undeliverable: counts.undeliverable,
-        },
+        outbox,
         other_backends: facts
             .other_backends
             .into_iter()
@@ -176,31 +164,51 @@ fn build_status(
         protected_path_changes: switches.list_notices(),
         degraded: Vec::new(),
         attention: Vec::new(),
-        workspaces: match &in_force {
-            Some(in_force) => in_force.workspaces.clone(),
-            None => config
-                .workspaces
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect(),
-        },
+        workspaces: list_workspaces(config, in_force.as_ref()),
         user_home: None,
         in_force,
-        confinement_in_force: confinement,
     };
-    let least_free = match &status.in_force {
-        Some(in_force) => in_force.setting_value("limits.least_free_mb"),
-        None => None,
-    };
-    let least_free = least_free
-        .and_then(|megabytes| megabytes.parse::<u64>().ok())
-        .map_or_else(
-            || wiring::min_free_bytes(config),
-            |megabytes| megabytes << 20,
-        );
+    let least_free = least_free_bytes(config, status.in_force.as_ref());
     let has_room = has_disk_space_at(&home.journal_file(), least_free);
     status.degraded = problem_words(&status, has_room, &facts.degraded);
     Ok(status)
+}
+
+fn describe_outbox(facts: &JournalFacts, since: impl Fn(i64) -> i64) -> OutboxStatus {
+    OutboxStatus {
+        pending: facts.counts.outbox,
+        bytes: facts.undelivered_bytes,
+        sending_bytes: facts.sending_bytes.unwrap_or(0),
+        oldest_ms: facts.counts.outbox_oldest_ms.map(since),
+        undeliverable: facts.counts.undeliverable,
+    }
+}
+
+fn describe_request_auth(config: &Config, in_force: Option<&SettingsInForce>) -> String {
+    match (in_force, &config.backend.request_key) {
+        (Some(in_force), _) => in_force.request_auth.clone(),
+        (None, Some(_)) => "signed".to_owned(),
+        (None, None) => "transport".to_owned(),
+    }
+}
+
+fn list_workspaces(config: &Config, in_force: Option<&SettingsInForce>) -> Vec<String> {
+    if let Some(in_force) = in_force {
+        return in_force.workspaces.clone();
+    }
+    let configured = config.workspaces.iter();
+    configured.map(|path| path.display().to_string()).collect()
+}
+
+/// Returns the free disk space below which no call starts.
+fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 {
+    let megabytes = in_force
+        .and_then(|in_force| in_force.setting_value("limits.least_free_mb"))
+        .and_then(|megabytes| megabytes.parse::<u64>().ok());
+    megabytes.map_or_else(
+        || wiring::min_free_bytes(config),
+        |megabytes| megabytes << 20,
+    )
 }
 
 /// Lists the calls that wait for a person. Without a runner none waits.

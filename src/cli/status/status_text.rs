@@ -23,6 +23,15 @@ pub(super) fn summary_lines(
 ) -> Vec<String> {
     let mut rows = Rows::new(width);
     rows.lines.push(headline(status, now_ms));
+    if !status.running {
+        rows.add(
+            "Start it",
+            match status.backend.url {
+                Some(_) => "punie-runner",
+                None => "punie-runner dev (a backend and a runner for the folder you are in)",
+            },
+        );
+    }
     rows.add("Backend", &describe_backend(status, now_ms));
     rows.add("Workspaces", &describe_workspaces(status));
     rows.add("Commands", &describe_commands(status));

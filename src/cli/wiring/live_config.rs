@@ -20,7 +20,7 @@ use super::in_force::{
 use super::permission_rules::parse_ask_list;
 use super::settings::call_settings;
 use crate::acp::local::confinement::Confinement;
-use crate::acp::permission::PermissionGate;
+use crate::acp::permission::{ActiveRules, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::home::{Home, InForceFile};
@@ -203,7 +203,7 @@ impl LiveConfig {
 
     fn describe_settings(&self) -> SettingsInForce {
         let parts = &self.0.parts;
-        let rules = parts.gate.policy_rules().map(|rules| rules.current_rules());
+        let rules = parts.gate.policy_rules().map(ActiveRules::current_rules);
         let loaded = self.0.loaded.lock();
         let config = &loaded.in_force;
         SettingsInForce {
@@ -281,7 +281,7 @@ impl LiveConfig {
             }
         }
         let changed = Arc::clone(changed);
-        let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // A lost event may hide a change, so it counts. Reading does not, because it would trigger another event.
             let is_change = event.map_or(true, |event| {
                 let is_ours = |path: &PathBuf| {
@@ -294,13 +294,13 @@ impl LiveConfig {
                 changed.notify_one();
             }
         });
-        let watching = watched.and_then(|mut watcher| {
+        let started = created.and_then(|mut watcher| {
             for folder in &folders {
                 watcher.watch(folder, RecursiveMode::NonRecursive)?;
             }
             Ok(watcher)
         });
-        match watching {
+        match started {
             Ok(watcher) => Some(watcher),
             Err(error) => {
                 tracing::warn!(%error, "changes of config.toml are only noticed at the next call");

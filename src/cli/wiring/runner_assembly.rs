@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
-use super::host::assemble_host;
+use super::host::{ToolHost, assemble_host};
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
@@ -22,7 +22,8 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::redact::Redactor;
 use crate::runner::{
-    Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
+    Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests, ToolThreads,
+    Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::Trash;
@@ -160,17 +161,7 @@ pub fn assemble_runner(
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
     let settings = settings::runner_settings(config);
-    let live = LiveConfig::new(
-        config,
-        LiveParts {
-            home: home.clone(),
-            environment: environment.clone(),
-            confinement: host.confinement.clone(),
-            gate: Arc::clone(&host.gate),
-            registry: Arc::clone(&host.registry),
-            calls: settings.calls.clone(),
-        },
-    );
+    let live = start_live_config(config, home, environment, &host, &settings);
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
@@ -218,6 +209,25 @@ pub fn assemble_runner(
         registry: host.registry,
         journal,
     })
+}
+
+/// Takes over the configuration for changes while the runner runs, and publishes it.
+fn start_live_config(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    host: &ToolHost,
+    settings: &RunnerSettings,
+) -> LiveConfig {
+    let parts = LiveParts {
+        home: home.clone(),
+        environment: environment.clone(),
+        confinement: host.confinement.clone(),
+        gate: Arc::clone(&host.gate),
+        registry: Arc::clone(&host.registry),
+        calls: settings.calls.clone(),
+    };
+    LiveConfig::new(config, parts)
 }
 
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Serving, User};
+use super::{Serving, User, within};
 use crate::harness::wait::eventually;
 
 /// The status, once it is as wanted.
@@ -304,6 +304,11 @@ async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
             && shown.contains("(lunch): no new call starts: punie-runner resume\n"),
         "{shown}"
     );
+    let mut watch = user.serves(&["status", "--watch", "--json"]).await;
+    assert_eq!(watch.ready["verdict"], "attention");
+    let second = within(watch.rest.next_line()).await.expect("readable");
+    assert!(second.is_some_and(|line| line.contains("\"degraded\":[\"paused\"]")));
+    drop(watch);
     user.types(&["status", "--watch"])
         .await
         .refused(2, "--watch needs a terminal");
