@@ -227,7 +227,7 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
     let args = ["--config", &none, "send", "Bash", &args];
     let said = user.asks(&dev.ready, &args).await;
     assert!(
-        !said.out.contains("reached\n") && said.err.contains("approv"),
+        !said.out.contains("reached\n") && said.out.contains("approv"),
         "{said:?}"
     );
     dev.stopped().await;
