@@ -13,6 +13,7 @@ pub use gate_policy::GatePolicy;
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 
 use super::blocking::run_blocking;
@@ -30,7 +31,7 @@ use crate::tool::{
 /// owner wants that. The paths of a call are checked when they are resolved.
 #[derive(Clone, Default)]
 pub struct PermissionGate {
-    ask: Vec<AskCondition>,
+    ask: Arc<RwLock<Vec<AskCondition>>>,
     confinement: Confinement,
     policy: Option<Arc<GatePolicy>>,
 }
@@ -47,10 +48,14 @@ pub enum AskCondition {
 impl PermissionGate {
     /// Creates a gate that asks about these calls.
     pub fn with_asked_calls(ask: Vec<AskCondition>) -> Self {
-        Self {
-            ask,
-            ..Self::default()
-        }
+        let gate = Self::default();
+        gate.set_asked_calls(ask);
+        gate
+    }
+
+    /// Replaces the calls that a person is asked about.
+    pub fn set_asked_calls(&self, ask: Vec<AskCondition>) {
+        *self.ask.write() = ask;
     }
 
     /// Also refuses calls that would run programs with less confinement than the owner requires.
@@ -89,7 +94,7 @@ impl PermissionGate {
     }
 
     fn must_ask(&self, tool: &ToolSpec, effect: ToolEffect) -> bool {
-        self.ask.iter().any(|about| match about {
+        self.ask.read().iter().any(|about| match about {
             AskCondition::Effect(asked) => *asked == effect && !tool.only_ends,
             AskCondition::Tool(name) => *name == tool.name,
         })

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use super::exit::{CommandError, Exit};
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
-use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, TokenName};
+use crate::home::{
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock, TokenName,
+};
 use crate::ids::DeviceId;
 
 /// The flags and the environment of this command.
@@ -88,6 +90,23 @@ impl CliContext {
         let Self { flags, environment } = self.with_embedded_backend(&url);
         let config = Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded)?;
         Ok((config, home))
+    }
+
+    /// Loads the configuration and opens its home, for commands that show what is in force. While a runner runs they
+    /// also work with a wrong file, because the runner goes on with the settings that it read before.
+    pub fn config_beside_runner(&self, rule: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
+        let fault = match self.config_and_home(rule) {
+            Ok(loaded) => return Ok(loaded),
+            Err(fault) => fault,
+        };
+        let config = Config::load_without_file(&self.flags, &self.environment, rule)?;
+        let home = Home::open_home(&config.home)?;
+        match RunnerLock::find_holder(&home)? {
+            Some(holder) if wiring::SettingsInForce::read_for(holder, &home).is_some() => {
+                Ok((config, home))
+            }
+            _ => Err(fault),
+        }
     }
 
     /// Opens the home of the configuration in force.

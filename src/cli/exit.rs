@@ -20,6 +20,8 @@ pub enum Exit {
     Failed,
     /// Invalid command line.
     Usage,
+    /// No runner runs.
+    NotRunning,
     /// The backend cannot be reached.
     Unreachable,
     /// State cannot be written.
@@ -41,6 +43,7 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 2,
+            Self::NotRunning => 3,
             Self::Unreachable => 69,
             Self::CannotWrite => 73,
             Self::AlreadyRuns => 75,
@@ -54,6 +57,7 @@ impl Exit {
         [
             Self::Done,
             Self::Usage,
+            Self::NotRunning,
             Self::Unreachable,
             Self::CannotWrite,
             Self::AlreadyRuns,

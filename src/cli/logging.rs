@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use parking_lot::RwLock;
-use tracing_subscriber::fmt;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::{fmt, reload};
 
 use super::log_file::RotatingLog;
 use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
@@ -29,7 +30,7 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
         })
         .with_ansi(colored)
         .with_target(false)
-        .with_filter(level.level_filter());
+        .with_filter(live_filter(level));
     let kept = folder.map(|folder| {
         fmt::layer()
             .with_writer(Mutex::new(MaskingWriter {
@@ -38,13 +39,36 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
             }))
             .with_ansi(false)
             .with_target(false)
-            .with_filter(level.level_filter())
+            .with_filter(live_filter(level))
     });
     // In tests, another subscriber is already installed.
     let _ = tracing_subscriber::registry()
         .with(shown)
         .with(kept)
         .try_init();
+}
+
+/// Changes the level of the log of this process.
+pub fn set_log_level(level: LogLevel) {
+    for set in LEVEL_SETTERS.lock().iter() {
+        set(level.level_filter());
+    }
+}
+
+/// The functions that change the level of this process's logs.
+static LEVEL_SETTERS: parking_lot::Mutex<Vec<LevelSetter>> = parking_lot::const_mutex(Vec::new());
+
+/// Changes the level of one log.
+type LevelSetter = Box<dyn Fn(LevelFilter) + Send>;
+
+/// Creates a filter whose level can be changed.
+fn live_filter<S: 'static>(level: LogLevel) -> reload::Layer<LevelFilter, S> {
+    let (filter, handle) = reload::Layer::new(level.level_filter());
+    LEVEL_SETTERS.lock().push(Box::new(move |level| {
+        // It fails where another subscriber was installed before.
+        let _ = handle.reload(level);
+    }));
+    filter
 }
 
 /// Returns whether a runner writes its log to files.

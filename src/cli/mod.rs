@@ -141,8 +141,8 @@ enum CliCommand {
     Skills(skills::SkillsArgs),
     /// The agents of the home, and what is wrong with the rest
     Agents(agents::AgentsArgs),
-    /// Whether it runs, and what is on its way
-    Status,
+    /// Show whether the runner is healthy, and what needs your attention
+    Status(status::StatusArgs),
     /// What was asked of this device and what came of it; with a request, its whole life
     History(history::HistoryArgs),
     /// What the runner in the background has logged
@@ -293,7 +293,7 @@ fn dispatch_command(
         CliCommand::Tools(args) => tools::run_tools(&args, context),
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
-        CliCommand::Status => status::run_status(context),
+        CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),

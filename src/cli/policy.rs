@@ -10,12 +10,14 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
+use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::tool_arguments::join_command_line;
-use super::{console, wiring};
+use super::wiring::{self, SettingsInForce};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
+use crate::home::{Home, RunnerLock};
 use crate::policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]
@@ -109,10 +111,10 @@ struct PolicyTestResult<'a> {
 
 /// Shows, tests or changes the policy.
 pub fn run_policy(args: &PolicyArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
+    let (config, home) = context.config_beside_runner(WorkspaceRule::OrCurrentDir)?;
     let runtime = command_runtime()?;
     let _inside = runtime.enter();
-    let desk = PolicyContext::open_policy(&config, context, &runtime)?;
+    let desk = PolicyContext::open_policy(&config, &home, context, &runtime)?;
     match &args.word {
         None | Some(PolicyCommand::Show) => rule_listing::show_policy(&desk, context.is_json()),
         Some(PolicyCommand::Test(args)) => test_call(&desk, args, context.is_json()),
@@ -134,21 +136,25 @@ struct PolicyContext<'a> {
     config: &'a Config,
     runtime: &'a Runtime,
     file: String,
+    /// The settings that the running runner published, if one runs.
+    in_force: Option<SettingsInForce>,
 }
 
 impl<'a> PolicyContext<'a> {
     fn open_policy(
         config: &'a Config,
+        home: &Home,
         context: &CliContext,
         runtime: &'a Runtime,
     ) -> anyhow::Result<Self> {
-        let home = CliContext::config_home(config)?;
-        let machine = wiring::assemble_lone_host(config, &home, context.environment())?;
+        let machine = wiring::assemble_lone_host(config, home, context.environment())?;
+        let holder = RunnerLock::find_holder(home)?;
         Ok(Self {
             tool_host: machine,
             config,
             runtime,
             file: home.policy_file().display().to_string(),
+            in_force: holder.and_then(|holder| SettingsInForce::read_for(holder, home)),
         })
     }
 

@@ -9,7 +9,8 @@ use super::value::ConfigValue;
 
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
-# take the # away to set it. Flags win over PUNIE_ variables, and those win over this file.
+# take the # away to set it. Flags win over PUNIE_ variables, and those win over this file. While a runner runs,
+# [sandbox], [policy], [limits] and [log] take effect at once, the rest when it is restarted: punie-runner status.
 ";
 
 /// The values that are already known when the file is written.

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use super::config_setting::ConfigSetting;
-use super::global_flags::ColorChoice;
+use super::global_flags::{ColorChoice, GlobalFlags};
 use super::proxy::ProxyVariables;
-use super::sources::ValueOrigin;
+use super::sources::{FileStamp, ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
 };
 use super::url::BackendUrl;
+use super::workspaces::WorkspaceRule;
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
@@ -58,6 +59,17 @@ pub struct Config {
     /// Likely mistakes that stop nothing.
     pub warnings: Vec<String>,
     pub(super) settings: Vec<ConfigSetting>,
+    pub(super) source: ConfigSource,
+}
+
+/// The flags and the environment from which a configuration was loaded.
+#[derive(Debug, Clone)]
+pub(super) struct ConfigSource {
+    pub flags: GlobalFlags,
+    pub environment: ProcessEnvironment,
+    pub rule: WorkspaceRule,
+    /// The stamp of the file, taken before it was read.
+    pub stamp: Option<FileStamp>,
 }
 
 impl Config {

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::choices::{BackendKind, LogLevel};
 use super::config_setting::ConfigSetting;
-use super::effective_config::{CallerSettings, Config};
+use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
-use super::overrides::{flag_or_variable, path_from_flag_or_variable, value_error};
+use super::overrides::{
+    flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
+    resolve_home, value_error,
+};
 use super::proxy::ProxyVariables;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
@@ -18,8 +21,6 @@ use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
-use crate::ids::DeviceId;
-use crate::redact::Secret;
 use crate::sandbox::services;
 
 impl Config {
@@ -34,7 +35,44 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let (home, home_origin) = resolve_home(flags, environment)?;
         let (file, file_origin) = resolve_config_file(flags, environment, &home)?;
+        let stamp = sources::read_file_stamp(&file).ok();
         let written = read_config_file(&file, &file_origin)?;
+        let paths = [(home, home_origin), (file, file_origin)];
+        let source = ConfigSource {
+            flags: flags.clone(),
+            environment: environment.clone(),
+            rule,
+            stamp,
+        };
+        Self::merge_sources(source, paths, &written)
+    }
+
+    /// Loads the configuration without its file: for commands that work while the file is wrong.
+    ///
+    /// # Errors
+    /// [`ConfigError`], for flags and variables.
+    pub fn load_without_file(
+        flags: &GlobalFlags,
+        environment: &ProcessEnvironment,
+        rule: WorkspaceRule,
+    ) -> Result<Self, ConfigError> {
+        let home = resolve_home(flags, environment)?;
+        let file = resolve_config_file(flags, environment, &home.0)?;
+        let source = ConfigSource {
+            flags: flags.clone(),
+            environment: environment.clone(),
+            rule,
+            stamp: None,
+        };
+        Self::merge_sources(source, [home, file], &ConfigDocument::default())
+    }
+
+    /// Merges the flags, the environment, the file and the defaults.
+    fn merge_sources(
+        source: ConfigSource,
+        [(home, home_origin), (file, file_origin)]: [(PathBuf, ValueOrigin); 2],
+        written: &ConfigDocument,
+    ) -> Result<Self, ConfigError> {
         let locations = [("home", &home, home_origin), ("config", &file, file_origin)];
         let mut settings: Vec<_> = locations
             .map(|(key, path, origin)| ConfigSetting {
@@ -43,16 +81,22 @@ impl Config {
                 origin,
             })
             .into();
-        let mut config = Self::read_file(flags, environment, (&home, &file), &written)?;
-        config.apply_overrides(flags, environment)?;
+        let ConfigSource {
+            flags,
+            environment,
+            rule,
+            ..
+        } = source.clone();
+        let mut config = Self::read_file(source, (&home, &file), written)?;
+        config.apply_overrides(&flags, &environment)?;
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
-        config.expand_sandbox_paths(environment);
-        config.check_openings(environment)?;
-        config.resolve_workspace_paths(flags, environment, rule)?;
+        config.expand_sandbox_paths(&environment);
+        config.check_openings(&environment)?;
+        config.resolve_workspace_paths(&flags, &environment, rule)?;
         settings.append(&mut config.settings);
-        config.caller = resolve_caller(flags, environment, &mut settings)?;
-        config.color = resolve_color(flags, environment, &mut settings);
+        config.caller = resolve_caller(&flags, &environment, &mut settings)?;
+        config.color = resolve_color(&flags, &environment, &mut settings);
         config.settings = settings;
         Ok(config)
     }
@@ -71,8 +115,7 @@ impl Config {
 
     /// Reads the tables of the file, with defaults for missing keys. The workspaces are still as they are written.
     fn read_file(
-        flags: &GlobalFlags,
-        environment: &ProcessEnvironment,
+        source: ConfigSource,
         (home, file): (&Path, &Path),
         written: &ConfigDocument,
     ) -> Result<Self, ConfigError> {
@@ -82,7 +125,7 @@ impl Config {
             home: home.to_owned(),
             file: file.to_owned(),
             configured_url: backend.url.clone(),
-            proxies: ProxyVariables::resolve_proxies(backend.proxy.as_ref(), environment),
+            proxies: ProxyVariables::resolve_proxies(backend.proxy.as_ref(), &source.environment),
             backend,
             poll: Poll::read(&mut reader),
             websocket: WebSocket::read(&mut reader),
@@ -96,10 +139,11 @@ impl Config {
             editor: Editor::read(&mut reader),
             log: Log::read(&mut reader),
             caller: CallerSettings::default(),
-            json: flags.json,
+            json: source.flags.json,
             color: ColorChoice::Auto,
-            warnings: environment.unknown_variables(),
+            warnings: source.environment.unknown_variables(),
             settings: Vec::new(),
+            source,
         };
         config.check_related_keys(&mut reader);
         config.settings = reader.settings;
@@ -283,108 +327,4 @@ impl Config {
         self.settings.push(setting);
         Ok(())
     }
-}
-
-fn resolve_home(
-    flags: &GlobalFlags,
-    environment: &ProcessEnvironment,
-) -> Result<(PathBuf, ValueOrigin), ConfigError> {
-    let named =
-        path_from_flag_or_variable(flags.home.as_deref(), "--home", environment, "PUNIE_HOME")?;
-    let default = || Some((environment.user_dir()?.join(".punie"), ValueOrigin::Default));
-    named.or_else(default).ok_or(ConfigError::NoHome)
-}
-
-fn resolve_config_file(
-    flags: &GlobalFlags,
-    environment: &ProcessEnvironment,
-    home: &Path,
-) -> Result<(PathBuf, ValueOrigin), ConfigError> {
-    let found = path_from_flag_or_variable(
-        flags.config.as_deref(),
-        "--config",
-        environment,
-        "PUNIE_CONFIG",
-    )?;
-    Ok(found.unwrap_or_else(|| (home.join("config.toml"), ValueOrigin::Default)))
-}
-
-/// Reads the configuration file. A file that was named must exist; the default one may be missing.
-fn read_config_file(file: &Path, origin: &ValueOrigin) -> Result<ConfigDocument, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable {
-        path: file.to_owned(),
-        source,
-    };
-    match sources::read_config_text(file).map_err(unreadable)? {
-        Some(text) => ConfigDocument::parse_document(&text).map_err(|fault| ConfigError::File {
-            path: file.to_owned(),
-            faults: vec![fault],
-        }),
-        None if *origin == ValueOrigin::Default => Ok(ConfigDocument::default()),
-        None => Err(unreadable(std::io::ErrorKind::NotFound.into())),
-    }
-}
-
-fn resolve_caller(
-    flags: &GlobalFlags,
-    environment: &ProcessEnvironment,
-    settings: &mut Vec<ConfigSetting>,
-) -> Result<CallerSettings, ConfigError> {
-    let mut caller = CallerSettings::default();
-    let flag = flags
-        .caller_token
-        .as_ref()
-        .map(|token| token.expose().as_str());
-    if let Some((token, origin)) =
-        flag_or_variable(flag, "--caller-token", environment, "PUNIE_CALLER_TOKEN")?
-    {
-        let token = token.trim();
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let why = "the token is empty or has characters that no token has".to_owned();
-            return Err(ConfigError::Value { origin, why });
-        }
-        caller.token = Some(Secret::new(token.to_owned()));
-        settings.push(ConfigSetting {
-            key: "caller token",
-            value: "set".to_owned(),
-            origin,
-        });
-    }
-    if let Some((device, origin)) = flag_or_variable(
-        flags.device.as_deref(),
-        "--device",
-        environment,
-        "PUNIE_DEVICE",
-    )? {
-        let device = DeviceId::parse(device)
-            .map_err(|bad| bad.to_string())
-            .map_err(value_error(&origin))?;
-        settings.push(ConfigSetting {
-            key: "device",
-            value: device.to_string(),
-            origin,
-        });
-        caller.device = Some(device);
-    }
-    Ok(caller)
-}
-
-fn resolve_color(
-    flags: &GlobalFlags,
-    environment: &ProcessEnvironment,
-    settings: &mut Vec<ConfigSetting>,
-) -> ColorChoice {
-    let (color, origin) = match flags.color {
-        Some(color) => (color, ValueOrigin::Flag("--color")),
-        None if environment.get("NO_COLOR").is_some() => {
-            (ColorChoice::Never, ValueOrigin::Variable("NO_COLOR"))
-        }
-        None => (ColorChoice::Auto, ValueOrigin::Default),
-    };
-    settings.push(ConfigSetting {
-        key: "color",
-        value: color.to_string(),
-        origin,
-    });
-    color
 }

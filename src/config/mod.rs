@@ -12,6 +12,7 @@ mod load;
 mod overrides;
 mod proxy;
 mod public_key;
+mod reload;
 mod sources;
 mod tables;
 mod toml_document;
@@ -26,7 +27,8 @@ pub use error::ConfigError;
 pub use global_flags::{ColorChoice, GlobalFlags};
 pub use proxy::{ProxySetting, ProxyVariables};
 pub use public_key::PublicKey;
-pub use sources::{ProcessEnvironment, ValueOrigin};
+pub use reload::{ChangedSetting, FileStamp};
+pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
     Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
 };

@@ -1,10 +1,17 @@
-//! The flags and variables that go before the file. Not here: which keys they replace (`load`).
+//! The flags and variables that go before the file, and those that name the home and the file. Not here: which keys
+//! they replace (`load`).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::config_setting::ConfigSetting;
+use super::effective_config::CallerSettings;
 use super::error::ConfigError;
-use super::sources::{ProcessEnvironment, ValueOrigin};
+use super::global_flags::{ColorChoice, GlobalFlags};
+use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use super::toml_document::ConfigDocument;
+use crate::ids::DeviceId;
+use crate::redact::Secret;
 
 /// Returns the flag's value, else the variable's.
 pub(super) fn flag_or_variable(
@@ -61,4 +68,111 @@ pub(super) fn path_from_flag_or_variable(
 pub(super) fn value_error(origin: &ValueOrigin) -> impl FnOnce(String) -> ConfigError {
     let origin = origin.clone();
     move |why| ConfigError::Value { origin, why }
+}
+
+pub(super) fn resolve_home(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+) -> Result<(PathBuf, ValueOrigin), ConfigError> {
+    let named =
+        path_from_flag_or_variable(flags.home.as_deref(), "--home", environment, "PUNIE_HOME")?;
+    let default = || Some((environment.user_dir()?.join(".punie"), ValueOrigin::Default));
+    named.or_else(default).ok_or(ConfigError::NoHome)
+}
+
+pub(super) fn resolve_config_file(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    home: &Path,
+) -> Result<(PathBuf, ValueOrigin), ConfigError> {
+    let found = path_from_flag_or_variable(
+        flags.config.as_deref(),
+        "--config",
+        environment,
+        "PUNIE_CONFIG",
+    )?;
+    Ok(found.unwrap_or_else(|| (home.join("config.toml"), ValueOrigin::Default)))
+}
+
+/// Reads the configuration file. A file that was named must exist; the default one may be missing.
+pub(super) fn read_config_file(
+    file: &Path,
+    origin: &ValueOrigin,
+) -> Result<ConfigDocument, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable {
+        path: file.to_owned(),
+        source,
+    };
+    match sources::read_config_text(file).map_err(unreadable)? {
+        Some(text) => ConfigDocument::parse_document(&text).map_err(|fault| ConfigError::File {
+            path: file.to_owned(),
+            faults: vec![fault],
+        }),
+        None if *origin == ValueOrigin::Default => Ok(ConfigDocument::default()),
+        None => Err(unreadable(std::io::ErrorKind::NotFound.into())),
+    }
+}
+
+pub(super) fn resolve_caller(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    settings: &mut Vec<ConfigSetting>,
+) -> Result<CallerSettings, ConfigError> {
+    let mut caller = CallerSettings::default();
+    let flag = flags
+        .caller_token
+        .as_ref()
+        .map(|token| token.expose().as_str());
+    if let Some((token, origin)) =
+        flag_or_variable(flag, "--caller-token", environment, "PUNIE_CALLER_TOKEN")?
+    {
+        let token = token.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let why = "the token is empty or has characters that no token has".to_owned();
+            return Err(ConfigError::Value { origin, why });
+        }
+        caller.token = Some(Secret::new(token.to_owned()));
+        settings.push(ConfigSetting {
+            key: "caller token",
+            value: "set".to_owned(),
+            origin,
+        });
+    }
+    if let Some((device, origin)) = flag_or_variable(
+        flags.device.as_deref(),
+        "--device",
+        environment,
+        "PUNIE_DEVICE",
+    )? {
+        let device = DeviceId::parse(device)
+            .map_err(|bad| bad.to_string())
+            .map_err(value_error(&origin))?;
+        settings.push(ConfigSetting {
+            key: "device",
+            value: device.to_string(),
+            origin,
+        });
+        caller.device = Some(device);
+    }
+    Ok(caller)
+}
+
+pub(super) fn resolve_color(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    settings: &mut Vec<ConfigSetting>,
+) -> ColorChoice {
+    let (color, origin) = match flags.color {
+        Some(color) => (color, ValueOrigin::Flag("--color")),
+        None if environment.get("NO_COLOR").is_some() => {
+            (ColorChoice::Never, ValueOrigin::Variable("NO_COLOR"))
+        }
+        None => (ColorChoice::Auto, ValueOrigin::Default),
+    };
+    settings.push(ConfigSetting {
+        key: "color",
+        value: color.to_string(),
+        origin,
+    });
+    color
 }

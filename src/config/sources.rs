@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 /// The largest accepted configuration file.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -158,7 +159,10 @@ impl ProcessEnvironment {
 }
 
 /// Reads the configuration file, if it exists.
-pub(super) fn read_config_text(path: &Path) -> io::Result<Option<String>> {
+///
+/// # Errors
+/// The system's error. `PermissionDenied` if every user may write the file.
+pub fn read_config_text(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -184,6 +188,24 @@ pub(super) fn read_config_text(path: &Path) -> io::Result<Option<String>> {
     String::from_utf8(bytes)
         .map(Some)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// The metadata that changes with a file; `None` if there is no file.
+pub type FileStamp = Option<(SystemTime, u64, u64)>;
+
+/// Reads the stamp of a file.
+pub(super) fn read_file_stamp(path: &Path) -> io::Result<FileStamp> {
+    match std::fs::metadata(path) {
+        Ok(found) => {
+            #[cfg(unix)]
+            let number = std::os::unix::fs::MetadataExt::ino(&found);
+            #[cfg(not(unix))]
+            let number = 0;
+            Ok(Some((found.modified()?, found.len(), number)))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Resolves a folder with all links followed.

@@ -229,6 +229,10 @@ impl Home {
     pub fn runner_lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")
     }
+    /// Returns `state/in-force.json`: the settings that the running runner uses.
+    pub(super) fn in_force_file(&self) -> PathBuf {
+        self.state_dir().join("in-force.json")
+    }
     /// Returns `state/editor.sock`, through which editors connect to the running runner.
     pub fn editor_socket(&self) -> PathBuf {
         self.state_dir().join("editor.sock")

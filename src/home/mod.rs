@@ -12,6 +12,7 @@ mod frontmatter;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod home_document;
+mod in_force_file;
 mod keychain;
 mod layout;
 mod machine_id;
@@ -40,6 +41,7 @@ pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
 pub use home_document::{HomeCatalogItem, HomeProblem};
+pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use machine_id::MachineId;
 pub use mounted_secrets::{

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::presence::health::HealthState;
+use super::runner_settings::LiveCallSettings;
 use crate::journal::Journal;
 
 /// Watches the free disk space.
 pub(super) struct DiskSpaceGate {
     pub journal: Journal,
     pub health: Arc<HealthState>,
-    /// The bytes that must be free for new work.
-    pub least_free: u64,
+    /// The settings with the bytes that must be free for new work.
+    pub calls: LiveCallSettings,
     /// New work waits for disk space. In one pass it does not: a failed write ends the pass with the reason.
     pub waits: bool,
     /// Signalled when a heartbeat has news.
@@ -23,7 +24,8 @@ pub(super) struct DiskSpaceGate {
 impl DiskSpaceGate {
     /// Measures the disk space; returns whether new work must wait.
     pub(super) fn check_disk_space(&self) -> bool {
-        let full = self.waits && !self.journal.has_disk_space(self.least_free);
+        let least_free = self.calls.current().least_free;
+        let full = self.waits && !self.journal.has_disk_space(least_free);
         if self.health.set_disk_full(full) {
             self.heartbeat_soon.notify_one();
             if full {

@@ -94,7 +94,7 @@ impl Handles {
         let signatures = RequestSignatures {
             auth: parts.request_auth.take(),
             clock: clock.clone(),
-            ttl_ms: settings.calls.ttl.as_secs_f64() * 1_000.0,
+            calls: settings.calls.clone(),
         };
         Self {
             server_clock,
@@ -280,7 +280,7 @@ impl Handles {
         DiskSpaceGate {
             journal: self.journal.clone(),
             health: Arc::clone(&self.health),
-            least_free: self.settings.least_free,
+            calls: self.settings.calls.clone(),
             waits,
             heartbeat_soon: Arc::clone(&self.beat_soon),
         }

@@ -44,7 +44,7 @@ pub use parts::{
     BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,
     InspectedEffects, LeftoverCleanup, RunnerParts,
 };
-pub use runner_settings::{RunnerSettings, WakeupMode};
+pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;
 pub use start::Runner;
 pub use task_requests::TaskRequests;

@@ -2,6 +2,7 @@
 //! itself (request).
 
 use super::clock::Clock;
+use super::runner_settings::LiveCallSettings;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::request::{
     CallFailure, CallOutcome, ErrorCode, RequestAuth, SignatureRejection, ToolRequest,
@@ -12,8 +13,8 @@ pub(super) struct RequestSignatures {
     /// The key that every request must be signed with; `None` if requests need no signature.
     pub auth: Option<RequestAuth>,
     pub clock: Clock,
-    /// The longest time that a request may wait, in milliseconds.
-    pub ttl_ms: f64,
+    /// The settings with the longest time that a request may wait.
+    pub calls: LiveCallSettings,
 }
 
 impl RequestSignatures {
@@ -43,7 +44,8 @@ impl RequestSignatures {
             reason = "milliseconds since 1970 are far below 2^53"
         )]
         let now_ms = self.clock.now_ms() as f64;
-        auth.check_signature(request, now_ms, self.ttl_ms).err()
+        let ttl_ms = self.calls.current().ttl.as_secs_f64() * 1_000.0;
+        auth.check_signature(request, now_ms, ttl_ms).err()
     }
 
     /// Checks a request that an earlier process accepted, perhaps before a key was set or with another key. It was in

@@ -1,6 +1,9 @@
 //! The runner's intervals, sizes and limits. Not here: their sources (config).
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 /// The condition under which the wake-up socket is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,16 +25,14 @@ pub struct RunnerSettings {
     pub waits: RetrySettings,
     /// The times of heartbeats.
     pub presence: PresenceSettings,
-    /// The concurrency and limits of calls.
-    pub calls: CallSettings,
+    /// The concurrency and limits of calls, which may change while the runner runs.
+    pub calls: LiveCallSettings,
     /// The times of a stop.
     pub shutdown: ShutdownSettings,
     /// The times for which rows are kept.
     pub retention: RetentionSettings,
     /// The crashes that lead to safe mode.
     pub crash_loop: CrashLoopSettings,
-    /// The bytes that the disk must have free before a new call begins.
-    pub least_free: u64,
     /// The interval of checks for unnoticed changes: the machine slept, a switch changed.
     pub housekeeping_interval: Duration,
 }
@@ -85,8 +86,29 @@ pub struct PresenceSettings {
     pub listening_heartbeat: Duration,
 }
 
-/// The concurrency and limits of calls.
+/// The settings of calls. Clones share them, so that a change holds for the next use of each.
 #[derive(Debug, Clone)]
+pub struct LiveCallSettings(Arc<RwLock<CallSettings>>);
+
+impl LiveCallSettings {
+    /// Creates settings that can be replaced.
+    pub fn new(settings: CallSettings) -> Self {
+        Self(Arc::new(RwLock::new(settings)))
+    }
+
+    /// Returns the settings in force.
+    pub fn current(&self) -> CallSettings {
+        *self.0.read()
+    }
+
+    /// Replaces the settings.
+    pub fn replace(&self, settings: CallSettings) {
+        *self.0.write() = settings;
+    }
+}
+
+/// The concurrency and limits of calls.
+#[derive(Debug, Clone, Copy)]
 pub struct CallSettings {
     /// The interval of lease renewals.
     pub lease_renew: Duration,
@@ -106,14 +128,16 @@ pub struct CallSettings {
     pub ttl: Duration,
     /// The longest run of any call.
     pub longest_call: Duration,
+    /// The time that running calls have at a stop.
+    pub drain: Duration,
+    /// The bytes that the disk must have free before a new call begins.
+    pub least_free: u64,
 }
 
 /// The times of a stop.
 #[derive(Debug, Clone)]
 pub struct ShutdownSettings {
-    /// The time that running calls have at a stop.
-    pub drain: Duration,
-    /// The time that calls have after that to end when they are told to.
+    /// The time that calls have after their grace period to end when they are told to.
     pub stop_grace: Duration,
     /// The time for flushing the outbox at the very end.
     pub flush_grace: Duration,
@@ -168,7 +192,7 @@ impl Default for RunnerSettings {
                 heartbeat: seconds(60),
                 listening_heartbeat: seconds(300),
             },
-            calls: CallSettings {
+            calls: LiveCallSettings::new(CallSettings {
                 lease_renew: seconds(20),
                 progress: seconds(1),
                 approval: seconds(120),
@@ -178,9 +202,10 @@ impl Default for RunnerSettings {
                 queue: 256,
                 ttl: seconds(600),
                 longest_call: seconds(3_600),
-            },
-            shutdown: ShutdownSettings {
                 drain: seconds(10),
+                least_free: 200 << 20,
+            }),
+            shutdown: ShutdownSettings {
                 stop_grace: seconds(4),
                 flush_grace: seconds(4),
             },
@@ -194,7 +219,6 @@ impl Default for RunnerSettings {
                 crash_window: seconds(300),
                 safe_mode_for: seconds(300),
             },
-            least_free: 200 << 20,
             housekeeping_interval: seconds(60),
         }
     }

@@ -23,7 +23,7 @@ impl MainLoop {
         }
         let hurried = stop.hurry_token();
         if !self
-            .wait_for_running_calls(hurried.cancelled(), self.settings.shutdown.drain)
+            .wait_for_running_calls(hurried.cancelled(), self.settings.calls.current().drain)
             .await
         {
             tracing::info!(

@@ -4,6 +4,7 @@
 mod alone;
 mod dev;
 mod first_contact;
+mod in_force;
 mod keychain;
 mod operator;
 mod owner;
@@ -183,7 +184,12 @@ impl Said {
 
     #[track_caller]
     fn done(self) -> Self {
-        assert_eq!(self.code, 0, "{self:?}");
+        self.ended(0)
+    }
+
+    #[track_caller]
+    fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
         self
     }
 }

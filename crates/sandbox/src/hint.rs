@@ -112,7 +112,7 @@ fn output_tail(output: &str) -> &str {
 fn network_hint(network: NetworkAccess) -> Option<String> {
     (network != NetworkAccess::Full).then(|| {
         "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under [sandbox] \
-         in config.toml."
+         in config.toml. It takes effect at once."
             .to_owned()
     })
 }
@@ -219,19 +219,19 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
             return format!(
                 "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. {} as a \
                  whole cannot be given to them; a folder of its own in it can, by write = [...] under [sandbox] in \
-                 config.toml.",
+                 config.toml. It takes effect at once.",
                 named.display()
             );
         }
         return format!(
             "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. The owner can \
-             allow it: write = [{:?}] under [sandbox] in config.toml.",
+             allow it: write = [{:?}] under [sandbox] in config.toml. It takes effect at once.",
             named.display().to_string()
         );
     }
     format!(
         "This may be because {shown} is hidden from commands. The owner can show it: read = [{:?}] under [sandbox] in \
-         config.toml.",
+         config.toml. It takes effect at once.",
         shown.to_string()
     )
 }
@@ -256,7 +256,7 @@ fn unseen_hint(rules: &SandboxRules, path: &Path) -> String {
     }
     format!(
         "This may be because commands see only a part of the home, and {shown} is not in it. The owner can show it: \
-         read = [{shown:?}] under [sandbox] in config.toml."
+         read = [{shown:?}] under [sandbox] in config.toml. It takes effect at once."
     )
 }
 

@@ -213,6 +213,11 @@ impl ProfileBuilder {
         *self.signed_paths.lock() = None;
     }
 
+    /// Returns the folders that were added to the search path.
+    pub fn added_search_folders(&self) -> Vec<PathBuf> {
+        self.added_folders.lock().clone()
+    }
+
     fn current_rules(&self) -> SandboxRules {
         let mut rules = self.rules.clone();
         rules

@@ -89,6 +89,7 @@ pub(super) fn local_port_hint(port: u16) -> String {
     }
     format!(
         "Commands reach only what other commands listen on. If the owner's own server listens at port {port} of this \
-         machine, the owner can let commands reach it: local_ports = [{port}] under [sandbox] in config.toml."
+         machine, the owner can let commands reach it: local_ports = [{port}] under [sandbox] in config.toml. It \
+         takes effect at once."
     )
 }

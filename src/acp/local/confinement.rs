@@ -6,23 +6,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::OnceCell;
+use parking_lot::RwLock;
 
-#[cfg(unix)]
-use super::protected_path_guard::ProtectedPathGuard;
 #[cfg(unix)]
 use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
-use crate::sandbox::{
-    ConfinementLevel, NetworkAccess, ProfileBuilder, RequiredLevel, SandboxRules, hint,
-};
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
+use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
+use crate::tool::{ErrorCode, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
 pub struct Confinement {
-    shared: Option<Arc<ConfinementState>>,
+    shared: Option<Arc<RwLock<Arc<ConfinementState>>>>,
 }
 
 impl std::fmt::Debug for Confinement {
@@ -31,20 +27,6 @@ impl std::fmt::Debug for Confinement {
             .field("level", &self.level_text())
             .finish_non_exhaustive()
     }
-}
-
-struct ConfinementState {
-    setup: ConfinementSetup,
-    profiles: ProfileBuilder,
-    proven: OnceCell<ConfinementLevel>,
-    #[cfg(unix)]
-    guard: ProtectedPathGuard,
-    /// Starts the processes that make views, if commands have views of the files.
-    #[cfg(target_os = "linux")]
-    view_spawner: std::sync::OnceLock<super::child_process::ProcessSpawner>,
-    /// Passes connections on to the local ports.
-    #[cfg(target_os = "linux")]
-    forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
 }
 
 /// The owner's settings for confinement, and the folder for its test.
@@ -65,51 +47,49 @@ pub struct ConfinementSetup {
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
-        let profiles = ProfileBuilder::new(setup.rules.clone());
-        #[cfg(unix)]
-        let guard = ProtectedPathGuard::new(setup.rules.clone());
-        let shared = ConfinementState {
-            setup,
-            profiles,
-            proven: OnceCell::new(),
-            #[cfg(unix)]
-            guard,
-            #[cfg(target_os = "linux")]
-            view_spawner: std::sync::OnceLock::new(),
-            #[cfg(target_os = "linux")]
-            forwarding: parking_lot::Mutex::default(),
-        };
+        let state = ConfinementState::new(setup);
         Self {
-            shared: Some(Arc::new(shared)),
+            shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
         }
+    }
+
+    /// Replaces the owner's settings for the processes that start from now on, which are tested again. Those that run
+    /// keep their confinement. Does nothing where nothing can be confined.
+    pub fn replace_setup(&self, setup: ConfinementSetup) {
+        let Some(shared) = &self.shared else {
+            return;
+        };
+        let mut current = shared.write();
+        *current = Arc::new(current.with_setup(setup));
+    }
+
+    /// Returns the state in force. One operation uses one state, so that a change cannot mix two.
+    fn state(&self) -> Option<Arc<ConfinementState>> {
+        self.shared
+            .as_ref()
+            .map(|shared| Arc::clone(&shared.read()))
     }
 
     /// Returns the level at which commands are confined. The first caller waits for the self-test, some tens of
     /// milliseconds.
     pub async fn confinement_level(&self) -> ConfinementLevel {
-        let Some(shared) = &self.shared else {
-            return ConfinementLevel::None;
-        };
-        let level = shared.proven.get_or_init(|| async {
-            let level = if shared.setup.confine {
-                prove_level(shared).await
-            } else {
-                ConfinementLevel::None
-            };
-            let network = shared.profiles.network_access().as_str();
-            if level == ConfinementLevel::Full {
-                tracing::debug!(level = %level, network, "the confinement of commands is known");
-            } else {
-                tracing::warn!(level = %level, network, "commands are not confined in full");
-            }
-            level
-        });
-        level.await.clone()
+        match self.state() {
+            Some(state) => state.prove_level_once().await,
+            None => ConfinementLevel::None,
+        }
+    }
+
+    /// Returns the level; `None` until the self-test has run.
+    pub fn proven_level(&self) -> Option<ConfinementLevel> {
+        match self.state() {
+            None => Some(ConfinementLevel::None),
+            Some(shared) => shared.proven.get().cloned(),
+        }
     }
 
     /// Returns the level as text for results and heartbeats: `unproven` until the self-test has run.
     pub fn level_text(&self) -> String {
-        match &self.shared {
+        match self.state() {
             None => ConfinementLevel::None.to_string(),
             Some(shared) => shared
                 .proven
@@ -123,30 +103,10 @@ impl Confinement {
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
     pub async fn check_required_level(&self) -> Result<(), ToolError> {
-        let Some(shared) = &self.shared else {
-            return Ok(());
-        };
-        let (level, required) = (self.confinement_level().await, shared.setup.require);
-        if level.meets_requirement(required) {
-            return Ok(());
+        match self.state() {
+            Some(state) => state.check_required_level().await,
+            None => Ok(()),
         }
-        let why = match (&level, shared.setup.confine) {
-            (_, false) => " because confine = false is set".to_owned(),
-            (ConfinementLevel::Partial(_), _) => ": what is named there gets through".to_owned(),
-            _ => ": the system enforces nothing of it".to_owned(),
-        };
-        let text = format!(
-            "Nothing was run. The owner requires confinement \"{}\" for what runs programs, and it is {level} here{why}. \
-             The owner can allow it as it is: require = \"{}\" under [sandbox] in config.toml. Tools that read or edit \
-             files work on.",
-            required.as_str(),
-            level.strictest_requirement().as_str(),
-        );
-        let meta = ResultMeta {
-            rule: Some("sandbox.require".to_owned()),
-            ..ResultMeta::default()
-        };
-        Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Rejects opening applications, which run unconfined with any arguments, unless the owner allows it.
@@ -154,11 +114,11 @@ impl Confinement {
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
     pub fn check_app_allowed(&self) -> Result<(), ToolError> {
-        match &self.shared {
+        match self.state() {
             Some(shared) if !shared.setup.apps && shared.setup.require != RequiredLevel::None => {
                 let text = "Nothing was opened. An application runs unconfined and with any arguments, so that opening \
                             one would undo the confinement of commands. The owner can allow it: apps = true under \
-                            [sandbox] in config.toml.";
+                            [sandbox] in config.toml. Then restart the runner.";
                 Err(ToolError::new(ErrorCode::PolicyDenied, text))
             }
             _ => Ok(()),
@@ -187,8 +147,8 @@ impl Confinement {
     /// Starts watching the protected paths that concern a command in this folder. `None` if nothing is confined.
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
-        let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
-        let (cwd, level) = (cwd.to_owned(), self.confinement_level().await);
+        let shared = self.state().filter(|shared| shared.setup.confine)?;
+        let (cwd, level) = (cwd.to_owned(), shared.prove_level_once().await);
         tokio::task::spawn_blocking(move || {
             ProtectedPathWatch::start_watch(&shared.guard, &cwd, level.protects_paths())
         })
@@ -199,7 +159,7 @@ impl Confinement {
     /// Watches the protected paths for a command that an earlier runner started.
     #[cfg(unix)]
     pub(super) fn watch_adopted_command(&self) -> Option<ProtectedPathWatch> {
-        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine)?;
+        let shared = self.state().filter(|shared| shared.setup.confine)?;
         Some(ProtectedPathWatch::start_watch(
             &shared.guard,
             Path::new("/"),
@@ -210,7 +170,7 @@ impl Confinement {
     /// Sets the trash for changed protected paths, and the notices to the owner.
     #[cfg(unix)]
     pub fn set_protected_path_records(&self, records: Arc<dyn ProtectedPathRecords>) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.state() {
             shared.guard.set_records(records);
         }
     }
@@ -218,7 +178,7 @@ impl Confinement {
     /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected
     /// afterwards, and until the self-test has run.
     pub fn has_read_only_protection(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| {
+        self.state().is_some_and(|shared| {
             shared
                 .proven
                 .get()
@@ -231,8 +191,7 @@ impl Confinement {
     pub fn limits_processes(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self
-            .shared
-            .as_ref()
+            .state()
             .is_some_and(|shared| shared.profiles.namespaces().is_some())
             && !rustix::process::geteuid().is_root();
         #[cfg(not(target_os = "linux"))]
@@ -241,21 +200,21 @@ impl Confinement {
 
     /// Returns why commands must not run unconfined, as in an editor's terminal, or `None` if the owner allows it.
     pub fn local_only_reason(&self) -> Option<String> {
-        let required = self.shared.as_ref()?.setup.require;
+        let required = self.state()?.setup.require;
         (required != RequiredLevel::None).then(|| {
             format!(
                 "nothing confines commands there, and the owner requires confinement \"{}\". The owner can allow it: \
-                 require = \"none\" under [sandbox] in config.toml",
+                 require = \"none\" under [sandbox] in config.toml. It takes effect at once",
                 required.as_str()
             )
         })
     }
 
     /// Describes the rules for commands in one or two sentences for the model: the owner's settings before the
-    /// self-test, then the rules in force. `added` are further folders that the owner lets commands write.
-    pub fn describe_rules(&self, added: &[PathBuf]) -> String {
+    /// self-test, then the rules in force.
+    pub fn describe_rules(&self) -> String {
         const UNCONFINED: &str = "Nothing confines commands on this device.";
-        let shared = self.shared.as_ref().filter(|shared| shared.setup.confine);
+        let shared = self.state().filter(|shared| shared.setup.confine);
         let Some(shared) =
             shared.filter(|shared| shared.proven.get() != Some(&ConfinementLevel::None))
         else {
@@ -271,10 +230,12 @@ impl Confinement {
         } else {
             " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
         };
-        let folders: Vec<String> = added
+        let rules = &shared.setup.rules;
+        let added = rules
+            .write
             .iter()
-            .map(|folder| folder.display().to_string())
-            .collect();
+            .filter(|folder| !folder.starts_with(&rules.own_home));
+        let folders: Vec<String> = added.map(|folder| folder.display().to_string()).collect();
         let also = if folders.is_empty() {
             String::new()
         } else {
@@ -290,7 +251,7 @@ impl Confinement {
 
     /// Returns a hint for the output of a command that confinement may have made fail.
     pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
-        let shared = self.shared.as_ref()?;
+        let shared = self.state()?;
         let level = shared.proven.get()?;
         let network = shared.profiles.network_access();
         match *level {
@@ -302,7 +263,7 @@ impl Confinement {
 
     /// Returns the network access of commands, as far as it is known.
     pub fn effective_network(&self) -> NetworkAccess {
-        let confining = self.shared.as_ref().filter(|shared| {
+        let confining = self.state().filter(|shared| {
             shared
                 .proven
                 .get()
@@ -314,32 +275,9 @@ impl Confinement {
     }
 }
 
-/// Runs the self-test and returns the level that it proves.
-async fn prove_level(shared: &Arc<ConfinementState>) -> ConfinementLevel {
-    match run_self_test(shared).await {
-        Ok(Some(level)) => level,
-        Ok(None) => {
-            tracing::warn!("the self-test of confinement did not get to its end");
-            ConfinementLevel::None
-        }
-        Err(cause) => {
-            tracing::warn!(%cause, "commands cannot be confined");
-            ConfinementLevel::None
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-use linux_confinement::run_self_test;
-#[cfg(target_os = "macos")]
-use wrapper_confinement::run_self_test;
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-async fn run_self_test(
-    _shared: &Arc<ConfinementState>,
-) -> std::io::Result<Option<ConfinementLevel>> {
-    Ok(Some(ConfinementLevel::None))
-}
+#[path = "confinement_state.rs"]
+mod confinement_state;
+use confinement_state::ConfinementState;
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
 #[path = "wrapper_confinement.rs"]

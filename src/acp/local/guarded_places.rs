@@ -27,6 +27,13 @@ impl GuardedPlaces {
         }
     }
 
+    /// Returns whether these rules have the same workspaces and let commands write the same paths.
+    pub fn has_same_places(&self, rules: &SandboxRules) -> bool {
+        self.rules.workspaces == rules.workspaces
+            && self.rules.write == rules.write
+            && self.rules.own_home == rules.own_home
+    }
+
     fn resolve(&self) -> &(Vec<PathBuf>, Vec<PathBuf>) {
         self.resolved.get_or_init(|| {
             let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());

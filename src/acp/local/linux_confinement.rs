@@ -43,15 +43,17 @@ impl Confinement {
         &self,
         process: ConfinedProcess<'_>,
     ) -> Result<Option<SandboxProfile>, ToolError> {
-        let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
+        let Some(shared) = self.state() else {
             return Ok(None);
         };
-        let level = self.confinement_level().await;
+        // The gate checked the settings of that moment; others may be in force now.
+        shared.check_required_level().await?;
+        let level = shared.prove_level_once().await;
         if level == ConfinementLevel::None {
             return Ok(None);
         }
         let made = match shared.view_spawner.get() {
-            Some(spawner) => profile_in_view(shared, spawner, process).await,
+            Some(spawner) => profile_in_view(&shared, spawner, process).await,
             None => shared.profiles.build_profile_without_view(process.shown),
         };
         let mut profile = made.map_err(|cause| {
@@ -68,7 +70,7 @@ impl Confinement {
 
     /// Adds the folders of this PATH to those searched for programs, which makes them visible to commands.
     pub(in crate::acp::local) fn add_search_path(&self, path: &str) {
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.state() {
             shared
                 .profiles
                 .add_search_folders(std::env::split_paths(path));

@@ -60,6 +60,18 @@ impl ProtectedPathGuard {
         }))
     }
 
+    /// Returns a guard with other rules and the same trash and notices. Commands that run stay with this one.
+    pub fn with_rules(&self, rules: SandboxRules) -> Self {
+        if self.0.places.has_same_places(&rules) {
+            return self.clone();
+        }
+        let guard = Self::new(rules);
+        if let Some(records) = self.0.records.get() {
+            guard.set_records(Arc::clone(records));
+        }
+        guard
+    }
+
     /// Sets the trash and the notices. Without them changes are only reported.
     pub fn set_records(&self, records: Arc<dyn ProtectedPathRecords>) {
         // Called once; the first ones stay.

@@ -97,7 +97,7 @@ impl ProtectedPathWatch {
             let (shown, why) = (path.display().to_string(), self.before[path].why);
             Some(format!(
                 "This is because commands may not {what} {shown}: {why}. The owner can allow it: write = [{shown:?}] under \
-                 [sandbox] in config.toml."
+                 [sandbox] in config.toml. It takes effect at once."
             ))
         })
     }

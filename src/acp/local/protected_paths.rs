@@ -335,7 +335,7 @@ impl<'a> ProtectedPathScan<'a> {
         self.limits.push(if self.is_read_only(folder) {
             format!(
                 "{shown} {because}, so that it is read-only to commands as a whole. The owner can mend it ({remedy}) or \
-                 allow it: write = [{shown:?}] under [sandbox] in config.toml."
+                 allow it: write = [{shown:?}] under [sandbox] in config.toml. It takes effect at once."
             )
         } else {
             format!("{shown} {because}: what is in it is not protected from commands. The owner can mend it ({remedy}).")

@@ -27,7 +27,7 @@ impl LocalTerminals {
         else {
             return;
         };
-        let (temp, now) = (temp.to_owned(), SystemTime::now());
+        let (temp, now) = (temp, SystemTime::now());
         if let Err(fault) = tokio::task::spawn_blocking(move || clean_temp_folder(&temp, now)).await
         {
             tracing::warn!(%fault, "looking through the temporary files broke off");

@@ -21,11 +21,11 @@ impl ConfinementState {
 
 impl Confinement {
     /// Returns the folder that holds all folders for temporary files, if commands are confined.
-    pub fn temp_folder(&self) -> Option<&Path> {
-        let shared = self.shared.as_ref().filter(|shared| {
+    pub fn temp_folder(&self) -> Option<PathBuf> {
+        let shared = self.state().filter(|shared| {
             cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine
         })?;
-        Some(&shared.setup.rules.temp)
+        Some(shared.setup.rules.temp.clone())
     }
 
     /// Returns the folder for temporary files of a conversation, if commands are confined.
@@ -45,8 +45,7 @@ impl Confinement {
     pub(super) fn has_view(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self
-            .shared
-            .as_ref()
+            .state()
             .is_some_and(|shared| shared.view_spawner.get().is_some());
         #[cfg(not(target_os = "linux"))]
         false
@@ -65,7 +64,7 @@ impl Confinement {
         };
         let has_view = self.has_view();
         // A short path: some programs put sockets there, and the path of a socket has 107 bytes at most.
-        let folder = if has_view { Path::new("/tmp") } else { temp };
+        let folder = if has_view { Path::new("/tmp") } else { &temp };
         let names = ["TMPDIR", "TEMP", "TMP"].map(|name| (name, folder.to_owned()));
         let cache = (!has_view).then(|| ("GOCACHE", temp.join("go-build")));
         for (name, value) in names.into_iter().chain(cache) {

@@ -55,10 +55,11 @@ mod macos {
         /// # Errors
         /// None.
         pub async fn wrapper_arguments(&self, cwd: &Path) -> Result<Vec<String>, ToolError> {
-            let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
+            let Some(shared) = self.state().filter(|shared| shared.setup.confine) else {
                 return Ok(Vec::new());
             };
-            if self.confinement_level().await == ConfinementLevel::None {
+            shared.check_required_level().await?;
+            if shared.prove_level_once().await == ConfinementLevel::None {
                 return Ok(Vec::new());
             }
             let watch = self.watch_protected_paths(cwd).await;
@@ -69,7 +70,7 @@ mod macos {
                     .collect()
             };
             Ok(wrapper_for_paths(
-                shared,
+                &shared,
                 &covered(CoverMode::ReadOnly),
                 &covered(CoverMode::InPlace),
             ))
@@ -121,8 +122,8 @@ mod tests {
             self_test,
         };
         let confinement = Confinement::new(setup);
-        let shared = confinement.shared.as_ref().expect("it is set up");
-        let level = run_wrapped_self_test(shared, |_| vec!["/usr/bin/env".to_owned()])
+        let shared = confinement.state().expect("it is set up");
+        let level = run_wrapped_self_test(&shared, |_| vec!["/usr/bin/env".to_owned()])
             .await
             .expect("it runs");
         let level = level.expect("it got to its end").to_string();
@@ -130,7 +131,7 @@ mod tests {
             level == "none" || level.contains("write_outside") && level.contains("tcp"),
             "{level}"
         );
-        let gone = run_wrapped_self_test(shared, |_| vec!["/no/such/program".to_owned()]).await;
+        let gone = run_wrapped_self_test(&shared, |_| vec!["/no/such/program".to_owned()]).await;
         assert!(gone.is_err(), "{gone:?}");
     }
 }

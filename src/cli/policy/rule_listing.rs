@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::PolicyContext;
 use crate::cli::exit::Exit;
 use crate::cli::table::Column;
+use crate::cli::wiring::SettingsInForce;
 use crate::cli::{console, display_time};
 use crate::policy::{GrantTarget, PolicyDecision, PolicyGrant, PolicyRule};
 use crate::runner::Clock;
@@ -17,6 +18,10 @@ struct PolicyListing<'a> {
     default: PolicyDecision,
     /// `ask` of the configuration.
     ask: &'a [String],
+    /// True if this is what a running runner goes by.
+    running: bool,
+    /// The reason why config.toml, as it is now, is not in force in the running runner.
+    config_error: Option<&'a str>,
     rules: Vec<RuleListing<'a>>,
     grants: &'a [PolicyGrant],
 }
@@ -70,22 +75,32 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
     let standing = desk.active_rules()?;
     let rules = standing.current_rules().rules;
     let grants = standing.grants_for(None);
-    let ask = desk.config.policy.ask.as_slice();
+    let in_force = desk.in_force.as_ref();
+    let ask = in_force.map_or(desk.config.policy.ask.as_slice(), |settings| {
+        settings.ask.as_slice()
+    });
     let shown: Vec<RuleListing<'_>> = rules.rules.iter().map(RuleListing::from_rule).collect();
     if as_json {
         console::print_json(&PolicyListing {
             file: &desk.file,
             default: rules.default,
             ask,
+            running: in_force.is_some(),
+            config_error: in_force.and_then(|settings| settings.config.error.as_deref()),
             rules: shown,
             grants: &grants,
         });
         return Ok(Exit::Done);
     }
+    print_state(in_force);
     console::print_line(&format!("Rules     {} in {}", shown.len(), desk.file));
     console::print_line(&format!(
-        "Default   {} what no rule names",
-        rules.default.as_str()
+        "Default   {}",
+        match rules.default {
+            PolicyDecision::Allow => "anything else is allowed",
+            PolicyDecision::Ask => "anything else is asked about",
+            PolicyDecision::Deny => "anything else is denied",
+        }
     ));
     if !ask.is_empty() {
         console::print_line(&format!(
@@ -144,6 +159,23 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
         console::print_table(&columns, &rows);
     }
     Ok(Exit::Done)
+}
+
+/// Prints whether a running runner goes by this, and what of config.toml is not in force.
+fn print_state(in_force: Option<&SettingsInForce>) {
+    let Some(in_force) = in_force else {
+        return console::print_line("In force  at the next start; no runner is running");
+    };
+    console::print_line(&format!(
+        "In force  in the running runner (pid {})",
+        in_force.pid
+    ));
+    if let Some(error) = &in_force.config.error {
+        let error = console::cell_text(error, 300);
+        console::print_line(&format!(
+            "Attention config.toml changed, not in force: {error}"
+        ));
+    }
 }
 
 /// Describes the target of a grant.

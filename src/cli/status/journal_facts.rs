@@ -66,6 +66,13 @@ impl JournalFacts {
             degraded: reader.read_fact("degraded")?.unwrap_or_default(),
         })
     }
+
+    /// Removes the times of contacts with the backend that an earlier process had.
+    pub fn forget_contacts_before(&mut self, started_at_ms: i64) {
+        for at in [&mut self.last_contact_ms, &mut self.last_poll_ms] {
+            *at = at.filter(|at| *at >= started_at_ms);
+        }
+    }
 }
 
 fn read_number<T: FromStr>(reader: &JournalReader, key: &str) -> anyhow::Result<Option<T>> {

@@ -1,9 +1,12 @@
 //! The safety part of the status: resource limits of commands, and the owner's rules. Not here: confinement itself
 //! (acp).
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
-use crate::acp::local::confinement::Confinement;
+use crate::acp::permission::RulesSnapshot;
+use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SettingsInForce};
 use crate::home::{Home, PolicyFile};
 use crate::policy::PolicyRules;
 
@@ -17,16 +20,12 @@ pub(super) struct CommandLimits {
 }
 
 impl CommandLimits {
-    pub fn from_confinement(
-        confinement: &Confinement,
-        confined: bool,
-        runner: Option<u32>,
-    ) -> Self {
+    pub fn from_confinement(confinement: &ConfinementInForce, runner: Option<u32>) -> Self {
         let (processes, memory) = runner.map(control_group_limits).unwrap_or_default();
         Self {
-            processes: processes || confinement.limits_processes(),
+            processes: processes || confinement.limits_processes,
             memory,
-            file_size: confined && cfg!(target_os = "linux"),
+            file_size: confinement.level != "none" && cfg!(target_os = "linux"),
         }
     }
 
@@ -52,39 +51,25 @@ impl CommandLimits {
     }
 }
 
-/// The owner's rules.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PolicyStatus {
-    pub rules: usize,
-    /// `allow`, `ask` or `deny`: the decision if no rule matches.
-    pub default: &'static str,
-    /// The error in policy.toml, with its line.
-    pub broken: Option<String>,
-}
-
-impl PolicyStatus {
-    /// Reads the rules from the file. Names of tools are not checked, because no tools are set up for this.
-    pub fn from_home(home: &Home) -> Self {
-        let read = PolicyFile::in_home(home)
-            .read_checked()
-            .map_err(|error| format!("policy.toml: {error}"));
-        let rules = read.and_then(|text| {
-            PolicyRules::parse_policy(&text.unwrap_or_default(), &|_| true)
-                .map_err(|broken| broken.to_string())
-        });
-        match rules {
-            Ok(rules) => Self {
-                rules: rules.rules.len(),
-                default: rules.default.as_str(),
-                broken: None,
-            },
-            Err(broken) => Self {
-                rules: 0,
-                default: "deny",
-                broken: Some(broken),
-            },
-        }
+/// Returns the owner's rules: those of the running runner, else those of the file. Names of tools are not checked then,
+/// because no tools are set up for this.
+pub(super) fn read_policy(home: &Home, in_force: Option<&SettingsInForce>) -> PolicyInForce {
+    if let Some(in_force) = in_force {
+        return in_force.policy.clone();
+    }
+    let read = PolicyFile::in_home(home)
+        .read_checked()
+        .map_err(|error| format!("policy.toml: {error}"));
+    let rules = read.and_then(|text| {
+        PolicyRules::parse_policy(&text.unwrap_or_default(), &|_| true)
+            .map_err(|broken| broken.to_string())
+    });
+    match rules {
+        Ok(rules) => PolicyInForce::from_rules(&RulesSnapshot {
+            rules: Arc::new(rules),
+            broken: None,
+        }),
+        Err(broken) => PolicyInForce::from_error(&broken),
     }
 }
 

@@ -1,16 +1,22 @@
 //! The status of a runner, as `--json` shows it. Not here: collecting it (the parent), and its text (status_text).
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
-use super::openings::SandboxOpening;
-use super::protection::{CommandLimits, PolicyStatus};
-use crate::home::{AskedConversations, KeyPlace, OwnerNotice, StoppedConversation, SwitchState};
+use super::attention::AttentionItem;
+use super::protection::CommandLimits;
+use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
+use crate::home::{
+    AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
+};
 use crate::journal::{DamageReport, ShellRow, WaitingBackend};
 
 /// The whole status.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunnerStatus {
+    pub verdict: Verdict,
     pub running: bool,
     pub pid: Option<u32>,
     pub device_id: String,
@@ -23,11 +29,11 @@ pub(super) struct RunnerStatus {
     pub backend: BackendStatus,
     pub confinement: String,
     /// `signed` if only requests signed with the configured key are run, else `transport`.
-    pub request_auth: &'static str,
+    pub request_auth: String,
     /// The network access of commands: `none`, `loopback` or `full`.
-    pub network: &'static str,
+    pub network: String,
     /// `read_only` or `watched`: the protection of workspace files that run programs later, such as `.git/hooks`.
-    pub protected_paths: &'static str,
+    pub protected_paths: String,
     /// The resources that are limited for commands.
     pub limits: CommandLimits,
     /// The settings that give commands more than the defaults, and the gaps of a partial level.
@@ -45,18 +51,61 @@ pub(super) struct RunnerStatus {
     /// The number of the current or the last process of the runner.
     pub epoch: Option<u64>,
     pub waiting: WaitingCalls,
+    /// The calls that wait for a person.
+    pub approvals: Vec<WaitingApproval>,
     pub paused: Option<SwitchState>,
     pub safe_mode: Option<SwitchState>,
     /// The conversations that a person stopped in an editor.
     pub stopped_conversations: Vec<StoppedConversation>,
     /// The conversations that are asked about even without an editor, because one was attached to them.
     pub asked_conversations: AskedConversations,
-    pub policy: PolicyStatus,
+    pub policy: PolicyInForce,
     /// The changes of protected paths that the owner has not acknowledged.
     pub protected_path_changes: Vec<OwnerNotice>,
     /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
     /// `other_process`, `policy`, `protected_paths`.
     pub degraded: Vec<&'static str>,
+    /// All that needs the owner's attention.
+    pub attention: Vec<AttentionItem>,
+    /// The workspaces, without links.
+    pub workspaces: Vec<String>,
+    /// The settings that the running runner published; null if none runs.
+    pub in_force: Option<SettingsInForce>,
+    #[serde(skip)]
+    pub user_home: Option<PathBuf>,
+}
+
+/// The state of the runner in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Healthy,
+    Attention,
+    NotRunning,
+}
+
+/// A call that waits for a person.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitingApproval {
+    pub id: String,
+    pub request_id: String,
+    pub tool: String,
+    pub title: String,
+    /// The time when the call is refused if there is no answer, in milliseconds since 1970.
+    pub expires_at_ms: i64,
+}
+
+impl From<OpenQuestion> for WaitingApproval {
+    fn from(question: OpenQuestion) -> Self {
+        Self {
+            id: question.id.to_string(),
+            request_id: question.request_id.to_string(),
+            tool: question.tool,
+            title: question.title,
+            expires_at_ms: question.expires_at_ms,
+        }
+    }
 }
 
 /// A background shell that runs.

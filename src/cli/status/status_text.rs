@@ -1,302 +1,257 @@
-//! The status as text for people. Not here: collecting it.
+//! The summary of the status for people: whether the runner is healthy, four lines, and what needs attention. Not here:
+//! all other facts (status_details).
 
-use super::super::pause::describe_stopped;
-use super::super::{console, display_time};
-use super::runner_status::{BackendStatus, OtherBackendStatus, OutboxStatus, RunnerStatus};
-use crate::home::{KeyPlace, SwitchState};
-use crate::output::number_format::format_size;
-use crate::runner::Clock;
+use std::path::Path;
 
-/// The maximum number of stopped conversations to list.
-const MAX_STOPPED_SHOWN: usize = 5;
-/// The maximum number of background shells to list.
-const MAX_SHELLS_SHOWN: usize = 10;
+use super::attention::describe_trouble;
+use super::runner_status::{RunnerStatus, Verdict};
+use crate::cli::wiring::SandboxOpening;
+use crate::cli::{console, display_time};
 
-/// Prints the whole status.
-pub(super) fn show_status(status: &RunnerStatus) {
-    let now_ms = Clock::system_clock().now_ms();
-    let running = match (status.running, status.pid) {
-        (true, Some(pid)) => format!("running (pid {pid})"),
-        (true, None) => "running".to_owned(),
-        (false, _) => "not running".to_owned(),
-    };
-    console::print_row("Runner", &running);
-    for problem in describe_problems(status, now_ms) {
-        console::print_row("Attention", &problem);
+/// The width of a label with the blanks around it.
+const LABEL_WIDTH: usize = 15;
+/// The narrowest column for a text.
+const MIN_TEXT_WIDTH: usize = 30;
+/// The column where the verdict begins.
+const VERDICT_COLUMN: usize = 57;
+
+/// Returns the summary, one string for each line. With a width, long texts are continued on further lines.
+pub(super) fn summary_lines(
+    status: &RunnerStatus,
+    now_ms: i64,
+    width: Option<usize>,
+) -> Vec<String> {
+    let mut rows = Rows::new(width);
+    rows.lines.push(headline(status, now_ms));
+    if !status.running {
+        rows.add(
+            "Start it",
+            match status.backend.url {
+                Some(_) => "punie-runner",
+                None => "punie-runner dev (a backend and a runner for the folder you are in)",
+            },
+        );
     }
-    show_stopped_conversations(status, now_ms);
-    let device = format!(
-        "{} (its key is kept in a {})",
-        status.device_id, status.device_key
-    );
-    console::print_row("Device", &device);
-    show_backend(&status.backend, now_ms);
-    show_work(status);
-    show_shells(status, now_ms);
-    show_protection(status);
-    #[cfg(unix)]
-    console::print_row(
-        "A stop ends",
-        crate::acp::local::process_kill::describe_kill_method(),
-    );
-    console::print_row("Version", status.version);
+    rows.add("Backend", &describe_backend(status, now_ms));
+    rows.add("Workspaces", &describe_workspaces(status));
+    rows.add("Commands", &describe_commands(status));
+    rows.add("Now", &describe_work(status));
+    if let Some(openings) = describe_openings(&status.openings) {
+        rows.add("Opened", &openings);
+    }
+    for item in &status.attention {
+        let text = match &item.command {
+            Some(command) => format!("{}: {command}", item.text),
+            None => item.text.clone(),
+        };
+        rows.add("Attention", &text);
+    }
+    rows.lines
 }
 
-fn show_backend(backend: &BackendStatus, now_ms: i64) {
-    let address = match (&backend.url, backend.trouble.as_deref()) {
-        (None, _) => "none is set".to_owned(),
-        (Some(url), None) => format!("{url} (answers)"),
-        (Some(url), Some(trouble)) => format!("{url} ({})", describe_trouble(trouble)),
-    };
-    console::print_row("Backend", &format!("{address}, {}", backend.kind));
-    if let Some(link) = &backend.link {
-        console::print_row("Connection", link);
-    }
-    let when = |at: Option<i64>| {
-        at.map_or_else(
-            || "never".to_owned(),
-            |at| display_time::format_age(at, now_ms),
-        )
-    };
-    console::print_row("Last contact", &when(backend.last_contact_ms));
-    console::print_row("Last poll", &when(backend.last_poll_ms));
+/// Labelled rows of text.
+pub(super) struct Rows {
+    pub lines: Vec<String>,
+    width: Option<usize>,
 }
 
-/// Prints the calls that wait or run, and the answers that are not delivered.
-fn show_work(status: &RunnerStatus) {
+impl Rows {
+    pub fn new(width: Option<usize>) -> Self {
+        let lines = Vec::new();
+        Self { lines, width }
+    }
+
+    /// Adds a row. Its text continues below itself where it is longer than a line.
+    pub fn add(&mut self, label: &str, text: &str) {
+        let room = self.width.map_or(usize::MAX, |width| {
+            width.saturating_sub(LABEL_WIDTH).max(MIN_TEXT_WIDTH)
+        });
+        for (number, line) in wrap_text(text, room).into_iter().enumerate() {
+            let label = if number == 0 { label } else { "" };
+            self.lines
+                .push(format!("  {label:<width$}{line}", width = LABEL_WIDTH - 2));
+        }
+    }
+}
+
+/// Breaks a text between words, and within a word that is longer than a line.
+fn wrap_text(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            lines.push(String::new());
+            used = 0;
+        } else if used > 0 {
+            lines.last_mut().expect("there is one").push(' ');
+            used += 1;
+        }
+        for character in word.chars() {
+            if used == room {
+                lines.push(String::new());
+                used = 0;
+            }
+            lines.last_mut().expect("there is one").push(character);
+            used += 1;
+        }
+    }
+    lines
+}
+
+fn headline(status: &RunnerStatus, now_ms: i64) -> String {
+    let since = status
+        .in_force
+        .as_ref()
+        .map(|in_force| display_time::format_coarse(now_ms.saturating_sub(in_force.started_at_ms)));
+    let known: Vec<String> = status
+        .pid
+        .map(|pid| format!("pid {pid}"))
+        .into_iter()
+        .chain(since)
+        .collect();
+    let running = if known.is_empty() {
+        "punie-runner is running".to_owned()
+    } else {
+        format!("punie-runner is running ({})", known.join(", "))
+    };
+    match status.verdict {
+        Verdict::NotRunning => "punie-runner is not running".to_owned(),
+        Verdict::Healthy => format!("{running:<VERDICT_COLUMN$}healthy"),
+        Verdict::Attention => format!("{running:<VERDICT_COLUMN$}attention"),
+    }
+}
+
+fn describe_backend(status: &RunnerStatus, now_ms: i64) -> String {
+    let backend = &status.backend;
+    let Some(url) = &backend.url else {
+        return "not configured: punie-runner --backend-url URL pair CODE".to_owned();
+    };
+    let state = match backend.trouble.as_deref() {
+        Some(trouble) => describe_trouble(trouble).to_owned(),
+        None if status.running => match backend.last_contact_ms {
+            Some(at) => format!(
+                "connected, last contact {}",
+                display_time::format_age(at, now_ms)
+            ),
+            None => "it answers; no contact yet".to_owned(),
+        },
+        None => "it answers".to_owned(),
+    };
+    format!("{url}  {state}")
+}
+
+fn describe_workspaces(status: &RunnerStatus) -> String {
+    if status.workspaces.is_empty() {
+        return "none is named; on a terminal the runner takes the folder it starts in".to_owned();
+    }
+    let home = status.user_home.as_deref();
+    let shown: Vec<String> = status
+        .workspaces
+        .iter()
+        .map(|path| shorten_path(path, home))
+        .collect();
+    shown.join(", ")
+}
+
+/// Writes `~` for the user's home.
+fn shorten_path(path: &str, home: Option<&Path>) -> String {
+    let below = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
+    match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.to_owned(),
+    }
+}
+
+/// Describes the confinement of commands in words.
+pub(super) fn describe_commands(status: &RunnerStatus) -> String {
+    if status.policy.broken.is_some() || !status.can_execute.exec {
+        return "refused (see below)".to_owned();
+    }
+    let level = match status.confinement.as_str() {
+        "full" => "confined",
+        "none" => return "not confined: they can do all that you can".to_owned(),
+        _ => "partly confined (punie-runner status -v)",
+    };
+    let network = match status.network.as_str() {
+        "full" => "internet open",
+        _ => "no internet",
+    };
+    format!("{level}; {network}")
+}
+
+/// Counts the calls that wait or run, and the answers that are not delivered.
+fn describe_work(status: &RunnerStatus) -> String {
     let oldest = |age: Option<i64>| {
         age.map_or_else(String::new, |age| {
-            format!(", the oldest for {}", display_time::format_coarse(age))
+            format!(" (oldest {})", display_time::format_coarse(age))
         })
     };
-    let waiting = &status.waiting;
-    console::print_row(
-        "Waiting",
-        &format!("{}{}", waiting.count, oldest(waiting.oldest_ms)),
-    );
+    let (waiting, outbox) = (&status.waiting, &status.outbox);
     let running = status.in_flight.saturating_sub(waiting.count);
-    console::print_row("Running", &running.to_string());
-    let oldest_answer = oldest(status.outbox.oldest_ms);
-    console::print_row(
-        "Undelivered",
-        &describe_outbox(&status.outbox, &oldest_answer),
-    );
-    for other in &status.other_backends {
-        console::print_row("Elsewhere", &describe_other_backend(other));
-    }
-    if status.outbox.undeliverable > 0 {
-        let refused = format!(
-            "{} answers that the backend will never take (`punie-runner history --failed`)",
-            status.outbox.undeliverable
-        );
-        console::print_row("Refused", &refused);
-    }
-    if let Some(salvage) = &status.salvage {
-        let lost = salvage
-            .lost
-            .map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
-        let damage = format!(
-            "was damaged and is kept as {}: {} requests were carried over, {lost} could not be read",
-            salvage.file, salvage.kept
-        );
-        console::print_row("Journal", &damage);
-    }
-}
-
-/// Prints the background shells that run.
-fn show_shells(status: &RunnerStatus, now_ms: i64) {
-    for shell in status.shells.iter().take(MAX_SHELLS_SHOWN) {
-        let end = if status.running {
-            format!("`punie-runner stop {}` ends it", shell.id)
-        } else {
-            "it may still run; `punie-runner pause --now` ends it".to_owned()
-        };
-        let text = format!(
-            "{}, started {}: {} ({end})",
-            shell.id,
-            display_time::format_age(shell.started_at_ms, now_ms),
-            console::cell_text(&shell.command, 60)
-        );
-        console::print_row("Shell", &text);
-    }
-    if let Some(more @ 1..) = status.shells.len().checked_sub(MAX_SHELLS_SHOWN) {
-        console::print_row("Shell", &format!("{more} more"));
-    }
-}
-
-/// Describes the pending work for another backend.
-fn describe_other_backend(other: &OtherBackendStatus) -> String {
-    let wait = match other.requests + other.results {
-        1 => "waits",
-        _ => "wait",
-    };
-    let backend = match &other.url {
-        Some(url) => format!("for {url}"),
-        None => "until a runner starts with the backend that they are from configured".to_owned(),
-    };
-    format!("{} {wait} {backend}", other.describe_counts())
-}
-
-/// Prints the limits on commands, requests and secrets.
-fn show_protection(status: &RunnerStatus) {
-    let confinement = format!(
-        "{} (commands reach by network: {})",
-        status.confinement, status.network
-    );
-    console::print_row("Confinement", &confinement);
-    for opening in &status.openings {
-        let value = console::cell_text(&opening.value, 200);
-        let text = format!("{} {value}: {}", opening.setting, opening.meaning);
-        console::print_row("Opening", &text);
-    }
-    let protected = match status.protected_paths {
-        "read_only" => "are read-only to commands",
-        _ => "can be written by commands; a result says so when they were",
-    };
-    console::print_row(
-        "Protected",
-        &format!(".git/hooks, .git/config and the like {protected}"),
-    );
-    console::print_row("Limits", &status.limits.describe_limits());
-    let requests = match status.request_auth {
-        "signed" => "run only when signed with the key that is pinned here",
-        _ => "run as the backend hands them on (request_auth = transport)",
-    };
-    console::print_row("Requests", requests);
-    if let Some(count @ 1..) = status.secrets {
-        let key = match status.secrets_key {
-            Some(KeyPlace::Keychain) => "; its key is in the system's keychain",
-            _ => "",
-        };
-        console::print_row("Secrets", &format!("{count}, in a sealed file{key}"));
-    }
-    let policy = &status.policy;
-    if policy.rules > 0 || policy.default != "allow" {
-        let rules = format!(
-            "{} rules; {} what none names (`punie-runner policy`)",
-            policy.rules, policy.default
-        );
-        console::print_row("Policy", &rules);
-    }
-}
-
-/// Prints the conversations that a person stopped, or wants to be asked about.
-fn show_stopped_conversations(status: &RunnerStatus, now_ms: i64) {
-    let asked = &status.asked_conversations;
-    let which = match asked.conversations.len() {
-        _ if asked.all => "all conversations".to_owned(),
+    let shells = match status.shells.len() {
         0 => String::new(),
-        count => format!("{count} conversations"),
+        1 => ", 1 shell in the background".to_owned(),
+        count => format!(", {count} shells in the background"),
     };
-    if !which.is_empty() {
-        let asked = format!(
-            "calls that write or run, as an editor was attached to {which}; without one they wait for \
-             `punie-runner approvals`. `punie-runner resume --without-editor` ends that"
+    format!(
+        "{} waiting{}, {running} running, {} undelivered{}{shells}",
+        waiting.count,
+        oldest(waiting.oldest_ms),
+        outbox.pending,
+        oldest(outbox.oldest_ms),
+    )
+}
+
+/// Names the settings by which commands may do more than by default; the details have their meaning.
+fn describe_openings(openings: &[SandboxOpening]) -> Option<String> {
+    let set: Vec<String> = openings
+        .iter()
+        .filter(|opening| opening.setting != "level")
+        .map(|opening| {
+            format!(
+                "{} {}",
+                opening.setting,
+                console::cell_text(&opening.value, 60)
+            )
+        })
+        .collect();
+    (!set.is_empty()).then(|| format!("by your settings: {} (status -v explains)", set.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_continued_below_itself() {
+        let mut rows = Rows::new(Some(50));
+        rows.add("Attention", "one two three four five six seven eight");
+        rows.add("Now", &"x".repeat(40));
+        assert_eq!(
+            rows.lines,
+            [
+                "  Attention    one two three four five six seven",
+                "               eight",
+                &format!("  Now          {}", "x".repeat(35)),
+                "               xxxxx",
+            ]
         );
-        console::print_row("Asked about", &asked);
+        let mut rows = Rows::new(None);
+        rows.add("Attention", &"word ".repeat(50));
+        assert_eq!(rows.lines.len(), 1, "a pipe gets whole lines");
     }
-    for stop in status.stopped_conversations.iter().take(MAX_STOPPED_SHOWN) {
-        console::print_row("Attention", &describe_stopped(stop, now_ms));
-    }
-    if let Some(more @ 1..) = status
-        .stopped_conversations
-        .len()
-        .checked_sub(MAX_STOPPED_SHOWN)
-    {
-        let text =
-            format!("{more} more conversations are stopped: `punie-runner resume` lists them.");
-        console::print_row("Attention", &text);
-    }
-}
 
-/// Formats the number of pending answers, their size, and the part being sent.
-fn describe_outbox(outbox: &OutboxStatus, oldest: &str) -> String {
-    let bytes = if outbox.pending > 0 {
-        format!(" ({})", format_size(outbox.bytes))
-    } else {
-        String::new()
-    };
-    let sending = match outbox.sending_bytes {
-        0 => String::new(),
-        bytes => format!("; sending {}", format_size(bytes)),
-    };
-    format!("{}{bytes}{oldest}{sending}", outbox.pending)
-}
-
-/// Describes the current problems in sentences.
-fn describe_problems(status: &RunnerStatus, now_ms: i64) -> Vec<String> {
-    let since = |on: &Option<SwitchState>| {
-        let Some(on) = on else { return String::new() };
-        let reason = on
-            .reason
-            .as_ref()
-            .map(|reason| format!(" ({})", console::cell_text(reason, 100)));
-        let since = if on.since_ms > 0 {
-            format!(" for {}", display_time::format_coarse(now_ms - on.since_ms))
-        } else {
-            String::new()
-        };
-        format!("{since}{}", reason.unwrap_or_default())
-    };
-    let sentence = |word: &&'static str| {
-        match *word {
-        "disk" => "The disk is nearly full: nothing new is begun until there is room.".to_owned(),
-        "intercepted" => {
-            "Something else answers at the backend's address: a login page of the network, or a proxy."
-                .to_owned()
+    #[test]
+    fn a_path_in_the_home_is_shown_shorter() {
+        let home = Some(Path::new("/home/me"));
+        for (path, shown) in [
+            ("/home/me", "~"),
+            ("/home/me/proj", "~/proj"),
+            ("/home/mexico", "/home/mexico"),
+        ] {
+            assert_eq!(shorten_path(path, home), shown);
         }
-        "clock_skew" => {
-            let skew = status.backend.clock_skew_ms.unwrap_or_default();
-            let which = if skew > 0 { "behind" } else { "ahead of" };
-            let apart = display_time::format_coarse(skew.saturating_abs());
-            format!("This machine's clock is {apart} {which} the backend's; deadlines go by the backend's.")
-        }
-        "secrets" => "The owner's secrets cannot be read; `punie-runner secrets list` says why.".to_owned(),
-        "policy" => {
-            let why = status.policy.broken.as_deref().unwrap_or_default();
-            format!("{}: until that is mended, nothing that changes anything begins.", console::cell_text(why, 300))
-        }
-        "paused" => {
-            format!("Paused{}: nothing new begins until `punie-runner resume`.", since(&status.paused))
-        }
-        "safe_mode" => format!(
-            "Safe mode{}: the runner crashed several times and begins nothing until it has been quiet for a while, or \
-             `punie-runner resume`.",
-            since(&status.safe_mode)
-        ),
-        "audit" => {
-            "The audit cannot be written; calls go on, and its rows wait (the log says why).".to_owned()
-        }
-        "other_process" => {
-            "Another process with this device's identity is running (a copied home?): both answer the same requests. \
-             Stop one; `punie-runner pair --new-device` makes the copy a device of its own."
-                .to_owned()
-        }
-        "protected_paths" => {
-            let changes = &status.protected_path_changes;
-            let first = changes.first().map(|change| console::cell_text(&change.text, 600)).unwrap_or_default();
-            let more = match changes.len() {
-                0 | 1 => String::new(),
-                count => format!(" And {} more.", count - 1),
-            };
-            format!("{first}{more} `punie-runner ack` lists and acknowledges this.")
-        }
-        other => other.to_owned(),
-    }
-    };
-    status.degraded.iter().map(sentence).collect()
-}
-
-fn describe_trouble(trouble: &str) -> &str {
-    match trouble {
-        "unreachable" => "does not answer",
-        "intercepted" => {
-            "intercepted: something else answers in its place, perhaps this network's login page"
-        }
-        "no_backend" => "no event backend answers there (404): check the address",
-        "refused" => "refuses this device",
-        "busy" => "asks for patience",
-        "failing" => "fails",
-        other => other,
     }
 }

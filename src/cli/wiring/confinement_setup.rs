@@ -18,6 +18,15 @@ pub fn build_confinement(
     home: &Home,
     environment: &ProcessEnvironment,
 ) -> Confinement {
+    Confinement::new(confinement_setup(config, home, environment))
+}
+
+/// Converts the owner's settings, and the layout of this home, for the confinement.
+pub(super) fn confinement_setup(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> ConfinementSetup {
     let sandbox = &config.sandbox;
     let keeps_removed = config.trash.max_mb > 0;
     let trash_folders = if keeps_removed {
@@ -66,13 +75,13 @@ pub fn build_confinement(
         network: sandbox.network,
         local_ports: sandbox.local_ports.clone(),
     };
-    Confinement::new(ConfinementSetup {
+    ConfinementSetup {
         rules,
         require: sandbox.require,
         confine: sandbox.confine,
         apps: sandbox.apps,
         self_test: real_home_path(home, &home.self_test_dir()),
-    })
+    }
 }
 
 /// Returns a path of the home below the home's resolved folder. The path itself may not exist yet.

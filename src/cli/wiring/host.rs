@@ -291,13 +291,12 @@ fn create_terminals(
 
 /// Describes for a model the limits of commands, and the trash for removed files.
 fn command_rules_text(config: &Config, confinement: Confinement) -> terminal::CommandRules {
-    let added = config.sandbox.write.clone();
     let removed = if config.trash.max_mb > 0 {
         " What rm removes goes to a trash."
     } else {
         ""
     };
-    Arc::new(move || format!("{}{removed}", confinement.describe_rules(&added)))
+    Arc::new(move || format!("{}{removed}", confinement.describe_rules()))
 }
 
 /// Opens the configured workspaces.

@@ -7,6 +7,9 @@ mod background_commands;
 mod confinement_setup;
 mod device;
 mod host;
+mod in_force;
+mod live_config;
+mod openings;
 mod permission_rules;
 mod protected_path_records;
 mod runner_assembly;
@@ -19,5 +22,9 @@ pub use backends::{
 };
 pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host, open_workspace};
+pub use in_force::{
+    ConfinementInForce, PolicyInForce, SettingsInForce, WaitingSetting, config_file_hash,
+};
+pub use openings::SandboxOpening;
 pub use runner_assembly::{AssembledRunner, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_trash};

@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
-use super::host::assemble_host;
+use super::host::{ToolHost, assemble_host};
+use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
@@ -14,13 +15,15 @@ use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::StopSequence;
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::{
-    self, ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, SecretStore, SupervisionStore,
+    self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
+    SupervisionStore,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::redact::Redactor;
 use crate::runner::{
-    Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
+    Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests, ToolThreads,
+    Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::Trash;
@@ -44,8 +47,7 @@ pub struct RunnerProcesses {
     journal: Journal,
     secrets: SecretStore,
     redactor: Redactor,
-    /// Background shells go on when the runner is told to stop.
-    keeps_shells: bool,
+    live: LiveConfig,
 }
 
 impl RunnerProcesses {
@@ -60,6 +62,7 @@ impl RunnerProcesses {
             trash,
             self.terminals.clone(),
         ));
+        tasks.spawn(self.live.clone().keep_published());
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
             self.redactor.clone(),
@@ -90,14 +93,16 @@ impl RunnerProcesses {
     /// itself, or none if the stop is hurried. No call is awaited by now.
     async fn end_processes(&self, stop: &ShutdownSignal) {
         let now_ms = Clock::system_clock().now_ms();
+        // Background shells go on when the runner is told to stop.
+        let keeps_shells = self.live.current_config().limits.keep_shells;
         if let Err(error) = self
             .journal
-            .record_shells_stopping(now_ms, self.keeps_shells)
+            .record_shells_stopping(now_ms, keeps_shells)
             .await
         {
             tracing::warn!(%error, "the next life will not know that the shells ended with this one");
         }
-        if self.keeps_shells {
+        if keeps_shells {
             let terminals = self.terminals.clone();
             let left = tokio::task::spawn_blocking(move || terminals.leave_all_running())
                 .await
@@ -155,6 +160,8 @@ pub fn assemble_runner(
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let settings = settings::runner_settings(config);
+    let live = start_live_config(config, home, environment, &host, &settings);
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
@@ -162,7 +169,7 @@ pub fn assemble_runner(
         journal: journal.clone(),
         secrets: SecretStore::in_home(home),
         redactor: host.redactor.clone(),
-        keeps_shells: config.limits.keep_shells,
+        live: live.clone(),
     };
     let parts = RunnerParts {
         backend,
@@ -170,7 +177,10 @@ pub fn assemble_runner(
         audit: adapters::open_audit(config, home, identity)?,
         request_auth,
         registry: Arc::clone(&host.registry),
-        gate: host.gate,
+        gate: Arc::new(LiveGate {
+            live,
+            gate: host.gate,
+        }),
         redactor: host.redactor,
         outputs: host.outputs,
         lease,
@@ -181,7 +191,7 @@ pub fn assemble_runner(
         }),
         background_commands,
         catalog: adapters::home_catalog(home),
-        settings: settings::runner_settings(config),
+        settings,
         clock,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),
@@ -201,9 +211,29 @@ pub fn assemble_runner(
     })
 }
 
+/// Takes over the configuration for changes while the runner runs, and publishes it.
+fn start_live_config(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    host: &ToolHost,
+    settings: &RunnerSettings,
+) -> LiveConfig {
+    let parts = LiveParts {
+        home: home.clone(),
+        environment: environment.clone(),
+        confinement: host.confinement.clone(),
+        gate: Arc::clone(&host.gate),
+        registry: Arc::clone(&host.registry),
+        calls: settings.calls.clone(),
+    };
+    LiveConfig::new(config, parts)
+}
+
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
 fn remove_left_files(home: &Home) -> anyhow::Result<()> {
     OwnerSwitches::in_home(home).remove_stop_orders();
+    InForceFile::in_home(home).remove_text()?;
     let left = home::remove_stale_mounts(home)?;
     if left > 0 {
         tracing::info!(

@@ -6,7 +6,7 @@ use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
 use crate::home::Home;
 use crate::request::ToolEffect;
-use crate::runner::{RunnerSettings, WakeupMode};
+use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
 use crate::trash::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
@@ -38,7 +38,7 @@ pub fn min_free_bytes(config: &Config) -> u64 {
 
 /// Converts the settings of the engine.
 pub(super) fn runner_settings(config: &Config) -> RunnerSettings {
-    let (poll, limits) = (&config.poll, &config.limits);
+    let poll = &config.poll;
     let mut settings = RunnerSettings::default();
     settings.poll.hold = poll.hold;
     settings.poll.active_interval = poll.active;
@@ -60,19 +60,30 @@ pub(super) fn runner_settings(config: &Config) -> RunnerSettings {
     settings.presence.listening_heartbeat = config.backend.listening_heartbeat;
     settings.poll.list_open = config.backend.list_open;
     settings.poll.listening_list_open = config.backend.listening_list_open;
-    settings.calls.progress = config.backend.progress;
-    settings.calls.approval = config.policy.patience;
-    settings.calls.lease_renew = limits.lease_renew;
-    settings.calls.reads = limits.reads;
-    settings.calls.total = limits.total;
-    settings.calls.queue = limits.queue;
-    settings.calls.ttl = limits.ttl;
-    settings.shutdown.drain = limits.drain;
+    settings
+        .calls
+        .replace(call_settings(config, settings.calls.current()));
     settings.crash_loop.crash_limit = config.safe_mode.crashes;
     settings.crash_loop.crash_window = config.safe_mode.within;
     settings.crash_loop.safe_mode_for = config.safe_mode.quiet;
-    settings.least_free = min_free_bytes(config);
     settings
+}
+
+/// Converts the settings of calls; `others` has those that are not configured.
+pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettings {
+    let limits = &config.limits;
+    CallSettings {
+        progress: config.backend.progress,
+        approval: config.policy.patience,
+        lease_renew: limits.lease_renew,
+        reads: limits.reads,
+        total: limits.total,
+        queue: limits.queue,
+        ttl: limits.ttl,
+        drain: limits.drain,
+        least_free: min_free_bytes(config),
+        ..others
+    }
 }
 
 /// Opens the trash of this home.

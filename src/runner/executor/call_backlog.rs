@@ -89,7 +89,7 @@ impl Executor {
     /// Decides whether a call of a conversation is left in the journal for now; adds the conversation if so.
     pub fn park_ordered(&mut self, conversation: &ConversationId, bytes: usize) -> bool {
         let waiting = self.lanes.ordered_load();
-        let full = waiting.calls >= self.runner.settings.calls.queue
+        let full = waiting.calls >= self.runner.settings.calls.current().queue
             || waiting.calls > 0 && waiting.bytes + bytes > MAX_QUEUED_BYTES
             || self.lanes.waiting_count_in(conversation) >= self.conversation_quota();
         if full || self.backlog.known.contains(conversation) {
@@ -115,7 +115,7 @@ impl Executor {
     }
 
     fn conversation_quota(&self) -> usize {
-        (self.runner.settings.calls.queue / CONVERSATION_SHARE_DIVISOR).max(1)
+        (self.runner.settings.calls.current().queue / CONVERSATION_SHARE_DIVISOR).max(1)
     }
 
     /// Reads calls of the backlog into memory while there is capacity, each conversation in its order. Returns
@@ -167,7 +167,13 @@ impl Executor {
             .collect();
         let load = self.lanes.ordered_load();
         let mut room = BacklogLimit {
-            calls: self.runner.settings.calls.queue.saturating_sub(load.calls),
+            calls: self
+                .runner
+                .settings
+                .calls
+                .current()
+                .queue
+                .saturating_sub(load.calls),
             bytes: MAX_QUEUED_BYTES.saturating_sub(load.bytes),
         };
         // A quarter at a time: reading the journal for each single call would cost more than it saves.

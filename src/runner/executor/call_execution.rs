@@ -110,7 +110,7 @@ impl CallRunner {
         ready: ReadyCall,
     ) -> (Option<StopReason>, Option<Result<ToolReply, ToolError>>) {
         let stop = cx.cancel.clone();
-        let limit = cx.time_until_deadline(self.settings.calls.longest_call);
+        let limit = cx.time_until_deadline(self.settings.calls.current().longest_call);
         let mut running = self
             .threads
             .spawn_tool(self.background.task_tracker(), ready.run_call(cx));

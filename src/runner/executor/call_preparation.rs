@@ -33,7 +33,7 @@ impl CallRunner {
         // The paths that the gate checks may hang, as they may for the tool.
         let limit = self
             .tool_context(call)
-            .time_until_deadline(self.settings.calls.longest_call);
+            .time_until_deadline(self.settings.calls.current().longest_call);
         let stopped = |outcome| Err(CallResult::from_outcome(outcome));
         let decoded = tokio::select! {
             decoded = self.decode_and_permit(call) => decoded,
@@ -126,7 +126,7 @@ impl CallRunner {
             .now_ms()
             .max(self.signatures.earliest_now_ms());
         let age = now - request.created_at_ms;
-        let ttl = self.settings.calls.ttl.as_secs_f64() * 1_000.0;
+        let ttl = self.settings.calls.current().ttl.as_secs_f64() * 1_000.0;
         let why = match request.deadline_ms {
             Some(deadline) if deadline <= now => {
                 format!(

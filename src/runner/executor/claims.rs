@@ -240,7 +240,7 @@ pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
     loop {
         let due = async {
             claims.held.wait_for_any().await;
-            tokio::time::sleep(claims.settings.calls.lease_renew).await;
+            tokio::time::sleep(claims.settings.calls.current().lease_renew).await;
         };
         tokio::select! {
             () = claims.phases.over.cancelled() => return,

@@ -155,6 +155,11 @@ impl<T> Lanes<T> {
         }
     }
 
+    /// Sets the number of places. Calls that run keep theirs.
+    pub fn set_places(&mut self, places: LanePlaces) {
+        self.places = places;
+    }
+
     /// Adds a call with this many argument bytes at the end of its conversation.
     pub fn enqueue_call(
         &mut self,

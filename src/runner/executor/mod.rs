@@ -60,6 +60,16 @@ pub(super) struct QueuedLaneCall {
     bytes: usize,
 }
 
+/// Returns the places of the settings in force.
+fn lane_places(runner: &CallRunner) -> LanePlaces {
+    let calls = runner.settings.calls.current();
+    LanePlaces {
+        reads: calls.reads,
+        effects: calls.total,
+        tasks: calls.tasks,
+    }
+}
+
 impl Executor {
     /// Creates an executor without calls, with the backlog that an earlier process left.
     pub(super) fn new(
@@ -68,15 +78,9 @@ impl Executor {
         disk: Arc<DiskSpaceGate>,
         waker: LoopWaker,
     ) -> Self {
-        let settings = &calls.settings;
-        let places = LanePlaces {
-            reads: settings.calls.reads,
-            effects: settings.calls.total,
-            tasks: settings.calls.tasks,
-        };
         Self {
+            lanes: Lanes::new(lane_places(&calls)),
             runner: calls,
-            lanes: Lanes::new(places),
             calls: HashMap::new(),
             backlog,
             disk,
@@ -241,6 +245,7 @@ impl Executor {
 
     /// Starts the calls that may start. Returns whether the disk has room for them.
     pub(super) async fn start_allowed_calls(&mut self) -> bool {
+        self.lanes.set_places(lane_places(&self.runner));
         loop {
             let taken_up = self.load_parked().await;
             while let Some(waiting) = self.lanes.next_cancelled() {

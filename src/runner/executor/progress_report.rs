@@ -39,7 +39,7 @@ impl ProgressReports {
         self: &Arc<Self>,
         call: &AcceptedRequest,
     ) -> (CallProgress, Option<AbortOnDropHandle<()>>) {
-        let wanted = !self.claims.settings.calls.progress.is_zero()
+        let wanted = !self.claims.settings.calls.current().progress.is_zero()
             && call.request_origin() == RequestOrigin::Backend
             && call.tool_effect() == ToolEffect::Executes;
         let Some(watched) = wanted
@@ -103,7 +103,7 @@ async fn report_output(
         }
         n += 1;
         tokio::time::sleep(report_interval(
-            reports.claims.settings.calls.progress,
+            reports.claims.settings.calls.current().progress,
             begun.elapsed(),
         ))
         .await;

@@ -93,7 +93,7 @@ impl Housekeeping {
         let (before, ttl) = (
             (self.server_clock.whole_now_ms() - to_millis(self.settings.retention.keep_posting))
                 as f64,
-            to_millis(self.settings.calls.ttl) as f64,
+            to_millis(self.settings.calls.current().ttl) as f64,
         );
         self.journal
             .read_blocking(move |reader| reader.expired_replies(before, ttl))
@@ -110,7 +110,7 @@ impl Housekeeping {
         let signed = SignatureExpiry {
             // The backend could set its clock ahead, and a mistake could set the local one ahead.
             now_ms: now - RequestAuth::SKEW_MS_WHOLE,
-            ttl_ms: to_millis(self.settings.calls.ttl),
+            ttl_ms: to_millis(self.settings.calls.current().ttl),
         };
         match self
             .delete_in_batches(|| self.journal.delete_closed_requests(before, signed))

@@ -234,15 +234,17 @@ async fn a_first_configuration_is_written_once() {
         user.read("home/config.toml")
             .contains("\nurl = \"https://b.convex.cloud\"\n")
     );
-    user.types(&["status"]).await.done();
+    user.types(&["status"]).await.ended(3);
 }
 
 #[tokio::test]
 async fn status_says_the_same_keys_without_a_runner() {
     let user = User::new();
-    let status = user.types(&["status", "--json"]).await.done().json();
+    let status = user.types(&["status", "--json"]).await.ended(3).json();
     let wanted = [
+        "approvals",
         "askedConversations",
+        "attention",
         "backend",
         "canExecute",
         "confinement",
@@ -251,6 +253,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "deviceKey",
         "epoch",
         "inFlight",
+        "inForce",
         "limits",
         "network",
         "openings",
@@ -269,8 +272,10 @@ async fn status_says_the_same_keys_without_a_runner() {
         "secretsKey",
         "shells",
         "stoppedConversations",
+        "verdict",
         "version",
         "waiting",
+        "workspaces",
     ];
     assert_eq!(keys(&status), wanted);
     assert_eq!(
@@ -302,7 +307,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         (&status["running"], &status["pid"]),
         (&false.into(), &serde_json::Value::Null)
     );
-    let again = user.types(&["status", "--json"]).await.done().json();
+    let again = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         again["deviceId"], status["deviceId"],
         "the device is made once"
@@ -310,16 +315,16 @@ async fn status_says_the_same_keys_without_a_runner() {
     assert!(
         user.types(&["status"])
             .await
-            .done()
+            .ended(3)
             .out
-            .contains("not running")
+            .starts_with("punie-runner is not running\n")
     );
 }
 
 #[tokio::test]
 async fn status_lists_each_opening_with_its_meaning() {
     let user = User::new();
-    let none = user.types(&["status", "--json"]).await.done().json();
+    let none = user.types(&["status", "--json"]).await.ended(3).json();
     let level = none["confinement"].as_str().expect("a level").to_owned();
     let names: Vec<&str> = level
         .strip_prefix("partial:[")
@@ -338,9 +343,9 @@ async fn status_lists_each_opening_with_its_meaning() {
     let gaps = names.iter().map(|name| ("level".into(), (*name).into()));
     let gaps: Vec<(String, String)> = gaps.collect();
     assert_eq!(settings(&none), gaps, "the defaults open nothing");
-    let shown = user.types(&["status"]).await.done().out;
+    let shown = user.types(&["status", "-v"]).await.ended(3).out;
     assert_eq!(
-        shown.matches("\nOpening ").count(),
+        shown.matches("\n  Opening ").count(),
         names.len(),
         "one line each: {shown}"
     );
@@ -355,7 +360,7 @@ async fn status_lists_each_opening_with_its_meaning() {
         .await
         .refused(78, "add unsafe = true under [sandbox]");
     user.write("home/config.toml", &format!("{config}unsafe = true\n"));
-    let all = user.types(&["status", "--json"]).await.done().json();
+    let all = user.types(&["status", "--json"]).await.ended(3).json();
     let wanted = [
         ("write", "/srv/x"),
         ("write", "/tmp/tmux-1000"),
@@ -371,12 +376,12 @@ async fn status_lists_each_opening_with_its_meaning() {
         settings(&all),
         wanted.map(|(setting, value)| (setting.to_owned(), value.to_owned()))
     );
-    let shown = user.types(&["status"]).await.done().out;
+    let shown = user.types(&["status", "-v"]).await.ended(3).out;
     for line in [
-        "Opening       write /srv/x: commands can read and write it\n",
-        "Opening       write /tmp/tmux-1000: commands can write it and connect to the programs that listen there, which \
+        "  Opening      write /srv/x: commands can read and write it\n",
+        "  Opening      write /tmp/tmux-1000: commands can write it and connect to the programs that listen there, which \
          act for you\n",
-        "Opening       confine false: nothing confines commands; they run only with require = \"none\"\n",
+        "  Opening      confine false: nothing confines commands; they run only with require = \"none\"\n",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }

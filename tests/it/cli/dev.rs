@@ -79,7 +79,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         .refused(75, "another runner");
     assert_eq!(dev.stopped().await, (0, String::new()));
     assert!(
-        !user.types(&["status", "--json"]).await.done().json()["running"]
+        !user.types(&["status", "--json"]).await.ended(3).json()["running"]
             .as_bool()
             .expect("a truth")
     );

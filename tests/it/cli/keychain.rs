@@ -127,7 +127,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
     let status = desktop
         .types(&user, &["status", "--json"])
         .await
-        .done()
+        .ended(3)
         .json();
     assert_eq!(
         (&status["secrets"], &status["secretsKey"]),
@@ -145,7 +145,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
     user.types(&["secrets", "key", "--to", "file"])
         .await
         .refused(73, "not to be had");
-    let status = user.types(&["status", "--json"]).await.done().json();
+    let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         (&status["secretsKey"], &status["degraded"]),
         (&json!("keychain"), &json!(["secrets"]))

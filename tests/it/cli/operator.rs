@@ -88,7 +88,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .json()["pairingCode"]
         .clone();
     pair(code.as_str().expect("a code")).await.done();
-    let status = another.types(&["status", "--json"]).await.done().json();
+    let status = another.types(&["status", "--json"]).await.ended(3).json();
     let device = status["deviceId"].as_str().expect("an id");
     operates(&["devices", "revoke", device]).await.done();
     another

@@ -61,7 +61,7 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
             .out
             .starts_with("It was paused already")
     );
-    let status = user.types(&["status", "--json"]).await.done().json();
+    let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert!(
         status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused",
         "{status}"

@@ -54,7 +54,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         (&paired["url"], &paired["configWritten"]),
         (&url.into(), &true.into())
     );
-    let status = user.types(&["status", "--json"]).await.done().json();
+    let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         (&status["deviceId"], &status["backend"]["reachable"]),
         (&paired["deviceId"], &true.into())

@@ -67,7 +67,7 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         "{shown}"
     );
     assert_eq!(
-        user.types(&["status", "--json"]).await.done().json()["secrets"],
+        user.types(&["status", "--json"]).await.ended(3).json()["secrets"],
         2
     );
 
@@ -103,7 +103,7 @@ async fn a_damaged_file_is_said_in_the_status_and_stops_nothing_else() {
     user.types(&["secrets", "list"])
         .await
         .refused(78, "cut short");
-    let status = user.types(&["status", "--json"]).await.done().json();
+    let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         (&status["secrets"], &status["degraded"]),
         (&Value::Null, &json!(["secrets"]))

@@ -51,7 +51,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
         };
         let why = format!(
             "It ran on this machine and not in the editor's terminal: nothing confines commands there, and the owner \
-             requires confinement \"{word}\". The owner can allow it: require = \"none\" under [sandbox] in config.toml."
+             requires confinement \"{word}\". The owner can allow it: require = \"none\" under [sandbox] in config.toml. It takes effect at once."
         );
         assert_eq!(meta["warnings"], json!([why]));
         assert!(

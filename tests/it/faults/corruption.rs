@@ -280,7 +280,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
             status["salvage"]["file"], "journal.sqlite3.broken-1",
             "page {page}: {status}"
         );
-        let said = stage.command(&["status"]).await.out;
+        let said = stage.command(&["status", "-v"]).await.out;
         assert!(
             said.contains("was damaged and is kept as journal.sqlite3.broken-1"),
             "{said}"

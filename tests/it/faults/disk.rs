@@ -212,7 +212,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
         .await
         .out;
     assert!(
-        said.contains("The disk is nearly full: nothing new is begun"),
+        said.contains("The disk is nearly full: no new call starts"),
         "{said}"
     );
     assert_eq!(cramped.stage.read("effects"), "");

@@ -68,7 +68,7 @@ async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone
     is_told(&stage, true).await;
     let shown = stage.command(&["status"]).await.out;
     assert!(
-        shown.contains("Attention     Another process with this device's identity is running"),
+        shown.contains("Attention    Another process with this device's identity is running"),
         "{shown}"
     );
     assert_eq!(Program::start(&copy, &["resume"]).end().await.code, Some(0));

@@ -213,7 +213,7 @@ async fn the_status_tells_how_much_waits_and_is_being_sent() {
     let [waits, sends] =
         ["bytes", "sendingBytes"].map(|key| outbox[key].as_u64().expect("a number"));
     assert!(sends > 64 << 10 && waits >= sends, "{outbox}");
-    let words = stage.command(&["status"]).await.out;
+    let words = stage.command(&["status", "-v"]).await.out;
     assert!(
         words.contains("KB)") && words.contains("sending "),
         "{words}"

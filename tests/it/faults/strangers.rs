@@ -136,7 +136,7 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     })
     .await;
     let words = stage.command_at(&relay.url, &["status"]).await.out;
-    assert!(words.contains("(404): check the address"), "{words}");
+    assert!(words.contains("404): check the address"), "{words}");
     // One that has answered is being mended.
     relay.rule(|_, _| Fate::Pass);
     until("the trouble to be over", || {

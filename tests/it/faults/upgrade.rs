@@ -212,7 +212,7 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
         (&json!(null), &json!(1)),
         "{status}"
     );
-    let words = stage.command(&["status"]).await.out;
+    let words = stage.command(&["status", "-v"]).await.out;
     assert!(
         words.contains("4 requests and 1 result wait until a runner starts with"),
         "{words}"

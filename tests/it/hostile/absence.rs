@@ -92,7 +92,8 @@ impl Bare {
 fn refusal(level: &str, require: &str) -> String {
     format!(
         "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is {level} here: what is \
-         named there gets through. The owner can allow it as it is: require = \"{require}\" under [sandbox] in config.toml. \
+         named there gets through. The owner can allow it as it is: require = \"{require}\" under [sandbox] in config.toml. It \
+         takes effect at once. \
          Tools that read or edit files work on."
     )
 }
@@ -225,7 +226,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let off = Bare::new("[sandbox]\nconfine = false\n");
     let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is none here because \
-                confine = false is set. The owner can allow it as it is: require = \"none\" under [sandbox] in config.toml. \
+                confine = false is set. The owner can allow it as it is: require = \"none\" under [sandbox] in config.toml. It takes effect at once. \
                 Tools that read or edit files work on.";
     assert_eq!(answer["error"], text);
     let open = Bare::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");

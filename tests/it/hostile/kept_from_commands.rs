@@ -157,7 +157,7 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
         let text = yard.bash(command).await;
         let line = format!(
             "This is because commands may not change {0}: git runs what is configured there. The owner can allow it: \
-             write = [\"{0}\"] under [sandbox] in config.toml.",
+             write = [\"{0}\"] under [sandbox] in config.toml. It takes effect at once.",
             config.display()
         );
         assert_eq!(

@@ -116,7 +116,7 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
     );
     let told = stage.command(&["policy"]).await;
     for words in [
-        "Default   ask what no rule names",
+        "Default   anything else is asked about",
         "deny-git-push-force",
         "command: git push --force",
         "docs/**",

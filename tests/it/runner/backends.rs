@@ -127,7 +127,7 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
         (&json!(stage.setting.url), &json!(3))
     );
     let words = stage
-        .command_at("http://127.0.0.1:9", &["status"])
+        .command_at("http://127.0.0.1:9", &["status", "-v"])
         .await
         .out;
     assert!(

@@ -108,7 +108,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     assert_eq!(status["safeMode"]["reason"], "3 crashes within 5 min");
     let shown = stage.command(&["status"]).await;
     assert!(
-        shown.out.contains("Attention     Safe mode for "),
+        shown.out.contains("Attention    Safe mode for "),
         "{shown:?}"
     );
     assert_eq!(stage.read("effects"), "");

@@ -57,7 +57,7 @@ impl ApprovalService {
         loop {
             let left = match self.server_clock.instant_of_deadline(at_ms) {
                 Some(at) => at,
-                None => Instant::now() + self.settings.calls.approval,
+                None => Instant::now() + self.settings.calls.current().approval,
             };
             tokio::select! {
                 () = sleep_until(left) => return,

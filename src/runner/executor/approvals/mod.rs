@@ -168,7 +168,7 @@ impl ApprovalService {
         text: &QuestionText,
         now_ms: f64,
     ) -> RemoteQuestion {
-        let latest = now_ms + self.settings.calls.approval.as_secs_f64() * 1_000.0;
+        let latest = now_ms + self.settings.calls.current().approval.as_secs_f64() * 1_000.0;
         RemoteQuestion {
             id,
             request: request.id.clone(),

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ValueOrigin};
 use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, services};
 
 /// One opening.
-#[derive(Debug, Serialize)]
-pub(super) struct SandboxOpening {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxOpening {
     /// The key under `[sandbox]`; `level` for a gap of the measured level.
-    pub setting: &'static str,
+    pub setting: String,
+    /// The value of the key, or the name of the gap.
     pub value: String,
     /// The access that commands have by it.
-    pub meaning: &'static str,
+    pub meaning: String,
 }
 
 /// Lists the openings that the owner set, and those that the system leaves at this level.
@@ -27,9 +28,9 @@ pub(super) fn list_openings(
     let mut openings = Vec::new();
     let mut add = |setting: &'static str, value: String, meaning: &'static str| {
         openings.push(SandboxOpening {
-            setting,
+            setting: setting.to_owned(),
             value,
-            meaning,
+            meaning: meaning.to_owned(),
         });
     };
     for path in &sandbox.write {

@@ -1,0 +1,244 @@
+//! What needs the owner's attention, each with the command to type. Not here: facts that need nothing (status_details).
+
+use serde::Serialize;
+
+use super::runner_status::{RunnerStatus, WaitingApproval};
+use crate::cli::pause::describe_stopped;
+use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
+use crate::cli::{console, display_time};
+use crate::home::SwitchState;
+
+/// The maximum number of stopped conversations to list.
+const MAX_STOPPED_SHOWN: usize = 5;
+
+/// One matter that needs attention.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct AttentionItem {
+    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`.
+    pub about: &'static str,
+    pub text: String,
+    /// The command that shows or ends it.
+    pub command: Option<String>,
+}
+
+impl AttentionItem {
+    fn new(about: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            about,
+            text: text.into(),
+            command: None,
+        }
+    }
+
+    fn with_command(self, command: impl Into<String>) -> Self {
+        Self {
+            command: Some(command.into()),
+            ..self
+        }
+    }
+}
+
+/// Lists all that needs attention.
+pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<AttentionItem> {
+    let mut items: Vec<AttentionItem> = status
+        .degraded
+        .iter()
+        .map(|word| describe_problem(word, status, now_ms))
+        .collect();
+    items.extend(describe_approvals(&status.approvals, now_ms));
+    if let Some(in_force) = &status.in_force {
+        items.extend(describe_config(in_force));
+    }
+    items.extend(describe_backend(status));
+    if !status.can_execute.exec && status.policy.broken.is_none() {
+        let text = format!(
+            "Commands are refused: the confinement is {} here, and more is required (require under [sandbox] in \
+             config.toml, or `punie-runner init` asks)",
+            status.confinement
+        );
+        items.push(AttentionItem::new("commands", text));
+    }
+    items.extend(describe_stops(status, now_ms));
+    items
+}
+
+fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<AttentionItem> {
+    let next = approvals.iter().min_by_key(|call| call.expires_at_ms)?;
+    let left = display_time::format_coarse(next.expires_at_ms.saturating_sub(now_ms));
+    let title = console::cell_text(&next.title, 60);
+    let text = match approvals.len() {
+        1 => format!("1 call waits for your approval, {left} left ({title})"),
+        count => {
+            format!("{count} calls wait for your approval, the next one {left} more ({title})")
+        }
+    };
+    Some(AttentionItem::new("approval", text).with_command("punie-runner approvals"))
+}
+
+/// Describes what of the configuration file is not in force.
+fn describe_config(in_force: &SettingsInForce) -> Option<AttentionItem> {
+    let file = &in_force.config;
+    let text = if config_file_hash(file.file.as_ref()) != file.hash {
+        "config.toml changed just now; the runner reads it in a moment".to_owned()
+    } else if let Some(error) = &file.error {
+        let error = console::cell_text(error, 300);
+        format!(
+            "config.toml changed, not in force: {error}. The settings read before stay in force"
+        )
+    } else if file.waiting.is_empty() {
+        return None;
+    } else {
+        let changes: Vec<String> = file.waiting.iter().map(describe_waiting).collect();
+        format!(
+            "config.toml changed, not in force: {}; restart the runner",
+            changes.join(", ")
+        )
+    };
+    Some(AttentionItem::new("config", text))
+}
+
+/// Describes a setting that needs a restart: `backend.url https://a -> https://b`.
+fn describe_waiting(setting: &WaitingSetting) -> String {
+    let plain = |value: &str| {
+        let value = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or(value);
+        console::cell_text(value, 100)
+    };
+    format!(
+        "{} {} -> {}",
+        setting.key,
+        plain(&setting.in_force),
+        plain(&setting.in_file)
+    )
+}
+
+fn describe_backend(status: &RunnerStatus) -> Option<AttentionItem> {
+    let backend = &status.backend;
+    let url = backend.url.as_deref()?;
+    let trouble = backend.trouble.as_deref()?;
+    let item = |text: String| AttentionItem::new("backend", text);
+    match trouble {
+        // It is among the problems already.
+        "intercepted" => None,
+        "refused" => Some(
+            item(format!(
+                "The backend {url} refuses this device. If it was never paired there, get a code from it"
+            ))
+            .with_command("punie-runner pair CODE"),
+        ),
+        other => Some(item(format!("The backend {url} {}", describe_trouble(other)))),
+    }
+}
+
+/// Describes a keyword of the backend's trouble.
+pub(super) fn describe_trouble(trouble: &str) -> &str {
+    match trouble {
+        "unreachable" => "does not answer",
+        "intercepted" => {
+            "intercepted: something else answers in its place, perhaps this network's login page"
+        }
+        "no_backend" => "has no event backend (it answers 404): check the address",
+        "refused" => "refuses this device",
+        "busy" => "asks the runner to wait",
+        "failing" => "fails: it answers with errors of its own",
+        other => other,
+    }
+}
+
+fn describe_stops(status: &RunnerStatus, now_ms: i64) -> Vec<AttentionItem> {
+    let stops = &status.stopped_conversations;
+    let mut items: Vec<AttentionItem> = stops
+        .iter()
+        .take(MAX_STOPPED_SHOWN)
+        .map(|stop| AttentionItem::new("stopped", describe_stopped(stop, now_ms)))
+        .collect();
+    if let Some(more @ 1..) = stops.len().checked_sub(MAX_STOPPED_SHOWN) {
+        let text = format!("{more} more conversations are stopped");
+        items.push(AttentionItem::new("stopped", text).with_command("punie-runner resume"));
+    }
+    items
+}
+
+/// Describes a problem, by its keyword.
+fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> AttentionItem {
+    let item = |text: String| AttentionItem::new(word, text);
+    match word {
+        "disk" => item(
+            "The disk is nearly full: no new call starts until there is room (least_free_mb under [limits])"
+                .to_owned(),
+        ),
+        "intercepted" => item(
+            "Something else answers at the backend's address: a login page of the network, or a proxy"
+                .to_owned(),
+        ),
+        "clock_skew" => {
+            let skew = status.backend.clock_skew_ms.unwrap_or_default();
+            let which = if skew > 0 { "behind" } else { "ahead of" };
+            let apart = display_time::format_coarse(skew.saturating_abs());
+            item(format!(
+                "This machine's clock is {apart} {which} the backend's; deadlines go by the backend's"
+            ))
+        }
+        "secrets" => item("Your secrets cannot be read".to_owned())
+            .with_command("punie-runner secrets list"),
+        "policy" => {
+            let why = status.policy.broken.as_deref().unwrap_or_default();
+            let why = console::cell_text(why, 300);
+            item(format!(
+                "{why}. Until you correct that, only calls that read are run"
+            ))
+        }
+        "paused" => item(format!(
+            "Paused{}: no new call starts",
+            describe_switch(status.paused.as_ref(), now_ms)
+        ))
+        .with_command("punie-runner resume"),
+        "safe_mode" => item(format!(
+            "Safe mode{}: the runner crashed several times, and starts no call until it has run for a while without \
+             a crash. To end it now",
+            describe_switch(status.safe_mode.as_ref(), now_ms)
+        ))
+        .with_command("punie-runner resume"),
+        "audit" => item(
+            "The audit log cannot be written. Calls go on, and its rows wait in memory".to_owned(),
+        )
+        .with_command("punie-runner logs"),
+        "other_process" => item(
+            "Another process with this device's identity is running (a copied home?): both answer the same requests. \
+             Stop one, or make the copy a device of its own"
+                .to_owned(),
+        )
+        .with_command("punie-runner pair --new-device"),
+        "protected_paths" => {
+            let changes = &status.protected_path_changes;
+            let first = changes.first().map(|change| console::cell_text(&change.text, 600));
+            let more = match changes.len() {
+                0 | 1 => String::new(),
+                count => format!(" And {} more.", count - 1),
+            };
+            item(format!(
+                "{}{more} To list and acknowledge it",
+                first.unwrap_or_default()
+            ))
+            .with_command("punie-runner ack")
+        }
+        other => item(other.to_owned()),
+    }
+}
+
+/// Formats the time and the reason of a switch: ` for 3 min (lunch)`.
+fn describe_switch(on: Option<&SwitchState>, now_ms: i64) -> String {
+    let Some(on) = on else { return String::new() };
+    let reason = on
+        .reason
+        .as_ref()
+        .map(|reason| format!(" ({})", console::cell_text(reason, 100)));
+    let since = if on.since_ms > 0 {
+        format!(" for {}", display_time::format_coarse(now_ms - on.since_ms))
+    } else {
+        String::new()
+    };
+    format!("{since}{}", reason.unwrap_or_default())
+}

@@ -1,0 +1,289 @@
+//! Collects the status: what a running runner published, else what the configuration would bring into force; the
+//! journal; the owner's switches; a probe of the backend. Not here: its text (status_text).
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::attention;
+use super::journal_facts::JournalFacts;
+use super::protection::{self, CommandLimits};
+use super::runner_status::{
+    BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, RunningShell,
+    Verdict, WaitingApproval, WaitingCalls,
+};
+use crate::cli::context::{CliContext, command_runtime};
+use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
+use crate::config::{BackendKind, BackendUrl, Config, WorkspaceRule};
+use crate::home::{
+    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
+    RunnerLockHolder, SecretStore, SupervisionStore,
+};
+use crate::journal::has_disk_space_at;
+use crate::runner::{Clock, SKEW_MS};
+
+/// The time limit for probing the backend.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Collects the status, once or again and again.
+pub(super) struct StatusFacts<'a> {
+    context: &'a CliContext,
+    /// The confinement that this process measured, where no runner published one.
+    measured: Option<ConfinementInForce>,
+}
+
+impl<'a> StatusFacts<'a> {
+    pub fn new(context: &'a CliContext) -> Self {
+        Self {
+            context,
+            measured: None,
+        }
+    }
+
+    /// Collects the status of this moment.
+    pub fn collect_status(&mut self) -> anyhow::Result<RunnerStatus> {
+        let (mut config, home) = self
+            .context
+            .config_beside_runner(WorkspaceRule::NotNeeded)?;
+        let holder = RunnerLock::find_holder(&home)?;
+        let in_force = holder.and_then(|holder| SettingsInForce::read_for(holder, &home));
+        if let Some(in_force) = &in_force {
+            use_backend_in_force(&mut config, in_force);
+        }
+        let published = in_force.as_ref().map(|settings| &settings.confinement);
+        let confinement = match published.filter(|confinement| confinement.is_proven()) {
+            Some(published) => published.clone(),
+            None => self.measure_confinement(&config, &home)?,
+        };
+        let running = holder.is_some();
+        let mut facts = JournalFacts::read_facts(&config, &home, running)?;
+        if !running {
+            // The last runner recorded these, and they ended with it.
+            facts.degraded.clear();
+            (facts.trouble, facts.link, facts.sending_bytes) = (None, None, None);
+        }
+        if let Some(in_force) = &in_force {
+            facts.forget_contacts_before(in_force.started_at_ms);
+        }
+        let mut status = build_status(&config, &home, facts, in_force, &confinement, holder)?;
+        status.user_home = self.context.environment().user_dir().map(Path::to_owned);
+        status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
+        status.verdict = match (running, status.attention.is_empty()) {
+            (false, _) => Verdict::NotRunning,
+            (true, true) => Verdict::Healthy,
+            (true, false) => Verdict::Attention,
+        };
+        Ok(status)
+    }
+
+    /// Measures the confinement that the configuration brings into force. The self-test runs once in this process.
+    fn measure_confinement(
+        &mut self,
+        config: &Config,
+        home: &Home,
+    ) -> anyhow::Result<ConfinementInForce> {
+        if let Some(measured) = &self.measured {
+            return Ok(measured.clone());
+        }
+        let environment = self.context.environment();
+        let confinement = wiring::build_confinement(config, home, environment);
+        command_runtime()?.block_on(confinement.confinement_level());
+        let measured = ConfinementInForce::from_confinement(config, &confinement, environment);
+        Ok(self.measured.insert(measured).clone())
+    }
+}
+
+/// Takes the backend of the running runner, which flags or variables of its own may have named.
+fn use_backend_in_force(config: &mut Config, in_force: &SettingsInForce) {
+    let url = in_force.backend.url.as_deref();
+    config.backend.url = url.and_then(|url| BackendUrl::parse_url(url).ok());
+    if let Ok(kind) = BackendKind::parse(&in_force.backend.kind) {
+        config.backend.kind = kind;
+    }
+}
+
+fn build_status(
+    config: &Config,
+    home: &Home,
+    facts: JournalFacts,
+    in_force: Option<SettingsInForce>,
+    confinement: &ConfinementInForce,
+    holder: Option<RunnerLockHolder>,
+) -> anyhow::Result<RunnerStatus> {
+    let (running, pid) = (holder.is_some(), holder.and_then(|holder| holder.pid));
+    let switches = OwnerSwitches::in_home(home);
+    let secrets = SecretStore::in_home(home);
+    let supervision = SupervisionStore::in_home(home);
+    let policy = protection::read_policy(home, in_force.as_ref());
+    let has_policy = policy.broken.is_none();
+    let counts = facts.counts;
+    let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
+    let outbox = describe_outbox(&facts, since);
+    let mut status = RunnerStatus {
+        verdict: Verdict::NotRunning,
+        running,
+        pid,
+        device_id: DeviceIdentity::load_or_create(home)?
+            .device_id()
+            .to_string(),
+        device_key: "file",
+        secrets: secrets.list_secrets().map(|all| all.len()).ok(),
+        secrets_key: secrets.key_place().ok(),
+        backend: collect_backend(config, &facts, running)?,
+        confinement: confinement.level.clone(),
+        network: confinement.network.clone(),
+        protected_paths: confinement.protected_paths.clone(),
+        limits: CommandLimits::from_confinement(confinement, pid),
+        openings: confinement.openings.clone(),
+        request_auth: describe_request_auth(config, in_force.as_ref()),
+        shells: facts.shells.into_iter().map(RunningShell::from).collect(),
+        in_flight: counts.accepted + counts.started,
+        outbox,
+        other_backends: facts
+            .other_backends
+            .into_iter()
+            .map(|other| OtherBackendStatus::from_waiting(other, since))
+            .collect(),
+        can_execute: CanExecute {
+            read: true,
+            write: has_policy,
+            exec: has_policy && confinement.can_execute,
+        },
+        salvage: facts.salvage,
+        version: env!("CARGO_PKG_VERSION"),
+        epoch: facts.epoch,
+        waiting: WaitingCalls {
+            count: facts.pending.count,
+            oldest_ms: facts.pending.oldest_ms.map(since),
+        },
+        approvals: list_approvals(home, running),
+        paused: switches.read_switch(OwnerSwitch::Paused),
+        safe_mode: switches.read_switch(OwnerSwitch::SafeMode),
+        stopped_conversations: supervision.stopped_conversations(),
+        asked_conversations: supervision.asked_conversations(),
+        policy,
+        protected_path_changes: switches.list_notices(),
+        degraded: Vec::new(),
+        attention: Vec::new(),
+        workspaces: list_workspaces(config, in_force.as_ref()),
+        user_home: None,
+        in_force,
+    };
+    let least_free = least_free_bytes(config, status.in_force.as_ref());
+    let has_room = has_disk_space_at(&home.journal_file(), least_free);
+    status.degraded = problem_words(&status, has_room, &facts.degraded);
+    Ok(status)
+}
+
+fn describe_outbox(facts: &JournalFacts, since: impl Fn(i64) -> i64) -> OutboxStatus {
+    OutboxStatus {
+        pending: facts.counts.outbox,
+        bytes: facts.undelivered_bytes,
+        sending_bytes: facts.sending_bytes.unwrap_or(0),
+        oldest_ms: facts.counts.outbox_oldest_ms.map(since),
+        undeliverable: facts.counts.undeliverable,
+    }
+}
+
+fn describe_request_auth(config: &Config, in_force: Option<&SettingsInForce>) -> String {
+    match (in_force, &config.backend.request_key) {
+        (Some(in_force), _) => in_force.request_auth.clone(),
+        (None, Some(_)) => "signed".to_owned(),
+        (None, None) => "transport".to_owned(),
+    }
+}
+
+fn list_workspaces(config: &Config, in_force: Option<&SettingsInForce>) -> Vec<String> {
+    if let Some(in_force) = in_force {
+        return in_force.workspaces.clone();
+    }
+    let configured = config.workspaces.iter();
+    configured.map(|path| path.display().to_string()).collect()
+}
+
+/// Returns the free disk space below which no call starts.
+fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 {
+    let megabytes = in_force
+        .and_then(|in_force| in_force.setting_value("limits.least_free_mb"))
+        .and_then(|megabytes| megabytes.parse::<u64>().ok());
+    megabytes.map_or_else(
+        || wiring::min_free_bytes(config),
+        |megabytes| megabytes << 20,
+    )
+}
+
+/// Lists the calls that wait for a person. Without a runner none waits.
+fn list_approvals(home: &Home, running: bool) -> Vec<WaitingApproval> {
+    if !running {
+        return Vec::new();
+    }
+    let open = ApprovalQuestions::in_home(home).open_questions();
+    open.into_iter().map(WaitingApproval::from).collect()
+}
+
+/// Returns the current problems as keywords. `recorded` are those that the runner recorded last.
+fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&'static str> {
+    let is_recorded = |word: &str| recorded.split(',').any(|recorded| recorded == word);
+    let backend = &status.backend;
+    let skew = backend.clock_skew_ms.map(i64::unsigned_abs);
+    let problems = [
+        (!has_room, "disk"),
+        (
+            backend.trouble.as_deref() == Some("intercepted"),
+            "intercepted",
+        ),
+        (skew.is_some_and(|skew| skew > SKEW_MS), "clock_skew"),
+        (status.secrets.is_none(), "secrets"),
+        (status.paused.is_some(), "paused"),
+        (status.safe_mode.is_some(), "safe_mode"),
+        (is_recorded("audit"), "audit"),
+        (is_recorded("other_process"), "other_process"),
+        (status.policy.broken.is_some(), "policy"),
+        (!status.protected_path_changes.is_empty(), "protected_paths"),
+    ];
+    let current = problems.into_iter().filter(|(is_current, _)| *is_current);
+    current.map(|(_, word)| word).collect()
+}
+
+fn collect_backend(
+    config: &Config,
+    facts: &JournalFacts,
+    running: bool,
+) -> anyhow::Result<BackendStatus> {
+    let recorded = |fact: &Option<String>| fact.clone().filter(|word| !word.is_empty());
+    let (reachable, trouble) = probe_backend(config, recorded(&facts.trouble), running)?;
+    Ok(BackendStatus {
+        kind: config.backend.kind.as_str(),
+        url: config.backend.url.as_ref().map(ToString::to_string),
+        link: recorded(&facts.link),
+        reachable,
+        trouble,
+        last_contact_ms: facts.last_contact_ms.max(facts.last_poll_ms),
+        last_poll_ms: facts.last_poll_ms,
+        clock_skew_ms: facts.clock_skew_ms,
+    })
+}
+
+/// Probes the backend. Returns whether it answers, and the problem: that of the running runner goes before that of
+/// this process.
+fn probe_backend(
+    config: &Config,
+    recorded: Option<String>,
+    running: bool,
+) -> anyhow::Result<(bool, Option<String>)> {
+    let probed = match config.backend.url {
+        Some(_) => command_runtime()?.block_on(wiring::probe_configured(config, PROBE_TIMEOUT)),
+        None => Err(None),
+    };
+    // A runner that gets answers knows more than a probe of an address without a version.
+    let probed = probed.or_else(|word| {
+        if running && recorded.is_none() && word == Some("no_backend") {
+            Ok(())
+        } else {
+            Err(word)
+        }
+    });
+    Ok((
+        probed.is_ok(),
+        recorded.or_else(|| probed.err().flatten().map(str::to_owned)),
+    ))
+}

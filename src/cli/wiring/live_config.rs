@@ -1,0 +1,347 @@
+//! Applies changes of `config.toml` while the runner runs, and publishes what is in force. Not here: which settings are
+//! applied without a restart (config::reload), and the published values (in_force).
+//!
+//! The file's stamp is compared before each call, so a change holds for the next call. A watch on the file keeps the
+//! published settings true while no call comes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::confinement_setup::confinement_setup;
+use super::in_force::{
+    BackendInForce, ConfigFileState, ConfinementInForce, PolicyInForce, SettingInForce,
+    SettingsInForce, config_file_hash,
+};
+use super::permission_rules::parse_ask_list;
+use super::settings::call_settings;
+use crate::acp::local::confinement::Confinement;
+use crate::acp::permission::{ActiveRules, PermissionGate};
+use crate::cli::logging;
+use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
+use crate::home::{Home, InForceFile};
+use crate::runner::{Clock, LiveCallSettings};
+use crate::tool::{
+    ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
+    ToolRegistry, ToolSpec,
+};
+
+/// The time in which a changed file must stay the same, because an editor may still be saving it.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(30);
+/// The most checks before the file is read as it is.
+const MAX_SETTLE_CHECKS: u32 = 10;
+
+/// The parts of the runner that use settings which can change.
+pub(super) struct LiveParts {
+    pub home: Home,
+    pub environment: ProcessEnvironment,
+    pub confinement: Confinement,
+    pub gate: Arc<PermissionGate>,
+    pub registry: Arc<ToolRegistry>,
+    pub calls: LiveCallSettings,
+}
+
+/// The configuration of a running runner. Clones share it.
+#[derive(Clone)]
+pub struct LiveConfig(Arc<SharedConfig>);
+
+struct SharedConfig {
+    parts: LiveParts,
+    started_at_ms: i64,
+    loaded: Mutex<LoadedConfig>,
+    /// The text that was published last.
+    published: Mutex<Vec<u8>>,
+    /// Notified after the file was read again.
+    reloaded: Notify,
+}
+
+struct LoadedConfig {
+    /// The stamp of the file that was read last; `None` to read it again.
+    stamp: Option<FileStamp>,
+    hash: Option<String>,
+    in_force: Config,
+    error: Option<String>,
+    waiting: Vec<ChangedSetting>,
+}
+
+impl LiveConfig {
+    /// Takes over a configuration that was just loaded, and publishes it.
+    pub(super) fn new(config: &Config, parts: LiveParts) -> Self {
+        let live = Self(Arc::new(SharedConfig {
+            parts,
+            started_at_ms: Clock::system_clock().now_ms(),
+            loaded: Mutex::new(LoadedConfig {
+                stamp: config.loaded_stamp(),
+                hash: config_file_hash(&config.file),
+                in_force: config.clone(),
+                error: None,
+                waiting: Vec::new(),
+            }),
+            published: Mutex::default(),
+            reloaded: Notify::new(),
+        }));
+        live.publish_settings();
+        live
+    }
+
+    /// Returns the configuration in force.
+    pub fn current_config(&self) -> Config {
+        self.0.loaded.lock().in_force.clone()
+    }
+
+    /// Returns whether the file has changed since it was read, from its metadata only.
+    fn is_file_changed(&self) -> bool {
+        // Called on the event loop, so it must not wait for another thread that reads the file.
+        let Some(loaded) = self.0.loaded.try_lock() else {
+            return true;
+        };
+        loaded.in_force.read_stamp().ok() != loaded.stamp
+    }
+
+    /// Reads the file again if it has changed, and applies it. Blocks for a moment then.
+    fn reload_if_changed(&self) {
+        let mut loaded = self.0.loaded.lock();
+        let mut stamp = loaded.in_force.read_stamp().ok();
+        if stamp == loaded.stamp {
+            return;
+        }
+        for _ in 0..MAX_SETTLE_CHECKS {
+            std::thread::park_timeout(SETTLE_INTERVAL);
+            let before = std::mem::replace(&mut stamp, loaded.in_force.read_stamp().ok());
+            if stamp == before {
+                break;
+            }
+        }
+        loaded.hash = config_file_hash(&loaded.in_force.file);
+        match self.load_changes(&loaded.in_force) {
+            Ok((in_force, waiting)) => {
+                let applied: Vec<&str> = loaded
+                    .in_force
+                    .list_changes(&in_force)
+                    .iter()
+                    .map(|change| change.key)
+                    .collect();
+                let waiting_keys: Vec<&str> = waiting.iter().map(|change| change.key).collect();
+                if !applied.is_empty() {
+                    let applied = applied.join(", ");
+                    tracing::info!(applied, "config.toml has changed and is in force");
+                }
+                if !waiting_keys.is_empty() && waiting != loaded.waiting {
+                    let settings = waiting_keys.join(", ");
+                    tracing::warn!(
+                        settings,
+                        "config.toml has changed; these settings need a restart of the runner"
+                    );
+                }
+                (loaded.in_force, loaded.waiting, loaded.error) = (in_force, waiting, None);
+            }
+            Err(why) => {
+                if loaded.error.as_ref() != Some(&why) {
+                    tracing::warn!(
+                        why,
+                        "config.toml has changed and is not in force; the settings read before stay"
+                    );
+                }
+                loaded.error = Some(why);
+            }
+        }
+        loaded.stamp = stamp;
+        drop(loaded);
+        self.0.reloaded.notify_one();
+    }
+
+    /// Loads the file and applies the settings that need no restart. Returns the configuration that is in force then,
+    /// and the settings that wait for a restart.
+    fn load_changes(&self, before: &Config) -> Result<(Config, Vec<ChangedSetting>), String> {
+        if before.read_stamp().is_ok_and(|stamp| stamp.is_none()) {
+            return Err(format!("{} is gone", before.file.display()));
+        }
+        let newer = before.load_again().map_err(|error| error.to_string())?;
+        // A call could change its own limits there.
+        if before.is_file_in_reach() {
+            let waiting = before.list_changes(&newer);
+            return Ok((before.clone(), waiting));
+        }
+        let parts = &self.0.parts;
+        let applied = before.with_live_settings(&newer);
+        let asked = parse_ask_list(&applied, &parts.registry).map_err(|error| error.to_string())?;
+        if applied.sandbox != before.sandbox {
+            let setup = confinement_setup(&applied, &parts.home, &parts.environment);
+            parts.confinement.replace_setup(setup);
+        }
+        parts.gate.set_asked_calls(asked);
+        parts
+            .calls
+            .replace(call_settings(&applied, parts.calls.current()));
+        logging::set_log_level(applied.log.level);
+        let waiting = applied.list_changes(&newer);
+        Ok((applied, waiting))
+    }
+
+    /// Publishes the settings in force, if they differ from the published ones.
+    fn publish_settings(&self) {
+        let shared = &self.0;
+        let settings = self.describe_settings();
+        let Ok(text) = serde_json::to_vec(&settings) else {
+            return;
+        };
+        let mut published = shared.published.lock();
+        if *published == text {
+            return;
+        }
+        match InForceFile::in_home(&shared.parts.home).write_text(&text) {
+            Ok(()) => *published = text,
+            Err(error) => {
+                tracing::warn!(%error, "`status` cannot be told what is in force");
+            }
+        }
+    }
+
+    fn describe_settings(&self) -> SettingsInForce {
+        let parts = &self.0.parts;
+        let rules = parts.gate.policy_rules().map(ActiveRules::current_rules);
+        let loaded = self.0.loaded.lock();
+        let config = &loaded.in_force;
+        SettingsInForce {
+            pid: std::process::id(),
+            started_at_ms: self.0.started_at_ms,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            backend: BackendInForce {
+                kind: config.backend.kind.as_str().to_owned(),
+                url: config.backend.url.as_ref().map(ToString::to_string),
+            },
+            workspaces: config
+                .workspaces
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
+            request_auth: match config.backend.request_key {
+                Some(_) => "signed",
+                None => "transport",
+            }
+            .to_owned(),
+            ask: config.policy.ask.clone(),
+            policy: PolicyInForce::from_rules(&rules.unwrap_or_default()),
+            confinement: ConfinementInForce::from_confinement(
+                config,
+                &parts.confinement,
+                &parts.environment,
+            ),
+            settings: config
+                .all_settings()
+                .iter()
+                .map(|setting| SettingInForce {
+                    key: setting.key.to_owned(),
+                    value: setting.value.clone(),
+                    origin: setting.origin.to_string(),
+                })
+                .collect(),
+            config: ConfigFileState {
+                file: config.file.display().to_string(),
+                hash: loaded.hash.clone(),
+                error: loaded.error.clone(),
+                waiting: loaded.waiting.iter().cloned().map(Into::into).collect(),
+            },
+        }
+    }
+
+    /// Keeps the published settings true until it is dropped.
+    pub(super) async fn keep_published(self) {
+        let changed = Arc::new(Notify::new());
+        let _watcher = self.watch_files(&changed);
+        loop {
+            let live = self.clone();
+            let read = tokio::task::spawn_blocking(move || live.reload_if_changed()).await;
+            // The level is only known then.
+            self.0.parts.confinement.confinement_level().await;
+            let live = self.clone();
+            let written = tokio::task::spawn_blocking(move || live.publish_settings()).await;
+            if let Err(fault) = read.and(written) {
+                tracing::error!(%fault, "reading config.toml broke off");
+            }
+            tokio::select! {
+                () = changed.notified() => {}
+                () = self.0.reloaded.notified() => {}
+            }
+        }
+    }
+
+    /// Watches config.toml and policy.toml; `None` if the system cannot.
+    fn watch_files(&self, changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+        let config = self.current_config().file;
+        let files = [config, self.0.parts.home.policy_file()];
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for folder in files.iter().filter_map(|file| file.parent()) {
+            if !folders.iter().any(|known| known == folder) {
+                folders.push(folder.to_owned());
+            }
+        }
+        let changed = Arc::clone(changed);
+        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // A lost event may hide a change, so it counts. Reading does not, because it would trigger another event.
+            let is_change = event.map_or(true, |event| {
+                let is_ours = |path: &PathBuf| {
+                    let mut files = files.iter();
+                    files.any(|file| file.file_name() == path.file_name())
+                };
+                !event.kind.is_access() && event.paths.iter().any(is_ours)
+            });
+            if is_change {
+                changed.notify_one();
+            }
+        });
+        let started = created.and_then(|mut watcher| {
+            for folder in &folders {
+                watcher.watch(folder, RecursiveMode::NonRecursive)?;
+            }
+            Ok(watcher)
+        });
+        match started {
+            Ok(watcher) => Some(watcher),
+            Err(error) => {
+                tracing::warn!(%error, "changes of config.toml are only noticed at the next call");
+                None
+            }
+        }
+    }
+}
+
+/// The gate of a running runner: applies a changed configuration before it decides about a call.
+pub(super) struct LiveGate {
+    pub live: LiveConfig,
+    pub gate: Arc<PermissionGate>,
+}
+
+impl CallGate for LiveGate {
+    fn permit_call<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        tool: &'a ToolSpec,
+        call: DecodedCall<'a>,
+    ) -> GateFuture<'a> {
+        if !self.live.is_file_changed() {
+            return self.gate.permit_call(cx, tool, call);
+        }
+        Box::pin(async move {
+            let live = self.live.clone();
+            if let Err(fault) = tokio::task::spawn_blocking(move || live.reload_if_changed()).await
+            {
+                tracing::error!(%fault, "reading config.toml broke off");
+            }
+            self.gate.permit_call(cx, tool, call).await
+        })
+    }
+
+    fn recheck_approved<'a>(
+        &'a self,
+        tool: &'a ToolSpec,
+        access: &'a DeclaredAccess,
+        asked: &'a ApprovalSubject,
+    ) -> RecheckFuture<'a> {
+        self.gate.recheck_approved(tool, access, asked)
+    }
+}

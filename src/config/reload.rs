@@ -1,0 +1,186 @@
+//! Loads a changed `config.toml` while a runner runs, and applies the settings that need no restart. Not here: noticing
+//! the change, and the parts of the runner that use the settings (cli::wiring).
+
+use std::io;
+
+use super::effective_config::Config;
+use super::error::ConfigError;
+use super::sources;
+use super::tables::Limits;
+
+pub use super::sources::FileStamp;
+
+/// The tables whose settings are applied while the runner runs, beside the sandbox.
+const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
+/// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
+/// files are opened when logging starts.
+const RESTART_KEYS: &[&str] = &["limits.lease_ms", "limits.lease_renew_ms", "log.file"];
+
+/// A setting whose value in the file is not the one in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedSetting {
+    /// The key, with its table.
+    pub key: &'static str,
+    /// The value in force, as a file would have it.
+    pub in_force: String,
+    /// The value in the file.
+    pub in_file: String,
+}
+
+impl Config {
+    /// Loads the configuration again, with the flags and the environment of the first time.
+    ///
+    /// # Errors
+    /// As [`Config::load_config`].
+    pub fn load_again(&self) -> Result<Self, ConfigError> {
+        let source = &self.source;
+        Self::load_config(&source.flags, &source.environment, source.rule)
+    }
+
+    /// Returns the stamp that the configuration file had when it was read; `None` if it had none that could be read.
+    pub fn loaded_stamp(&self) -> Option<FileStamp> {
+        self.source.stamp
+    }
+
+    /// Returns the stamp of the configuration file.
+    ///
+    /// # Errors
+    /// The system's error, unless there is no file.
+    pub fn read_stamp(&self) -> io::Result<FileStamp> {
+        sources::read_file_stamp(&self.file)
+    }
+
+    /// Returns whether calls may write the configuration file: it, or the file to which it links, lies in a workspace or
+    /// in another folder that commands write.
+    pub fn is_file_in_reach(&self) -> bool {
+        let file = sources::canonicalize_existing(&self.file);
+        let mut writable = self.workspaces.iter().chain(&self.sandbox.write);
+        writable.any(|folder| file.starts_with(sources::canonicalize_existing(folder)))
+    }
+
+    /// Returns the values of `newer` that differ from these.
+    pub fn list_changes(&self, newer: &Self) -> Vec<ChangedSetting> {
+        let change = |setting: &super::ConfigSetting| {
+            let now = newer.settings.iter().find(|now| now.key == setting.key)?;
+            (now.value != setting.value).then(|| ChangedSetting {
+                key: setting.key,
+                in_force: setting.value.clone(),
+                in_file: now.value.clone(),
+            })
+        };
+        self.settings.iter().filter_map(change).collect()
+    }
+
+    /// Returns this configuration with the settings of `newer` that are applied without a restart.
+    ///
+    /// The paths of the sandbox were checked against the workspaces of `newer`. So where these differ, none of the
+    /// sandbox's settings is applied before a restart.
+    #[must_use]
+    pub fn with_live_settings(&self, newer: &Self) -> Self {
+        let mut applied = self.clone();
+        let has_same_workspaces = self.workspaces == newer.workspaces;
+        if has_same_workspaces {
+            applied.sandbox = newer.sandbox.clone();
+            // The tool for applications exists only if they were allowed at the start.
+            applied.sandbox.apps = self.sandbox.apps && newer.sandbox.apps;
+        }
+        applied.policy = newer.policy.clone();
+        applied.limits = Limits {
+            lease: self.limits.lease,
+            lease_renew: self.limits.lease_renew,
+            ..newer.limits.clone()
+        };
+        applied.log.level = newer.log.level;
+        for setting in &mut applied.settings {
+            let is_applied = match setting.key {
+                "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,
+                key if key.starts_with("sandbox.") => has_same_workspaces,
+                key => is_live_setting(key),
+            };
+            let newer = newer.settings.iter().find(|now| now.key == setting.key);
+            if let Some(newer) = newer.filter(|_| is_applied) {
+                setting.clone_from(newer);
+            }
+        }
+        applied
+    }
+}
+
+fn is_live_setting(key: &str) -> bool {
+    LIVE_TABLES.iter().any(|table| key.starts_with(table)) && !RESTART_KEYS.contains(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{GlobalFlags, ProcessEnvironment, WorkspaceRule};
+    use super::*;
+    use crate::sandbox::NetworkAccess;
+
+    #[expect(clippy::disallowed_methods, reason = "the test writes the file")]
+    fn load(folder: &Path, text: &str) -> Config {
+        std::fs::write(folder.join("config.toml"), text).expect("written");
+        let flags = GlobalFlags {
+            home: Some(folder.to_owned()),
+            ..GlobalFlags::default()
+        };
+        let environment = ProcessEnvironment::new([], None, None);
+        Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded).expect("it is right")
+    }
+
+    fn keys(changes: &[ChangedSetting]) -> Vec<&'static str> {
+        changes.iter().map(|change| change.key).collect()
+    }
+
+    #[test]
+    fn live_settings_are_applied_and_the_others_wait_for_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "");
+        let newer = load(
+            folder.path(),
+            "[sandbox]\nnetwork = \"full\"\n[limits]\nreads = 3\nlease_ms = 90000\n[log]\nfile = \"never\"\n\
+             [backend]\nheartbeat_ms = 1000\n",
+        );
+        let applied = first.with_live_settings(&newer);
+        assert_eq!(applied.sandbox.network, NetworkAccess::Full);
+        assert_eq!(
+            (applied.limits.reads, applied.limits.lease),
+            (3, first.limits.lease)
+        );
+        assert_eq!(keys(&first.list_changes(&newer)).len(), 5);
+        assert_eq!(
+            keys(&applied.list_changes(&newer)),
+            ["backend.heartbeat_ms", "limits.lease_ms", "log.file"]
+        );
+        assert_eq!(
+            applied.list_changes(&newer)[0],
+            ChangedSetting {
+                key: "backend.heartbeat_ms",
+                in_force: "60000".to_owned(),
+                in_file: "1000".to_owned(),
+            }
+        );
+    }
+
+    #[test]
+    fn other_workspaces_hold_back_the_whole_sandbox() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let work = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "");
+        let newer = load(
+            folder.path(),
+            &format!(
+                "[workspaces]\npaths = [{:?}]\n[sandbox]\nwrite = [\"/srv/x\"]\n[policy]\nask = [\"writes\"]\n",
+                work.path().display().to_string()
+            ),
+        );
+        let applied = first.with_live_settings(&newer);
+        assert_eq!(applied.policy.ask, ["writes"]);
+        assert!(applied.sandbox.write.is_empty());
+        assert_eq!(
+            keys(&applied.list_changes(&newer)),
+            ["sandbox.write", "workspaces.paths"]
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! `status` and `policy` while a runner runs: what is in force in it, and what of the file is not.
+
+use serde_json::{Value, json};
+
+use super::{Serving, User, within};
+use crate::harness::wait::eventually;
+
+/// The status, once it is as wanted.
+async fn status_when(user: &User, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let look = async || {
+        let status = user.types(&["status", "--json"]).await.json();
+        wanted(&status).then_some(status)
+    };
+    eventually(what, look).await
+}
+
+/// `dev`, after its self-test: the level of confinement is published.
+async fn dev(user: &User) -> Serving {
+    let dev = user.serves(&["dev", "--json"]).await;
+    status_when(user, "the level to be published", |status| {
+        status["inForce"]["confinement"]["level"]
+            .as_str()
+            .is_some_and(|level| level != "unproven")
+    })
+    .await;
+    dev
+}
+
+/// The texts about this.
+fn about(status: &Value, word: &str) -> Vec<String> {
+    let items = status["attention"].as_array().expect("a list").iter();
+    items
+        .filter(|item| item["about"] == word)
+        .map(|item| item["text"].as_str().expect("a text").to_owned())
+        .collect()
+}
+
+/// A configuration that also works where commands cannot be confined in full.
+fn config(rest: &str) -> String {
+    format!("[sandbox]\nrequire = \"partial\"\n{rest}")
+}
+
+#[tokio::test]
+async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() {
+    let user = User::new();
+    user.write("home/config.toml", &config(""));
+    let dev = dev(&user).await;
+    let said = user.types(&["status", "--json"]).await.ended(0);
+    let status = said.json();
+    assert_eq!(status["verdict"], "healthy", "{status}");
+    assert_eq!(
+        (&status["backend"]["url"], &status["backend"]["reachable"]),
+        (&dev.ready["url"], &json!(true))
+    );
+    assert_eq!(status["workspaces"], json!([user.text("work")]));
+    assert_eq!(status["inForce"]["pid"], status["pid"]);
+    let settings = status["inForce"]["settings"].as_array().expect("a list");
+    let url = settings
+        .iter()
+        .find(|setting| setting["key"] == "backend.url");
+    assert_eq!(url.expect("set")["origin"], "--backend-url");
+
+    let shown = user.types(&["status"]).await.ended(0).out;
+    let mut lines = shown.lines();
+    let first = lines.next().expect("a line");
+    assert!(
+        first.starts_with(&format!("punie-runner is running (pid {}, ", status["pid"]))
+            && first.ends_with("  healthy"),
+        "{shown}"
+    );
+    let labels: Vec<&str> = lines.map(|line| line[..14].trim()).collect();
+    assert_eq!(
+        labels,
+        ["Backend", "Workspaces", "Commands", "Now"],
+        "{shown}"
+    );
+    assert!(shown.contains("  Workspaces   ~/work\n"), "{shown}");
+    assert!(
+        shown.contains("  Now          0 waiting, 0 running, 0 undelivered\n"),
+        "{shown}"
+    );
+    let more = user.types(&["status", "-v"]).await.ended(0).out;
+    assert!(
+        more.starts_with(&shown[..20])
+            && more.contains("  Setting      sandbox.require = \"partial\" ("),
+        "{more}"
+    );
+    dev.stopped().await;
+    let ended = user.types(&["status", "--json"]).await.ended(3).json();
+    assert_eq!(
+        (
+            &ended["verdict"],
+            &ended["inForce"],
+            &ended["backend"]["url"]
+        ),
+        (&json!("not_running"), &Value::Null, &Value::Null),
+        "what an ended runner published is not shown"
+    );
+}
+
+#[tokio::test]
+async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
+    let user = User::new();
+    user.write("home/config.toml", &config(""));
+    let dev = dev(&user).await;
+    let changed = config("[limits]\nlease_ms = 90000\n[backend]\nheartbeat_ms = 5000\n");
+    user.write("home/config.toml", &changed);
+    let status = status_when(&user, "the change to be told", |status| {
+        about(status, "config").concat().contains("restart")
+    })
+    .await;
+    assert_eq!(
+        about(&status, "config"),
+        [
+            "config.toml changed, not in force: backend.heartbeat_ms 60000 -> 5000, limits.lease_ms 60000 -> 90000; \
+             restart the runner"
+        ]
+    );
+    assert_eq!(status["verdict"], "attention");
+    let shown = user.types(&["status"]).await.ended(1).out;
+    assert!(
+        shown
+            .lines()
+            .next()
+            .is_some_and(|first| first.ends_with("  attention"))
+            && shown.contains("  Attention    config.toml changed, not in force: backend."),
+        "{shown}"
+    );
+    // As it was: nothing differs any more.
+    user.write("home/config.toml", &config(""));
+    status_when(&user, "nothing to differ", |status| {
+        status["verdict"] == "healthy"
+    })
+    .await;
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
+    let user = User::new();
+    user.write(
+        "home/config.toml",
+        &config("network = \"none\"\n[policy]\nask = [\"executes\"]\n"),
+    );
+    let dev = dev(&user).await;
+    user.write("home/config.toml", "[sandbox]\nnetwork = \"fulll\"\n");
+    let status = status_when(&user, "the fault to be told", |status| {
+        about(status, "config").concat().contains("fulll")
+    })
+    .await;
+    assert_eq!(
+        (
+            &status["network"],
+            &status["inForce"]["ask"],
+            &status["verdict"]
+        ),
+        (&json!("none"), &json!(["executes"]), &json!("attention"))
+    );
+    let policy = user.types(&["policy"]).await.ended(0).out;
+    assert!(
+        policy.contains("In force  in the running runner (pid ")
+            && policy.contains("Attention config.toml changed, not in force: ")
+            && policy.contains("Asked     executes"),
+        "{policy}"
+    );
+    std::fs::remove_file(user.path("home/config.toml")).expect("removed");
+    let status = status_when(&user, "the loss to be told", |status| {
+        about(status, "config").concat().contains("is gone")
+    })
+    .await;
+    assert_eq!(status["inForce"]["ask"], json!(["executes"]));
+    dev.stopped().await;
+    let shown = user.types(&["policy"]).await.ended(0).out;
+    assert!(shown.contains("no runner is running"), "{shown}");
+}
+
+/// What a command says about its confinement, where the system can confine it.
+async fn runs(user: &User, dev: &Serving, command: &str) -> String {
+    let args = json!({ "command": command }).to_string();
+    let said = user.asks(&dev.ready, &["send", "Bash", &args]).await;
+    said.out + &said.err
+}
+
+#[tokio::test]
+async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
+    let user = User::new();
+    user.write("home/config.toml", &config("network = \"none\"\n"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let dev = dev(&user).await;
+    let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
+    assert!(!runs(&user, &dev, &reach).await.contains("reached\n"));
+    // No wait: the next call goes by the file as it is.
+    user.write("home/config.toml", &config("network = \"full\"\n"));
+    let said = runs(&user, &dev, &reach).await;
+    assert!(said.contains("reached\n"), "{said}");
+    let status = status_when(&user, "the change to be told", |status| {
+        status["inForce"]["confinement"]["network"] == "full"
+    })
+    .await;
+    assert_eq!(
+        (&status["network"], &status["verdict"]),
+        (&json!("full"), &json!("healthy"))
+    );
+    let shown = user.types(&["status"]).await.ended(0).out;
+    assert!(shown.contains("; internet open\n"), "{shown}");
+
+    user.write(
+        "home/config.toml",
+        &config("network = \"none\"\n[policy]\nask = [\"executes\"]\npatience_ms = 1000\n"),
+    );
+    let said = runs(&user, &dev, &reach).await;
+    assert!(
+        !said.contains("reached\n") && said.contains("approv"),
+        "{said}"
+    );
+    // A file that is wrong loosens nothing.
+    user.write(
+        "home/config.toml",
+        "[sandbox]\nnetwork = \"full\"\nconfine = 1\n",
+    );
+    user.write("none.toml", "");
+    let (none, args) = (
+        user.text("none.toml"),
+        json!({ "command": reach }).to_string(),
+    );
+    let args = ["--config", &none, "send", "Bash", &args];
+    let said = user.asks(&dev.ready, &args).await;
+    assert!(
+        !said.out.contains("reached\n") && said.out.contains("approv"),
+        "{said:?}"
+    );
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
+    let user = User::new();
+    user.write("home/config.toml", &config("[log]\nlevel = \"warn\"\n"));
+    let dev = dev(&user).await;
+    assert!(runs(&user, &dev, "echo first").await.contains("first"));
+    // Nobody has as much room: no new call starts.
+    let changed = "[log]\nlevel = \"info\"\n[limits]\nleast_free_mb = 1000000\n";
+    user.write("home/config.toml", &config(changed));
+    status_when(&user, "no room to be enough", |status| {
+        status["inForce"]["settings"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["value"] == "1000000"))
+    })
+    .await;
+    let args = json!({ "command": "echo second" }).to_string();
+    let waits = user
+        .asks(&dev.ready, &["send", "--wait", "1", "Bash", &args])
+        .await;
+    assert_eq!(waits.code, 124, "{waits:?}");
+    let status = user.types(&["status", "--json"]).await.ended(1).json();
+    assert_eq!(status["degraded"], json!(["disk"]));
+    user.write("home/config.toml", &config("[log]\nlevel = \"info\"\n"));
+    status_when(&user, "room to be enough", |status| {
+        status["degraded"] == json!([])
+    })
+    .await;
+    assert!(runs(&user, &dev, "echo third").await.contains("third"));
+    let log = user.read("home/logs/punie-runner.log");
+    assert!(
+        log.contains("config.toml has changed and is in force") && !log.contains("cannot be read"),
+        "{log}"
+    );
+    dev.stopped().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_calls_can_write_is_not_applied_while_the_runner_runs() {
+    let user = User::new();
+    user.write("work/settings/config.toml", &config(""));
+    std::fs::create_dir(user.path("home")).expect("made");
+    std::os::unix::fs::symlink(
+        user.path("work/settings/config.toml"),
+        user.path("home/config.toml"),
+    )
+    .expect("linked");
+    let dev = dev(&user).await;
+    user.write("work/settings/config.toml", &config("network = \"full\"\n"));
+    let said = runs(&user, &dev, "echo next").await;
+    assert!(said.contains("next"), "{said}");
+    let status = status_when(&user, "the change to be told", |status| {
+        about(status, "config").concat().contains("restart")
+    })
+    .await;
+    assert_ne!(status["network"], "full");
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
+    let user = User::new();
+    user.write("home/config.toml", &config(""));
+    let dev = dev(&user).await;
+    user.types(&["pause", "--reason", "lunch"]).await.done();
+    let shown = user.types(&["status"]).await.ended(1).out;
+    assert!(
+        shown.contains("  Attention    Paused for ")
+            && shown.contains("(lunch): no new call starts: punie-runner resume\n"),
+        "{shown}"
+    );
+    let mut watch = user.serves(&["status", "--watch", "--json"]).await;
+    assert_eq!(watch.ready["verdict"], "attention");
+    let second = within(watch.rest.next_line()).await.expect("readable");
+    assert!(second.is_some_and(|line| line.contains("\"degraded\":[\"paused\"]")));
+    drop(watch);
+    user.types(&["status", "--watch"])
+        .await
+        .refused(2, "--watch needs a terminal");
+    dev.stopped().await;
+}
