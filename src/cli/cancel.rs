@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::console;
+use super::{console, request_ids};
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use crate::config::WorkspaceRule;
@@ -11,15 +11,15 @@ use crate::ids::RequestId;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// The request's id, as `send` gave it
+    /// The request: the id that `send` gave; of this device's requests also the last 8 characters, or @last
     request: String,
 }
 
 /// Asks the backend to cancel a request.
 pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let id = RequestId::parse(args.request.clone())
-        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let id = RequestId::parse(request_ids::expand_in_journal(&home, &args.request)?)
+        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let caller = CliContext::caller_client(&config, &home)?;
     let state = command_runtime()?.block_on(caller.cancel_request(&id))?;
     if context.is_json() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console, display_time, undo, wiring};
+use super::{audit, console, display_time, request_ids, undo, wiring};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
@@ -35,7 +35,7 @@ enum TrashCommand {
 
 #[derive(Debug, Args)]
 struct RestoreArgs {
-    /// The request; the beginning or the end of its id is enough
+    /// The request: its id, the end or the beginning of it, or @last
     request: String,
     /// The folder, which must not be there yet or be empty
     #[arg(long, value_name = "DIR")]
@@ -147,7 +147,7 @@ fn trash_row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
         console::cell_text(&kept.tool, 30),
         number_format::group_digits(kept.file_count()),
         number_format::format_size(kept.total_bytes()),
-        kept.request.to_string(),
+        request_ids::id_cell(kept.request.as_str()),
         console::cell_text(&format!("{undone}{first}{more}"), usize::MAX),
     ]
 }
@@ -158,8 +158,9 @@ fn restore_request(
     args: &RestoreArgs,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
+    let request = request_ids::expand_last(home, &args.request)?;
     let copied = trash
-        .restore_copy(&args.request, &args.to)
+        .restore_copy(&request, &args.to)
         .map_err(|unready| {
             CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
         })?;

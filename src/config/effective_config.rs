@@ -7,7 +7,7 @@ use super::global_flags::ColorChoice;
 use super::proxy::ProxyVariables;
 use super::sources::ValueOrigin;
 use super::tables::{
-    Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use crate::ids::DeviceId;
@@ -41,6 +41,8 @@ pub struct Config {
     pub policy: Policy,
     /// The sandbox's settings.
     pub sandbox: Sandbox,
+    /// The content that the history keeps.
+    pub journal: JournalTitles,
     /// The limits of the trash.
     pub trash: Trash,
     /// The limits of the audit log.

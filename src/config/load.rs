@@ -11,7 +11,7 @@ use super::overrides::{flag_or_variable, path_from_flag_or_variable, value_error
 use super::proxy::ProxyVariables;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
+    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
     WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
@@ -79,6 +79,7 @@ impl Config {
             workspaces: Workspaces::read(&mut reader).paths,
             policy: Policy::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),
+            journal: JournalTitles::read(&mut reader),
             trash: Trash::read(&mut reader),
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),

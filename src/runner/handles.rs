@@ -7,6 +7,7 @@ use super::background::BackgroundTasks;
 use super::backoff::RetryBudget;
 use super::call_audit::CallAudit;
 use super::call_pause::CallPause;
+use super::call_titles::CallTitles;
 use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
 use super::delivery::Delivery;
@@ -61,6 +62,7 @@ pub(super) struct Handles {
     pub beat_soon: Arc<Notify>,
     pub machine_wakes: MachineWakeSignal,
     pub waker: LoopWaker,
+    pub titles: Option<CallTitles>,
 }
 
 impl Handles {
@@ -122,6 +124,7 @@ impl Handles {
             beat_soon: Arc::default(),
             machine_wakes: MachineWakeSignal::default(),
             waker,
+            titles: parts.titles.clone(),
             journal,
             settings,
         }
@@ -272,6 +275,7 @@ impl Handles {
             signatures: Arc::clone(&self.signatures),
             registry: Arc::clone(&self.registry),
             sealer: self.sealer.clone(),
+            titles: self.titles.clone(),
             lease,
         }
     }

@@ -7,6 +7,7 @@ mod background;
 mod backoff;
 mod call_audit;
 mod call_pause;
+mod call_titles;
 mod clock;
 mod coalesced_timer;
 mod connection_record;
@@ -37,6 +38,7 @@ mod wake_signal;
 mod wakeup_state;
 mod watchdog;
 
+pub use call_titles::CallTitles;
 pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
 pub use main_loop::OnePassSummary;

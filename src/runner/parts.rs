@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::call_titles::CallTitles;
 use super::clock::Clock;
 use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
@@ -30,6 +31,8 @@ pub struct RunnerParts {
     pub request_auth: Option<RequestAuth>,
     /// The tools.
     pub registry: Arc<ToolRegistry>,
+    /// Makes the titles of requests that the journal keeps; `None` if it keeps none.
+    pub titles: Option<CallTitles>,
     /// The gate that may refuse calls.
     pub gate: Arc<dyn CallGate>,
     /// Masks secrets.

@@ -151,6 +151,9 @@ fn show_request_facts(id: &str, history: &FullHistory) {
 fn show_entry_facts(entry: &HistoryEntry) {
     let tool = console::cell_text(&entry.tool, 100);
     console::print_row("Tool", &format!("{tool} ({})", entry.effect));
+    if let Some(title) = &entry.title {
+        console::print_row("What", &console::cell_text(title, usize::MAX));
+    }
     console::print_row(
         "Conversation",
         &console::cell_text(&entry.conversation, 100),
@@ -158,7 +161,7 @@ fn show_entry_facts(entry: &HistoryEntry) {
     if let Some(backend) = &entry.backend {
         console::print_row("Backend", backend);
     }
-    console::print_row("Outcome", &describe_progress(entry));
+    console::print_row("Result", &describe_progress(entry));
     if let Some(deadline) = entry.deadline_ms {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let deadline = deadline as i64;

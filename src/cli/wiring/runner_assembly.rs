@@ -20,7 +20,7 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::redact::Redactor;
 use crate::runner::{
-    Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
+    CallTitles, Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::Trash;
@@ -151,7 +151,14 @@ pub fn assemble_runner(
         Some(&journal),
         editors,
     )?;
-    board.attach_host(&host);
+    let titles = config.journal.keep_titles.then(|| {
+        CallTitles::new(
+            Arc::clone(&host.registry),
+            host.redactor.clone(),
+            config.workspaces.clone(),
+        )
+    });
+    board.attach_host(&host, titles.clone());
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
@@ -170,6 +177,7 @@ pub fn assemble_runner(
         audit: adapters::open_audit(config, home, identity)?,
         request_auth,
         registry: Arc::clone(&host.registry),
+        titles,
         gate: host.gate,
         redactor: host.redactor,
         outputs: host.outputs,

@@ -119,6 +119,7 @@ impl Inside {
             .expect("a thread"),
             request_auth: None,
             registry: Arc::new(tools),
+            titles: None,
             gate: Arc::new(PermissionGate::default()),
             redactor: Redactor::default(),
             outputs: OutputStore::open_output_folder(&home.outputs_dir()).expect("a folder"),
