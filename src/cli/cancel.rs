@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{console, request_ids};
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
+use super::{console, request_ids};
 use crate::config::WorkspaceRule;
 use crate::ids::RequestId;
 

@@ -8,7 +8,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, signals};
+use super::{acp, call_line, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -95,6 +95,7 @@ impl RunnerLaunch<'_> {
             registry,
             journal,
         } = assembled;
+        let runner = runner.with_call_listener(call_line::finished_call_lines(config.log.level));
         let running = async {
             if self.once {
                 return runner.run_once(stop).await.map(Some);

@@ -159,11 +159,9 @@ fn restore_request(
     as_json: bool,
 ) -> anyhow::Result<Exit> {
     let request = request_ids::expand_last(home, &args.request)?;
-    let copied = trash
-        .restore_copy(&request, &args.to)
-        .map_err(|unready| {
-            CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
-        })?;
+    let copied = trash.restore_copy(&request, &args.to).map_err(|unready| {
+        CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
+    })?;
     audit::record_owner_action(
         home,
         audit::owner_entry(AuditEvent::TrashRestored).with_request(&copied.request),

@@ -7,7 +7,8 @@ use super::global_flags::ColorChoice;
 use super::proxy::ProxyVariables;
 use super::sources::ValueOrigin;
 use super::tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
+    WebSocket,
 };
 use super::url::BackendUrl;
 use crate::ids::DeviceId;

@@ -11,8 +11,8 @@ use super::overrides::{flag_or_variable, path_from_flag_or_variable, value_error
 use super::proxy::ProxyVariables;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
-    WebSocket, Workspaces,
+    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode,
+    Sandbox, Trash, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;

@@ -28,7 +28,8 @@ pub use proxy::{ProxySetting, ProxyVariables};
 pub use public_key::PublicKey;
 pub use sources::{ProcessEnvironment, ValueOrigin};
 pub use tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
+    WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

@@ -209,9 +209,7 @@ impl PageTransaction<'_> {
 
     fn admit_unreadable(&self, refusal: &UnreadableRequest) -> Result<OfferOutcome, JournalError> {
         let title = refusal.title.clone();
-        if let Some(known) =
-            self.insert_unless_known(&refusal.request, ToolEffect::Reads, title)?
-        {
+        if let Some(known) = self.insert_unless_known(&refusal.request, ToolEffect::Reads, title)? {
             return Ok(known);
         }
         let recorded = store_reply(

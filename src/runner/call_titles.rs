@@ -68,7 +68,10 @@ mod tests {
         let args = serde_json::json!({ "command": long }).to_string();
         let title = titles.title_of_call("Other", &args);
         assert_eq!(title.chars().count(), MAX_TITLE_CHARS);
-        assert!(title.contains("[REDACTED") && !title.contains("a-sec"), "{title}");
+        assert!(
+            title.contains("[REDACTED") && !title.contains("a-sec"),
+            "{title}"
+        );
         let token = format!("ghp_{}", "a1B2".repeat(9));
         let args = serde_json::json!({ "command": format!("a {token}\nb\u{202e}") }).to_string();
         let title = titles.title_of_call("Other", &args);

@@ -15,6 +15,7 @@ mod delivery;
 mod disk_space;
 mod error;
 mod executor;
+mod finished_call;
 mod handles;
 mod housekeeping;
 mod intake;
@@ -41,6 +42,7 @@ mod watchdog;
 pub use call_titles::CallTitles;
 pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
+pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
 pub use main_loop::OnePassSummary;
 pub use parts::{
     BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::call_titles::CallTitles;
 use super::clock::Clock;
+use super::finished_call::FinishedCallListener;
 use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
@@ -33,6 +34,8 @@ pub struct RunnerParts {
     pub registry: Arc<ToolRegistry>,
     /// Makes the titles of requests that the journal keeps; `None` if it keeps none.
     pub titles: Option<CallTitles>,
+    /// Receives every finished call; `None` if nobody watches.
+    pub finished_calls: Option<FinishedCallListener>,
     /// The gate that may refuse calls.
     pub gate: Arc<dyn CallGate>,
     /// Masks secrets.

@@ -11,7 +11,9 @@ use tokio::sync::watch;
 
 use super::call_subject::describe_subject;
 use super::dynamic_tools::{DynamicTools, ToolRegistration};
-use super::{BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError, ToolSpec, decode};
+use super::{
+    BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError, ToolSpec, decode,
+};
 use crate::request::{ErrorCode, ToolEffect};
 
 /// Two tools have the same name; detected at start.

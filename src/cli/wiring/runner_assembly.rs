@@ -20,7 +20,8 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::redact::Redactor;
 use crate::runner::{
-    CallTitles, Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
+    CallTitles, Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog,
+    wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::Trash;
@@ -178,6 +179,7 @@ pub fn assemble_runner(
         request_auth,
         registry: Arc::clone(&host.registry),
         titles,
+        finished_calls: None,
         gate: host.gate,
         redactor: host.redactor,
         outputs: host.outputs,

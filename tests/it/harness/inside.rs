@@ -120,6 +120,7 @@ impl Inside {
             request_auth: None,
             registry: Arc::new(tools),
             titles: None,
+            finished_calls: None,
             gate: Arc::new(PermissionGate::default()),
             redactor: Redactor::default(),
             outputs: OutputStore::open_output_folder(&home.outputs_dir()).expect("a folder"),
