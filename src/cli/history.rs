@@ -2,6 +2,7 @@
 //! running runner. Not here: the current activity (status).
 
 mod history_line;
+mod request_content;
 mod request_detail;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::config::WorkspaceRule;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
 use crate::runner::Clock;
 use history_line::{HistoryLine, describe_state, execution_duration};
+use request_content::RequestContent;
 use request_detail::show_request_detail;
 
 #[derive(Debug, Args)]
@@ -64,7 +66,8 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     let reader = JournalReader::find_journal(&path)?;
     if let Some(request) = &args.request {
         let (id, history) = find_request(reader.as_ref(), request)?;
-        show_request_detail(&id, &history, &undone, context.is_json());
+        let content = RequestContent::load_content(&config, &home, &history)?;
+        show_request_detail(&id, &history, &content, &undone, context.is_json());
         return Ok(Exit::Done);
     }
     let now_ms = Clock::system_clock().now_ms();

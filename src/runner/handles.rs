@@ -115,6 +115,7 @@ impl Handles {
             sealer: OutcomeSealer {
                 redactor: parts.redactor.clone(),
                 outputs: parts.outputs.clone(),
+                records: parts.call_records.clone(),
             },
             signatures: Arc::new(signatures),
             registry: Arc::clone(&parts.registry),
@@ -203,6 +204,7 @@ impl Handles {
             heartbeat_soon: Arc::clone(&self.beat_soon),
             started_at: Instant::now(),
             phases: self.background.phases.clone(),
+            records: self.sealer.records.clone(),
         }
     }
 

@@ -7,6 +7,7 @@ mod background;
 mod backoff;
 mod call_audit;
 mod call_pause;
+mod call_record;
 mod call_titles;
 mod clock;
 mod coalesced_timer;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::history_line::{HistoryLine, describe_outcome, describe_progress, execution_duration};
+use super::request_content::RequestContent;
 use crate::cli::{console, display_time};
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 
@@ -28,12 +29,20 @@ struct HistoryDetail<'a> {
     declared_effects: u32,
     processes: Vec<&'a str>,
     steps: Vec<HistoryStep>,
+    /// The masked arguments, one under the other; null if they are not kept.
+    arguments: Option<&'a str>,
+    /// The head and the tail of the answer; null if it is not kept.
+    output: Option<&'a str>,
+    changed_files: &'a [String],
+    /// True if `undo` can put something back.
+    can_undo: bool,
 }
 
 /// Shows a request with its steps.
 pub(super) fn show_request_detail(
     id: &str,
     history: &FullHistory,
+    content: &RequestContent,
     undone: &HashMap<String, i64>,
     as_json: bool,
 ) {
@@ -46,9 +55,16 @@ pub(super) fn show_request_detail(
             declared_effects: history.declared,
             processes: processes.map(|(_, command)| command.as_str()).collect(),
             steps,
+            arguments: content.record.as_ref().map(|record| &*record.arguments),
+            output: content.record.as_ref().map(|record| &*record.output),
+            changed_files: &content.changed_files,
+            can_undo: content.can_undo,
         });
     } else {
         show_request_facts(id, history);
+        if let Some(entry) = entry {
+            content.show_content(entry);
+        }
         console::print_line("");
         show_steps(&steps);
     }

@@ -18,6 +18,7 @@ use crate::home::{
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
+use crate::output::CallRecordStore;
 use crate::redact::Redactor;
 use crate::runner::{
     CallTitles, Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog,
@@ -179,6 +180,10 @@ pub fn assemble_runner(
         request_auth,
         registry: Arc::clone(&host.registry),
         titles,
+        call_records: config
+            .journal
+            .keep_titles
+            .then(|| CallRecordStore::in_folder(home.call_records_dir())),
         finished_calls: None,
         gate: host.gate,
         redactor: host.redactor,

@@ -89,7 +89,12 @@ impl CallRunner {
             )
             .await;
         if let Some(recorded) = recorded {
-            self.post_reply(&call.accepted, recorded).await;
+            let payload = recorded.payload_text().to_owned();
+            let now_ms = self.audit.clock.now_ms();
+            tokio::join!(
+                self.sealer.store_record(&call.accepted, &payload, now_ms),
+                self.post_reply(&call.accepted, recorded)
+            );
         }
     }
 

@@ -169,7 +169,16 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
     assert_eq!(
         keys(&whole),
-        ["declaredEffects", "processes", "request", "steps"]
+        [
+            "arguments",
+            "canUndo",
+            "changedFiles",
+            "declaredEffects",
+            "output",
+            "processes",
+            "request",
+            "steps"
+        ]
     );
     assert_eq!(
         keys(&whole["steps"][0]),

@@ -120,6 +120,7 @@ impl Inside {
             request_auth: None,
             registry: Arc::new(tools),
             titles: None,
+            call_records: None,
             finished_calls: None,
             gate: Arc::new(PermissionGate::default()),
             redactor: Redactor::default(),
