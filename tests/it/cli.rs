@@ -8,6 +8,7 @@ mod operator;
 mod owner;
 mod remote;
 mod secrets;
+mod what_ran;
 
 use std::path::PathBuf;
 use std::process::Stdio;

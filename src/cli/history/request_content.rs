@@ -44,7 +44,7 @@ impl RequestContent {
             .iter()
             .filter(|backup| backup.request.as_str() == entry.id)
         {
-            can_undo |= backup.undone_at_ms.is_none();
+            can_undo |= backup.undone_at_ms.is_none() && backup.file_count() > 0;
             if changed_files.is_empty() {
                 let paths = backup.changed_paths();
                 changed_files = paths

@@ -167,7 +167,7 @@ fn show_request_facts(id: &str, history: &FullHistory) {
 fn show_entry_facts(entry: &HistoryEntry) {
     let tool = console::cell_text(&entry.tool, 100);
     console::print_row("Tool", &format!("{tool} ({})", entry.effect));
-    if let Some(title) = &entry.title {
+    if let Some(title) = entry.title.as_ref().filter(|title| !title.is_empty()) {
         console::print_row("What", &console::cell_text(title, usize::MAX));
     }
     console::print_row(

@@ -89,12 +89,7 @@ impl CallRunner {
             )
             .await;
         if let Some(recorded) = recorded {
-            let payload = recorded.payload_text().to_owned();
-            let now_ms = self.audit.clock.now_ms();
-            tokio::join!(
-                self.sealer.store_record(&call.accepted, &payload, now_ms),
-                self.post_reply(&call.accepted, recorded)
-            );
+            self.post_reply(&call.accepted, recorded).await;
         }
     }
 

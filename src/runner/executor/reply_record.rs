@@ -32,6 +32,24 @@ impl CallRunner {
         self.audit
             .record_answered(call, &sealed, facts, attempt, duration)
             .await;
+        let now_ms = self.audit.clock.now_ms();
+        // Beside the journal's write, so that it delays no answer.
+        let stored = self
+            .sealer
+            .store_record(call, sealed.payload_json(), now_ms);
+        let recorded = self.record_in_journal(call, &sealed, duration, observed);
+        tokio::join!(stored, recorded).1
+    }
+
+    /// Records a sealed reply as [`CallRunner::record_reply`].
+    async fn record_in_journal(
+        &self,
+        call: &AcceptedRequest,
+        sealed: &CleanReply,
+        duration: Duration,
+        observed: Option<&dyn ObservedCall>,
+    ) -> Option<RecordedReply> {
+        let request = call.tool_request();
         let kind = sealed.outcome_kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = RetryIntervals::new(self.settings.waits.retry);
@@ -44,10 +62,10 @@ impl CallRunner {
             {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
-                    RunningCall::notify_ended(observed, &sealed);
+                    RunningCall::notify_ended(observed, sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(target: ANSWERED_TARGET, { request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms }, "a call was answered");
-                    self.announce_finished(call, &sealed, duration);
+                    self.announce_finished(call, sealed, duration);
                     return Some(recorded);
                 }
                 Err(error @ JournalError::Moved { .. }) => {
