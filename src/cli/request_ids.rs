@@ -117,8 +117,8 @@ fn several_meant(typed: &str, ids: &[impl AsRef<str>]) -> anyhow::Error {
     CommandError::with_exit(
         Exit::Usage,
         format!(
-            "several ids begin or end with {typed:?}: {}. Type more of the one you mean",
-            ids.join(", ")
+            "several ids begin or end with {typed:?}; type more of the one you mean:\n  {}",
+            ids.join("\n  ")
         ),
     )
 }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(find("zzzz").expect("none"), None);
         let error = find("0199-").expect_err("two").to_string();
         assert!(
-            error.contains(ids[0]) && error.contains(ids[1]) && !error.contains("0199,"),
+            error.contains(ids[0]) && error.contains(ids[1]) && error.lines().count() == 3,
             "{error}"
         );
         assert_eq!((short_id(ids[0]), short_id("abc")), ("11112222", "abc"));
