@@ -66,8 +66,8 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     let reader = JournalReader::find_journal(&path)?;
     if let Some(request) = &args.request {
         let (id, history) = find_request(reader.as_ref(), request)?;
-        let content = RequestContent::load_content(&config, &home, &history)?;
-        show_request_detail(&id, &history, &content, &undone, context.is_json());
+        let kept = RequestContent::load_content(&config, &home, &history)?;
+        show_request_detail(&id, &history, &kept, &undone, context.is_json());
         return Ok(Exit::Done);
     }
     let now_ms = Clock::system_clock().now_ms();

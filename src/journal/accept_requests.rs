@@ -181,9 +181,9 @@ struct PageTransaction<'a> {
 impl PageTransaction<'_> {
     fn admit_offer(&self, offer: RequestOffer) -> Result<Option<OfferOutcome>, JournalError> {
         match offer {
-            RequestOffer::Request(request, effect, title) => {
-                self.admit_request(request, effect, title).map(Some)
-            }
+            RequestOffer::Request(request, effect, title) => self
+                .admit_request(request, effect, title.as_deref())
+                .map(Some),
             RequestOffer::Cancel(id) => self.admit_cancellation(id),
             RequestOffer::Unreadable(refusal) => self.admit_unreadable(&refusal).map(Some),
             RequestOffer::Open(id, cancelled) => self.admit_id(id, cancelled).map(Some),
@@ -194,7 +194,7 @@ impl PageTransaction<'_> {
         &self,
         request: ToolRequest,
         effect: ToolEffect,
-        title: Option<String>,
+        title: Option<&str>,
     ) -> Result<OfferOutcome, JournalError> {
         if let Some(known) = self.insert_unless_known(&request, effect, title)? {
             return Ok(known);
@@ -208,7 +208,7 @@ impl PageTransaction<'_> {
     }
 
     fn admit_unreadable(&self, refusal: &UnreadableRequest) -> Result<OfferOutcome, JournalError> {
-        let title = refusal.title.clone();
+        let title = refusal.title.as_deref();
         if let Some(known) = self.insert_unless_known(&refusal.request, ToolEffect::Reads, title)? {
             return Ok(known);
         }
@@ -254,7 +254,7 @@ impl PageTransaction<'_> {
         &self,
         request: &ToolRequest,
         effect: ToolEffect,
-        title: Option<String>,
+        title: Option<&str>,
     ) -> Result<Option<OfferOutcome>, JournalError> {
         let hash = hash_request(request);
         let known = self.admit_known(request, &hash)?;
@@ -320,7 +320,7 @@ impl PageTransaction<'_> {
         request: &ToolRequest,
         effect: ToolEffect,
         hash: &[u8],
-        title: Option<String>,
+        title: Option<&str>,
     ) -> Result<(), JournalError> {
         execute_cached(
             self.transaction,

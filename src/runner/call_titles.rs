@@ -41,13 +41,11 @@ impl CallTitles {
 
 /// Cuts a title to its most characters.
 fn shorten_title(title: &str) -> String {
-    match title.char_indices().nth(MAX_TITLE_CHARS) {
-        None => title.to_owned(),
-        Some(_) => {
-            let kept: String = title.chars().take(MAX_TITLE_CHARS - 1).collect();
-            format!("{kept}…")
-        }
+    if title.chars().count() <= MAX_TITLE_CHARS {
+        return title.to_owned();
     }
+    let kept: String = title.chars().take(MAX_TITLE_CHARS - 1).collect();
+    format!("{kept}…")
 }
 
 #[cfg(test)]

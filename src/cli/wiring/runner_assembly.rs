@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
-use super::host::assemble_host;
+use super::host::{ToolHost, assemble_host};
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
@@ -153,13 +153,7 @@ pub fn assemble_runner(
         Some(&journal),
         editors,
     )?;
-    let titles = config.journal.keep_titles.then(|| {
-        CallTitles::new(
-            Arc::clone(&host.registry),
-            host.redactor.clone(),
-            config.workspaces.clone(),
-        )
-    });
+    let (titles, call_records) = history_content(config, home, &host);
     board.attach_host(&host, titles.clone());
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
@@ -180,10 +174,7 @@ pub fn assemble_runner(
         request_auth,
         registry: Arc::clone(&host.registry),
         titles,
-        call_records: config
-            .journal
-            .keep_titles
-            .then(|| CallRecordStore::in_folder(home.call_records_dir())),
+        call_records,
         finished_calls: None,
         gate: host.gate,
         redactor: host.redactor,
@@ -214,6 +205,24 @@ pub fn assemble_runner(
         registry: host.registry,
         journal,
     })
+}
+
+/// Returns the maker of titles and the store of arguments and outputs, unless the owner wants none kept.
+fn history_content(
+    config: &Config,
+    home: &Home,
+    host: &ToolHost,
+) -> (Option<CallTitles>, Option<CallRecordStore>) {
+    if !config.journal.keep_titles {
+        return (None, None);
+    }
+    let titles = CallTitles::new(
+        Arc::clone(&host.registry),
+        host.redactor.clone(),
+        config.workspaces.clone(),
+    );
+    let records = CallRecordStore::in_folder(home.call_records_dir());
+    (Some(titles), Some(records))
 }
 
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
