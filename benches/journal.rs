@@ -263,7 +263,7 @@ async fn accept(journal: &Journal, names: &[String], effect: ToolEffect) -> Vec<
     };
     let offers = names
         .iter()
-        .map(|name| RequestOffer::Request(request(name), effect))
+        .map(|name| RequestOffer::Request(request(name), effect, None))
         .collect();
     let admitted = journal
         .accept_page(offers, RequestOrigin::Backend, &LeaseId::random(), None, 0)

@@ -13,7 +13,7 @@ pub use punie_core::tool_effect::ToolEffect;
 pub use redactor_boundaries::redactor_boundaries;
 pub use request_signature::{RequestAuth, SignatureRejection, SignedRequest, public_key_from_seed};
 pub use result_meta::{FileChange, ResultMeta};
-pub use seal::{CleanReply, SealContext};
+pub use seal::{CallEnd, CleanReply, SealContext};
 pub use tool_reply::{ReplyBody, ToolReply};
 
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
-use super::{audit, console, display_time};
+use super::{audit, console, display_time, request_ids};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion};
@@ -31,13 +31,13 @@ enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The question's id, or the end of it
+    /// The question: its id or its request's, the end of one, or @last if no other waits
     id: String,
 }
 
 #[derive(Debug, Args)]
 struct QuestionArgs {
-    /// The question's id, or the end of it
+    /// The question: its id or its request's, the end of one, or @last if no other waits
     id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
@@ -221,20 +221,26 @@ fn question_text(question: &OpenQuestion) -> String {
     lines.join("\n")
 }
 
-/// Finds the question by the end of its id, because the beginnings are alike.
-fn find_question<'q>(open: &'q [OpenQuestion], id: &str) -> anyhow::Result<&'q OpenQuestion> {
-    let mut found = open
-        .iter()
-        .filter(|question| question.id.as_str().ends_with(id));
-    match (found.next(), found.next()) {
-        (Some(one), None) => Ok(one),
-        (None, _) => Err(CommandError::with_exit(
+/// Finds the question by its id or its request's, an end or a beginning of one of them, or `@last`. With
+/// several questions open `@last` is refused: the one that a person has read need not be the newest.
+fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'q OpenQuestion> {
+    let found = if typed == request_ids::LAST {
+        if open.len() > 1 {
+            let ids: Vec<&str> = open.iter().map(|question| question.id.as_str()).collect();
+            let text = format!("several calls wait; name one of {}", ids.join(", "));
+            return Err(CommandError::with_exit(Exit::Usage, text));
+        }
+        open.first()
+    } else {
+        match request_ids::find_among(open, typed, |question| question.id.as_str())? {
+            Some(question) => Some(question),
+            None => request_ids::find_among(open, typed, |question| question.request_id.as_str())?,
+        }
+    };
+    found.ok_or_else(|| {
+        CommandError::with_exit(
             Exit::Failed,
             "no such question waits; it may have been answered or run out",
-        )),
-        (Some(_), Some(_)) => Err(CommandError::with_exit(
-            Exit::Usage,
-            "several questions end so: give more of the id",
-        )),
-    }
+        )
+    })
 }

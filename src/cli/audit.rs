@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
-use super::{console, display_time};
+use super::{console, display_time, request_ids};
 use crate::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
     HeadSignature,
@@ -45,7 +45,7 @@ struct AuditListArgs {
     /// Only rows from then on, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     since: Option<i64>,
-    /// Only rows of this request; the beginning or the end of its id is enough
+    /// Only rows of this request: its id, the end or the beginning of it, or @last
     #[arg(long, value_name = "ID")]
     request: Option<String>,
 }
@@ -157,13 +157,18 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
         .within
         .map(|minutes| now_ms - i64::from(minutes) * 60_000);
     let since = args.since.max(within);
+    let request = args
+        .request
+        .as_ref()
+        .map(|typed| request_ids::expand_last(home, typed))
+        .transpose()?;
     let mut rows = Vec::new();
     audit::for_each_row(&audit_paths(home), |line| {
         let Ok(row) = serde_json::from_slice::<Value>(line) else {
             return true;
         };
         let is_late = since.is_none_or(|since| row["atMs"].as_i64().is_some_and(|at| at >= since));
-        let is_its = args.request.as_ref().is_none_or(|id| {
+        let is_its = request.as_ref().is_none_or(|id| {
             row["requestId"]
                 .as_str()
                 .is_some_and(|known| known.starts_with(id) || known.ends_with(id))
@@ -228,7 +233,7 @@ fn audit_cells(row: &Value, now_ms: i64) -> Vec<String> {
         text("who"),
         text("toolName"),
         text("decision"),
-        text("requestId"),
+        request_ids::id_cell(&text("requestId")),
         more.join(" "),
     ]
 }

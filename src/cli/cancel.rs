@@ -5,29 +5,23 @@ use serde_json::json;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use super::{console, history};
+use super::{console, request_ids};
 use crate::ids::RequestId;
-use crate::journal::JournalReader;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// The request's id, as `send` gave it; of a request that this device knows, a part as for `history`
+    /// The request: the id that `send` gave; of this device's requests also the last 8 characters, or @last
     request: String,
 }
 
 /// Asks the backend to cancel a request.
 pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let id = RequestId::parse(args.request.clone())
-        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let (config, home) = context.caller_config()?;
-    let reader = JournalReader::find_journal(&home.journal_file())
-        .ok()
-        .flatten();
-    // What the journal of this device does not know may be a request for another device.
-    let id = match history::find_request(reader.as_ref(), id.as_str()) {
-        Ok((whole, _)) => RequestId::parse(whole)?,
-        Err(_) => id,
-    };
+    // A journal that cannot be read must not keep a request from being cancelled.
+    let typed = &args.request;
+    let whole = request_ids::expand_in_journal(&home, typed).unwrap_or_else(|_| typed.clone());
+    let id = RequestId::parse(whole)
+        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let caller = CliContext::caller_client(&config, &home)?;
     let state = command_runtime()?.block_on(caller.cancel_request(&id))?;
     if context.is_json() {

@@ -9,7 +9,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, embedded_tokens, level_question, signals};
+use super::{acp, call_line, console, embedded_tokens, level_question, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
@@ -115,6 +115,7 @@ pub async fn serve_dev(
         registry,
         journal,
     } = assembled;
+    let runner = runner.with_call_listener(call_line::finished_call_lines(config.log.level));
     let host = Arc::new(EditorHost::already_running(
         home, &editors, registry, journal,
     ));

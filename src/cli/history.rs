@@ -2,6 +2,7 @@
 //! running runner. Not here: the current activity (status).
 
 mod history_line;
+mod request_content;
 mod request_detail;
 
 use std::collections::HashMap;
@@ -10,16 +11,17 @@ use clap::Args;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{console, display_time, wiring};
+use super::{call_line, console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
 use crate::runner::Clock;
-use history_line::{HistoryLine, describe_progress, execution_duration, request_notes};
+use history_line::{HistoryLine, describe_state, execution_duration};
+use request_content::RequestContent;
 use request_detail::show_request_detail;
 
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The request to show every step of; the beginning of its id is enough
+    /// The request to show: its id, the last 8 characters of it, its beginning, or @last
     request: Option<String>,
     /// How many at most, the latest first; 0 for all
     #[arg(
@@ -29,7 +31,7 @@ pub struct HistoryArgs {
         conflicts_with = "request"
     )]
     limit: u32,
-    /// Only what failed, or could not be delivered
+    /// Only errors, commands that exited with another code than 0, and results that could not be delivered
     #[arg(long, conflicts_with = "request")]
     failed: bool,
     /// Only what waits, runs, or is not delivered yet
@@ -46,6 +48,12 @@ pub struct HistoryArgs {
     within: Option<u32>,
 }
 
+/// The places of the columns that shrink on a narrow terminal.
+const TOOL: usize = 1;
+const WHAT: usize = 2;
+const RESULT: usize = 3;
+const BACKEND: usize = 4;
+
 /// Lists the history, or shows one request.
 pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
@@ -58,7 +66,8 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     let reader = JournalReader::find_journal(&path)?;
     if let Some(request) = &args.request {
         let (id, history) = find_request(reader.as_ref(), request)?;
-        show_request_detail(&id, &history, &undone, context.is_json());
+        let kept = RequestContent::load_content(&config, &home, &history)?;
+        show_request_detail(&id, &history, &kept, &undone, context.is_json());
         return Ok(Exit::Done);
     }
     let now_ms = Clock::system_clock().now_ms();
@@ -86,39 +95,25 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
-/// Finds the request by its id or a unique beginning of it.
+/// Finds the request by its id, the end or the beginning of it, or `@last`.
 pub(super) fn find_request(
     reader: Option<&JournalReader>,
     typed: &str,
 ) -> anyhow::Result<(String, FullHistory)> {
     let unknown = || {
         let text = format!(
-            "the journal knows no request {typed:?}; what is delivered is remembered for 30 days"
+            "the journal knows no request {typed:?}; it remembers requests for 30 days. `punie-runner history` \
+             lists them"
         );
         CommandError::with_exit(Exit::Failed, text)
     };
+    let id = request_ids::find_in_journal(reader, typed)?.ok_or_else(unknown)?;
     let reader = reader.ok_or_else(unknown)?;
-    if let Some(history) = reader.read_full_history(typed)? {
-        return Ok((typed.to_owned(), history));
-    }
-    let alike = reader.ids_with_prefix(typed, 5)?;
-    match alike.as_slice() {
-        [] => Err(unknown()),
-        [only] => Ok((
-            only.clone(),
-            reader.read_full_history(only)?.ok_or_else(unknown)?,
-        )),
-        several => {
-            let text = format!(
-                "several requests begin with {typed:?}, the latest: {}",
-                several.join(", ")
-            );
-            Err(CommandError::with_exit(Exit::Usage, text))
-        }
-    }
+    let history = reader.read_full_history(&id)?.ok_or_else(unknown)?;
+    Ok((id, history))
 }
 
-/// Prints the list, with each request's backend if there are several.
+/// Prints the list, with each request's backend if there are several. On a terminal, rows fit its width.
 fn show_history(
     entries: &[HistoryEntry],
     now_ms: i64,
@@ -126,32 +121,50 @@ fn show_history(
     several: bool,
 ) {
     if entries.is_empty() {
-        return console::print_line(
-            "Nothing that fits was asked of this device within the last 30 days.",
-        );
+        return console::print_line("No matching requests in the last 30 days.");
     }
-    let rows: Vec<Vec<String>> = entries
+    let columns = call_line::terminal_columns(std::io::stdout());
+    let mut head = vec!["WHEN", "TOOL", "WHAT", "RESULT", "TOOK", "ID"];
+    if several {
+        head.insert(4, "BACKEND");
+    }
+    let mut rows: Vec<Vec<String>> = entries
         .iter()
         .map(|entry| {
             let mut row = vec![
                 display_time::format_age(entry.received_at_ms, now_ms),
                 console::cell_text(&entry.tool, 30),
-                describe_progress(entry),
+                console::cell_text(entry.title.as_deref().unwrap_or_default(), usize::MAX),
+                describe_state(entry, undone.contains_key(&entry.id)),
                 execution_duration(entry)
                     .map(display_time::format_elapsed)
                     .unwrap_or_default(),
-                entry.id.clone(),
-                request_notes(entry, undone.contains_key(&entry.id)),
+                request_ids::id_cell(&entry.id),
             ];
             if several {
-                row.insert(5, entry.backend.clone().unwrap_or_default());
+                row.insert(4, entry.backend.clone().unwrap_or_default());
             }
             row
         })
         .collect();
-    let mut head = vec!["WHEN", "TOOL", "OUTCOME", "TOOK", "REQUEST", "NOTES"];
-    if several {
-        head.insert(5, "BACKEND");
+    if let Some(columns) = columns {
+        let mut widths: Vec<usize> = (0..head.len())
+            .map(|column| {
+                let cells = rows.iter().map(|row| row[column].chars().count());
+                cells.chain([head[column].len()]).max().unwrap_or_default()
+            })
+            .collect();
+        let mut order = vec![(WHAT, 20), (TOOL, 10), (RESULT, 12)];
+        if several {
+            order.insert(1, (BACKEND, 8));
+        }
+        order.push((WHAT, 4));
+        call_line::shrink_columns(&mut widths, columns, &order);
+        for row in &mut rows {
+            for (cell, width) in row.iter_mut().zip(&widths) {
+                *cell = console::cell_text(cell, *width);
+            }
+        }
     }
     console::print_table(&head, &rows);
 }

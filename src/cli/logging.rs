@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{FilterExt as _, dynamic_filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, reload};
 
@@ -15,6 +17,7 @@ use super::log_file::RotatingLog;
 use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::redact::{self, Redactor};
+use crate::runner::ANSWERED_TARGET;
 
 /// Starts logging at this level, also to files in `folder` if given. A second start in one process changes nothing.
 pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf>) {
@@ -30,7 +33,9 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
         })
         .with_ansi(colored)
         .with_target(false)
-        .with_filter(live_filter(level));
+        .with_filter(live_filter(level).and(dynamic_filter_fn(|meta, _| {
+            meta.target() != ANSWERED_TARGET || !HIDES_ANSWERED.load(Ordering::Relaxed)
+        })));
     let kept = folder.map(|folder| {
         fmt::layer()
             .with_writer(Mutex::new(MaskingWriter {
@@ -70,6 +75,15 @@ fn live_filter<S: 'static>(level: LogLevel) -> reload::Layer<LevelFilter, S> {
     }));
     filter
 }
+
+/// Leaves the log line about finished calls out on stderr from now on, because a line for people stands there. The log
+/// in the home keeps it.
+pub fn hide_answered_calls() {
+    HIDES_ANSWERED.store(true, Ordering::Relaxed);
+}
+
+/// True if stderr shows lines for people in place of the log lines about finished calls.
+static HIDES_ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether a runner writes its log to files.
 pub fn logs_to_file(wanted: Wanted) -> bool {

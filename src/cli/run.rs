@@ -9,7 +9,7 @@ use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::first_contact::{self, FirstStep};
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, signals};
+use super::{acp, call_line, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -103,6 +103,7 @@ impl RunnerLaunch<'_> {
             registry,
             journal,
         } = assembled;
+        let runner = runner.with_call_listener(call_line::finished_call_lines(config.log.level));
         let running = async {
             if self.once {
                 return runner.run_once(stop).await.map(Some);

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The call's request id as `history --open` shows it (its beginning is enough), or a shell such as sh_1
+    /// The call: the id that `history --open` shows, its beginning, or @last; or a shell such as sh_1
     id: String,
 }
 
@@ -241,7 +241,7 @@ fn is_command_id(id: &str) -> bool {
     numbers.into_iter().flatten().any(is_number)
 }
 
-/// Finds the request that has no answer yet, by its id or a unique beginning of it.
+/// Finds the request that has no answer yet, as people name it.
 fn find_open_call(home: &Home, typed: &str) -> anyhow::Result<String> {
     let reader = JournalReader::find_journal(&home.journal_file())?;
     let (id, history) = history::find_request(reader.as_ref(), typed)?;

@@ -5,14 +5,14 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console, display_time, wiring};
+use super::{audit, console, display_time, request_ids, wiring};
 use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
 use crate::trash::{UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// The request; the beginning or the end of its id is enough
+    /// The request: its id, the end or the beginning of it, or @last
     request: String,
     /// Only say what would be done
     #[arg(long)]
@@ -34,7 +34,8 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
-    let undone = match trash.undo_request(&workspace, &args.request, args.dry_run) {
+    let request = request_ids::expand_last(&home, &args.request)?;
+    let undone = match trash.undo_request(&workspace, &request, args.dry_run) {
         Ok(undone) => undone,
         Err(UndoError::Already(request, at_ms)) => {
             let text = format!(

@@ -7,7 +7,8 @@ use super::global_flags::{ColorChoice, GlobalFlags};
 use super::proxy::ProxyVariables;
 use super::sources::{FileStamp, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
+    WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -42,6 +43,8 @@ pub struct Config {
     pub policy: Policy,
     /// The sandbox's settings.
     pub sandbox: Sandbox,
+    /// The content that the history keeps.
+    pub journal: JournalTitles,
     /// The limits of the trash.
     pub trash: Trash,
     /// The limits of the audit log.

@@ -14,8 +14,8 @@ use super::overrides::{
 use super::proxy::ProxyVariables;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
-    WebSocket, Workspaces,
+    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode,
+    Sandbox, Trash, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -134,6 +134,7 @@ impl Config {
             workspaces: Workspaces::read(&mut reader).paths,
             policy: Policy::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),
+            journal: JournalTitles::read(&mut reader),
             trash: Trash::read(&mut reader),
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),

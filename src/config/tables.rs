@@ -220,6 +220,12 @@ tables! {
         keep_days, "keep_days": usize = 1, 1..=3_650;
     }
 
+    /// What `punie-runner history` shows of requests.
+    ["journal"] JournalTitles {
+        /// Keep the command, paths or query of each request for 30 days, and its arguments and output for up to 7 days. Known secrets are masked. false: keep none of them.
+        keep_titles, "keep_titles": bool = true, ..;
+    }
+
     /// What was asked of this device, decided and done, in rows that follow from each other: `punie-runner audit`.
     ["audit"] Audit {
         /// For how many days rows are kept.

@@ -33,6 +33,7 @@ impl Home {
         for inner in [
             home.temp_dir(),
             home.outputs_dir(),
+            home.call_records_dir(),
             home.shells_dir(),
             home.switches_dir(),
             home.approvals_dir(),
@@ -122,6 +123,10 @@ impl Home {
     /// Returns `state/outputs/`: the full outputs of clipped calls.
     pub fn outputs_dir(&self) -> PathBuf {
         self.state_dir().join("outputs")
+    }
+    /// Returns `state/calls/`: the arguments and answers of calls, for the owner.
+    pub fn call_records_dir(&self) -> PathBuf {
+        self.state_dir().join("calls")
     }
     /// Returns `state/shells/`: named pipes of background commands.
     pub fn shells_dir(&self) -> PathBuf {

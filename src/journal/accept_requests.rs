@@ -63,8 +63,9 @@ impl AcceptedRequest {
 /// One thing that a page offers.
 #[derive(Debug, Clone)]
 pub enum RequestOffer {
-    /// A request, with the effect of its tool ([`ToolEffect::Reads`] where there is no such tool).
-    Request(ToolRequest, ToolEffect),
+    /// A request, with the effect of its tool ([`ToolEffect::Reads`] where there is no such tool), and the masked title
+    /// that `history` shows, if one is kept.
+    Request(ToolRequest, ToolEffect, Option<String>),
     /// The caller took this request back.
     Cancel(RequestId),
     /// A request that cannot be read; its answer is ready.
@@ -80,6 +81,8 @@ pub struct UnreadableRequest {
     pub request: ToolRequest,
     /// The answer.
     pub reply: CleanReply,
+    /// Its masked title, if one is kept.
+    pub title: Option<String>,
 }
 
 /// The outcome of an offer.
@@ -140,7 +143,7 @@ impl Journal {
         now_ms: i64,
     ) -> Result<Vec<OfferOutcome>, JournalError> {
         let promises_effects = offers.iter().any(
-            |offer| matches!(offer, RequestOffer::Request(_, effect) if effect.runs_at_most_once()),
+            |offer| matches!(offer, RequestOffer::Request(_, effect, _) if effect.runs_at_most_once()),
         );
         let durability = WriteDurability::for_effect(promises_effects);
         let (lease, backend) = (lease.clone(), self.current.row_id());
@@ -178,7 +181,9 @@ struct PageTransaction<'a> {
 impl PageTransaction<'_> {
     fn admit_offer(&self, offer: RequestOffer) -> Result<Option<OfferOutcome>, JournalError> {
         match offer {
-            RequestOffer::Request(request, effect) => self.admit_request(request, effect).map(Some),
+            RequestOffer::Request(request, effect, title) => self
+                .admit_request(request, effect, title.as_deref())
+                .map(Some),
             RequestOffer::Cancel(id) => self.admit_cancellation(id),
             RequestOffer::Unreadable(refusal) => self.admit_unreadable(&refusal).map(Some),
             RequestOffer::Open(id, cancelled) => self.admit_id(id, cancelled).map(Some),
@@ -189,8 +194,9 @@ impl PageTransaction<'_> {
         &self,
         request: ToolRequest,
         effect: ToolEffect,
+        title: Option<&str>,
     ) -> Result<OfferOutcome, JournalError> {
-        if let Some(known) = self.insert_unless_known(&request, effect)? {
+        if let Some(known) = self.insert_unless_known(&request, effect, title)? {
             return Ok(known);
         }
         Ok(OfferOutcome::Fresh(AcceptedRequest::new(
@@ -202,7 +208,8 @@ impl PageTransaction<'_> {
     }
 
     fn admit_unreadable(&self, refusal: &UnreadableRequest) -> Result<OfferOutcome, JournalError> {
-        if let Some(known) = self.insert_unless_known(&refusal.request, ToolEffect::Reads)? {
+        let title = refusal.title.as_deref();
+        if let Some(known) = self.insert_unless_known(&refusal.request, ToolEffect::Reads, title)? {
             return Ok(known);
         }
         let recorded = store_reply(
@@ -247,11 +254,12 @@ impl PageTransaction<'_> {
         &self,
         request: &ToolRequest,
         effect: ToolEffect,
+        title: Option<&str>,
     ) -> Result<Option<OfferOutcome>, JournalError> {
         let hash = hash_request(request);
         let known = self.admit_known(request, &hash)?;
         if known.is_none() {
-            self.insert_request(request, effect, &hash)?;
+            self.insert_request(request, effect, &hash, title)?;
         }
         Ok(known)
     }
@@ -312,12 +320,13 @@ impl PageTransaction<'_> {
         request: &ToolRequest,
         effect: ToolEffect,
         hash: &[u8],
+        title: Option<&str>,
     ) -> Result<(), JournalError> {
         execute_cached(
             self.transaction,
             "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
                  created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
-                 signature, backend) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 signature, backend, title) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 request.id.as_str(),
                 self.origin.as_str(),
@@ -336,6 +345,7 @@ impl PageTransaction<'_> {
                 request.cancelled.then_some(self.now_ms),
                 request.signature,
                 self.backend,
+                title,
             ],
         )?;
         Ok(())

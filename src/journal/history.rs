@@ -7,14 +7,14 @@ use rusqlite::types::ToSql;
 use super::entry::{RequestOrigin, RequestState};
 use super::{JournalError, JournalReader};
 use crate::ids::RequestId;
-use crate::request::OutcomeKind;
+use crate::request::{CallEnd, OutcomeKind};
 
 /// Which requests are asked for. Without anything set: all, the latest first.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
     /// At most so many; 0 for all.
     pub limit: u32,
-    /// Only those whose outcome is an error, or whose reply the backend will never take.
+    /// Only those whose outcome is an error, whose command failed, or whose reply the backend will never take.
     pub failed: bool,
     /// Only those that are not closed: waiting, running, or answered and not delivered.
     pub open: bool,
@@ -45,6 +45,10 @@ pub struct HistoryEntry {
     pub outcome: Option<OutcomeKind>,
     /// The error code of its reply.
     pub code: Option<String>,
+    /// Its command, paths or query in one masked line; `None` if none is kept.
+    pub title: Option<String>,
+    /// The exit of its command, and the rule that refused it.
+    pub end: CallEnd,
     /// The number of times the backend offered it.
     pub offers: u32,
     /// The number of times it was started.
@@ -122,7 +126,7 @@ pub(super) const REGULAR: &[&str] = &[PENDING, UNWANTED];
 const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
     deliver_attempts, last_error, deadline_ms, \
-    (select nullif(address, '') from backend where number = request.backend)";
+    (select nullif(address, '') from backend where number = request.backend), title, exit_code, exit_signal, rule";
 
 impl JournalReader {
     /// The lives of the requests asked for, the latest first.
@@ -133,7 +137,7 @@ impl JournalReader {
         let mut conditions = vec!["true"];
         let mut values: Vec<&dyn ToSql> = Vec::new();
         if question.failed {
-            conditions.push("(outcome = 'error' or state = 'undeliverable')");
+            conditions.push("(outcome = 'error' or state = 'undeliverable' or exit_code <> 0 or exit_signal is not null)");
         }
         if question.open {
             conditions.push("state in ('accepted', 'started', 'finished')");
@@ -198,17 +202,30 @@ impl JournalReader {
         }))
     }
 
-    /// The ids that begin with this, at most so many: an owner types only the beginning.
+    /// The ids that begin or end with this, at most so many, the newest first. An end counts from this many characters
+    /// on.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn ids_with_prefix(
+    pub fn ids_like(
         &self,
-        beginning: &str,
+        part: &str,
+        shortest_end: usize,
         limit: u32,
     ) -> Result<Vec<String>, JournalError> {
-        let sql = "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2";
-        self.query_all(sql, (beginning, limit), |row| row.get(0))
+        let sql = "select id from request where substr(id, 1, length(?1)) = ?1 \
+                   or (length(?1) >= ?2 and substr(id, -length(?1)) = ?1) order by rowid desc limit ?3";
+        let shortest_end = i64::try_from(shortest_end).unwrap_or(i64::MAX);
+        self.query_all(sql, (part, shortest_end, limit), |row| row.get(0))
+    }
+
+    /// The id of the newest request.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn newest_id(&self) -> Result<Option<String>, JournalError> {
+        let sql = "select id from request order by rowid desc limit 1";
+        self.query_optional(sql, [], |row| row.get(0))
     }
 
     /// The requests that wait to be started.
@@ -261,5 +278,11 @@ fn history_entry_from_row(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         last_error: row.get(18)?,
         deadline_ms: row.get(19)?,
         backend: row.get(20)?,
+        title: row.get(21)?,
+        end: CallEnd {
+            exit_code: row.get(22)?,
+            signal: row.get(23)?,
+            rule: row.get(24)?,
+        },
     })
 }

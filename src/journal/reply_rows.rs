@@ -32,10 +32,11 @@ pub(super) fn store_reply(
     } else {
         RequestState::Finished
     };
+    let end = reply.call_end();
     let changed = execute_cached(
         transaction,
         "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
-             code = ?6 where id = ?7 and state = ?8",
+             code = ?6, exit_code = ?7, exit_signal = ?8, rule = ?9 where id = ?10 and state = ?11",
         params![
             reply.outcome_kind().as_str(),
             reply.is_truncated(),
@@ -43,6 +44,9 @@ pub(super) fn store_reply(
             state.as_str(),
             read_here.then_some(now_ms),
             reply.failure_code(),
+            end.exit_code,
+            end.signal,
+            end.rule,
             id.as_str(),
             known.state.as_str(),
         ],

@@ -2,6 +2,7 @@
 //! result (request).
 
 mod binary_data;
+mod call_record_store;
 mod control_scanner;
 mod elided_text;
 pub mod head_tail;
@@ -28,6 +29,7 @@ pub mod text_budget;
 mod utf8_decoder;
 
 pub use binary_data::{BinaryRun, find_binary_data};
+pub use call_record_store::{CallRecord, CallRecordStore};
 pub use head_tail::HeadTail;
 pub use output_handle::OutputHandle;
 pub use output_inventory::OutputLimits;

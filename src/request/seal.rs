@@ -38,6 +38,18 @@ pub struct CleanReply {
     payload: String,
     truncated: bool,
     code: Option<String>,
+    end: CallEnd,
+}
+
+/// The end of a call beside its text, as `history` shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallEnd {
+    /// A command's exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended a command.
+    pub signal: Option<String>,
+    /// The rule that refused the call.
+    pub rule: Option<String>,
 }
 
 impl CleanReply {
@@ -56,6 +68,10 @@ impl CleanReply {
     /// Returns the code of an error.
     pub fn failure_code(&self) -> Option<&str> {
         self.code.as_deref()
+    }
+    /// Returns the exit of its command, and the rule that refused it.
+    pub fn call_end(&self) -> &CallEnd {
+        &self.end
     }
 
     /// Shrinks the reply to at most this many bytes, for a backend that accepts less than the contract says.
@@ -109,6 +125,11 @@ impl CallOutcome {
             meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);
         }
         let code = meta.code.clone();
+        let end = CallEnd {
+            exit_code: meta.exit_code,
+            signal: meta.signal.clone(),
+            rule: meta.rule.clone(),
+        };
         let (payload, truncated) = PayloadWriter {
             sealing,
             kind,
@@ -120,6 +141,7 @@ impl CallOutcome {
             payload,
             truncated,
             code,
+            end,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::background::BackgroundTasks;
 use super::backoff::RetryBudget;
 use super::call_audit::CallAudit;
 use super::call_pause::CallPause;
+use super::call_titles::CallTitles;
 use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
 use super::delivery::Delivery;
@@ -61,6 +62,7 @@ pub(super) struct Handles {
     pub beat_soon: Arc<Notify>,
     pub machine_wakes: MachineWakeSignal,
     pub waker: LoopWaker,
+    pub titles: Option<CallTitles>,
 }
 
 impl Handles {
@@ -113,6 +115,7 @@ impl Handles {
             sealer: OutcomeSealer {
                 redactor: parts.redactor.clone(),
                 outputs: parts.outputs.clone(),
+                records: parts.call_records.clone(),
             },
             signatures: Arc::new(signatures),
             registry: Arc::clone(&parts.registry),
@@ -122,6 +125,7 @@ impl Handles {
             beat_soon: Arc::default(),
             machine_wakes: MachineWakeSignal::default(),
             waker,
+            titles: parts.titles.clone(),
             journal,
             settings,
         }
@@ -200,6 +204,7 @@ impl Handles {
             heartbeat_soon: Arc::clone(&self.beat_soon),
             started_at: Instant::now(),
             phases: self.background.phases.clone(),
+            records: self.sealer.records.clone(),
         }
     }
 
@@ -272,6 +277,7 @@ impl Handles {
             signatures: Arc::clone(&self.signatures),
             registry: Arc::clone(&self.registry),
             sealer: self.sealer.clone(),
+            titles: self.titles.clone(),
             lease,
         }
     }

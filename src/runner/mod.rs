@@ -7,6 +7,8 @@ mod background;
 mod backoff;
 mod call_audit;
 mod call_pause;
+mod call_record;
+mod call_titles;
 mod clock;
 mod coalesced_timer;
 mod connection_record;
@@ -14,6 +16,7 @@ mod delivery;
 mod disk_space;
 mod error;
 mod executor;
+mod finished_call;
 mod handles;
 mod housekeeping;
 mod intake;
@@ -37,8 +40,10 @@ mod wake_signal;
 mod wakeup_state;
 mod watchdog;
 
+pub use call_titles::CallTitles;
 pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
+pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
 pub use main_loop::OnePassSummary;
 pub use parts::{
     BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::call_titles::CallTitles;
 use super::clock::Clock;
+use super::finished_call::FinishedCallListener;
 use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
@@ -13,7 +15,7 @@ use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::home::{ApprovalQuestions, OwnerSwitches, SupervisionStore};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
-use crate::output::OutputStore;
+use crate::output::{CallRecordStore, OutputStore};
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
 use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolRegistry};
@@ -30,6 +32,12 @@ pub struct RunnerParts {
     pub request_auth: Option<RequestAuth>,
     /// The tools.
     pub registry: Arc<ToolRegistry>,
+    /// Makes the titles of requests that the journal keeps; `None` if it keeps none.
+    pub titles: Option<CallTitles>,
+    /// Stores the arguments and answers of calls for the owner; `None` if they are not kept.
+    pub call_records: Option<CallRecordStore>,
+    /// Receives every finished call; `None` if nobody watches.
+    pub finished_calls: Option<FinishedCallListener>,
     /// The gate that may refuse calls.
     pub gate: Arc<dyn CallGate>,
     /// Masks secrets.

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use super::call_record::build_call_record;
 use super::tool_threads::run_on_blocking_thread;
 use crate::journal::AcceptedRequest;
-use crate::output::OutputStore;
+use crate::output::{CallRecordStore, OutputStore};
 use crate::redact::Redactor;
 use crate::request::{
     CallFailure, CallOutcome, CleanReply, ErrorCode, ResultMeta, SealContext, ToolRequest,
@@ -22,6 +23,7 @@ const PARTIAL_CHARS: usize = 8_000;
 pub(super) struct OutcomeSealer {
     pub redactor: Redactor,
     pub outputs: OutputStore,
+    pub records: Option<CallRecordStore>,
 }
 
 impl OutcomeSealer {
@@ -57,6 +59,29 @@ impl OutcomeSealer {
         let (sealer, request) = (self.clone(), request.clone());
         run_on_blocking_thread(move || sealer.seal_blocking(&request, outcome, attempt, duration))
             .await
+    }
+
+    /// Stores the arguments and the answer of a call for the owner. A failure is logged: the call itself went well.
+    pub(super) fn store_record_blocking(&self, request: &ToolRequest, payload: &str, now_ms: i64) {
+        let Some(records) = &self.records else {
+            return;
+        };
+        let record = build_call_record(request, payload, &self.redactor);
+        if let Err(error) = records.append_record(&record, now_ms) {
+            tracing::warn!(request.id = %request.id, %error, "the arguments and the output cannot be kept for `history`");
+        }
+    }
+
+    /// Stores the same on another thread.
+    pub(super) async fn store_record(&self, call: &AcceptedRequest, payload: &str, now_ms: i64) {
+        if self.records.is_none() {
+            return;
+        }
+        let (sealer, call, payload) = (self.clone(), call.clone(), payload.to_owned());
+        run_on_blocking_thread(move || {
+            sealer.store_record_blocking(call.tool_request(), &payload, now_ms);
+        })
+        .await;
     }
 
     /// Returns the outcome of an effect that began and whose end is unknown: it is never run again.

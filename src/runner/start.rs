@@ -11,6 +11,7 @@ use super::executor::call_runner::CallRunner;
 use super::executor::claims::{self};
 use super::executor::progress_report::ProgressReports;
 use super::executor::recovery::Recovery;
+use super::finished_call::FinishedCallListener;
 use super::handles::Handles;
 use super::housekeeping::{self, Housekeeping, crash_loop};
 use super::intake::admission::OfferAdmission;
@@ -35,6 +36,13 @@ impl Runner {
     /// Creates a runner of these parts.
     pub fn new(parts: RunnerParts, wakes: (LoopWaker, WakeReceiver)) -> Self {
         Self { parts, wakes }
+    }
+
+    /// Tells this listener of every finished call.
+    #[must_use]
+    pub fn with_call_listener(mut self, listener: Option<FinishedCallListener>) -> Self {
+        self.parts.finished_calls = listener;
+        self
     }
 
     /// Runs until it is stopped, then shuts down.
@@ -110,6 +118,8 @@ impl RunnerAssembly {
             delivery: Arc::clone(&delivery),
             machine_wakes: handles.machine_wakes.clone(),
             background: handles.background.clone(),
+            titles: handles.titles.clone(),
+            finished_calls: parts.finished_calls,
             background_commands: parts.background_commands,
         };
         Self {

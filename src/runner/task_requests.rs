@@ -42,6 +42,7 @@ impl TaskRequests {
         effect: ToolEffect,
         args: String,
         agent_type: Option<String>,
+        title: Option<String>,
     ) -> Result<String, JournalError> {
         let now_ms = self.clock.now_ms();
         #[expect(
@@ -60,7 +61,7 @@ impl TaskRequests {
             issued_at_ms: None,
             signature: None,
         };
-        let offers = vec![RequestOffer::Request(request, effect)];
+        let offers = vec![RequestOffer::Request(request, effect, title)];
         for admission in self
             .journal
             .accept_page(offers, RequestOrigin::Task, &self.lease, None, now_ms)

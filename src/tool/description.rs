@@ -184,7 +184,8 @@ fn call_sentence(tool: &str, args: &Value) -> String {
     }
 }
 
-fn path_from_root<'p>(path: &'p str, roots: &[PathBuf]) -> &'p str {
+/// Returns a path relative to the folder that it lies in, if it lies in one of these.
+pub(super) fn path_from_root<'p>(path: &'p str, roots: &[PathBuf]) -> &'p str {
     let inside = roots
         .iter()
         .find_map(|root| Path::new(path).strip_prefix(root).ok()?.to_str());

@@ -5,6 +5,7 @@ mod allowed_calls;
 mod argument_text;
 mod before_images;
 mod call_progress;
+mod call_subject;
 mod catalog_markdown;
 mod catalog_schema;
 mod declared_access;

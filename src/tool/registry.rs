@@ -3,13 +3,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::call_subject::describe_subject;
 use super::dynamic_tools::{DynamicTools, ToolRegistration};
-use super::{BeforeImages, CallDescription, CallTitle, ToolEntry, ToolError, ToolSpec, decode};
+use super::{
+    BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError, ToolSpec, decode,
+};
 use crate::request::{ErrorCode, ToolEffect};
 
 /// Two tools have the same name; detected at start.
@@ -120,6 +124,21 @@ impl ToolRegistry {
             None => title,
         });
         described
+    }
+
+    /// Returns the subject of a call without the tool's name: its command, its paths or its query.
+    pub fn call_subject(&self, name: &str, args: &str, roots: &[PathBuf]) -> String {
+        let ready = self
+            .get_entry(name)
+            .and_then(|entry| entry.decode_call(args).ok());
+        let access = ready.as_ref().map(ReadyCall::declared_access);
+        if let Some(started) = access.and_then(|access| access.starts_call.as_ref()) {
+            let args = Value::Object(started.args.clone()).to_string();
+            let subject = self.call_subject(&started.tool, &args, roots);
+            return format!("{}: {subject}", started.tool);
+        }
+        let args = serde_json::from_str(args).unwrap_or_default();
+        describe_subject(access, &args, roots)
     }
 
     /// Registers tools of a connected program until the result is dropped. Tools with the name of a device's own tool

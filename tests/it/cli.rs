@@ -12,6 +12,7 @@ mod remote;
 mod secrets;
 mod sending;
 mod tables;
+mod what_ran;
 
 use std::path::PathBuf;
 use std::process::Stdio;

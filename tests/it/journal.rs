@@ -88,7 +88,7 @@ impl Desk {
     async fn fresh(&self, request: ToolRequest) -> AcceptedRequest {
         let mut admitted = self
             .accept(
-                vec![RequestOffer::Request(request, ToolEffect::Executes)],
+                vec![RequestOffer::Request(request, ToolEffect::Executes, None)],
                 None,
             )
             .await
@@ -172,7 +172,7 @@ fn request(name: &str, args: &str) -> ToolRequest {
 }
 
 fn offer(name: &str) -> RequestOffer {
-    RequestOffer::Request(request(name, "{}"), ToolEffect::Executes)
+    RequestOffer::Request(request(name, "{}"), ToolEffect::Executes, None)
 }
 
 fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
@@ -271,6 +271,7 @@ async fn an_offer_is_taken_once_whatever_became_of_it() {
     let other = vec![RequestOffer::Request(
         request("a", "{\"other\":1}"),
         ToolEffect::Executes,
+        None,
     )];
     let other = desk.accept(other, None).await.expect("taken").pop();
     assert!(
@@ -674,7 +675,7 @@ async fn a_task_s_reply_is_never_undelivered() {
 fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("a folder");
     let raw = rusqlite::Connection::open(file(dir.path())).expect("opens");
-    raw.execute_batch("create table request (id, later); pragma user_version = 8")
+    raw.execute_batch("create table request (id, later); pragma user_version = 9")
         .expect("made");
     drop(raw);
     let before = std::fs::read(file(dir.path())).expect("reads");
@@ -832,7 +833,7 @@ impl World {
     async fn accept(&mut self, numbers: &[usize]) {
         let offers = numbers
             .iter()
-            .map(|n| RequestOffer::Request(request(&format!("r{n}"), "{}"), effect(*n)))
+            .map(|n| RequestOffer::Request(request(&format!("r{n}"), "{}"), effect(*n), None))
             .collect();
         self.pages += 1;
         let cursor = self.pages.to_string();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::cli::call_line::describe_result;
 use crate::cli::console;
 use crate::journal::{HistoryEntry, RequestOrigin, RequestState};
 use crate::request::OutcomeKind;
@@ -21,6 +22,11 @@ pub(super) struct HistoryLine<'a> {
     state: &'static str,
     outcome: Option<&'static str>,
     code: Option<&'a str>,
+    /// The command, paths or query; null if none is kept.
+    title: Option<&'a str>,
+    exit_code: Option<i32>,
+    signal: Option<&'a str>,
+    rule: Option<&'a str>,
     offers: u32,
     attempts: u32,
     epoch: Option<u32>,
@@ -53,6 +59,10 @@ impl<'a> HistoryLine<'a> {
             state: entry.state.as_str(),
             outcome: entry.outcome.map(OutcomeKind::as_str),
             code: entry.code.as_deref(),
+            title: entry.title.as_deref(),
+            exit_code: entry.end.exit_code,
+            signal: entry.end.signal.as_deref(),
+            rule: entry.end.rule.as_deref(),
             offers: entry.offers,
             attempts: entry.attempts,
             epoch: entry.epoch,
@@ -79,10 +89,9 @@ pub(super) fn execution_duration(entry: &HistoryEntry) -> Option<i64> {
 
 /// Describes the outcome of a request that has ended.
 pub(super) fn describe_outcome(entry: &HistoryEntry) -> String {
-    let ended = entry.outcome.map_or("closed", OutcomeKind::as_str);
-    match (&entry.code, entry.outcome) {
-        (Some(code), Some(OutcomeKind::Error)) => format!("error {code}"),
-        _ => ended.to_owned(),
+    match entry.outcome {
+        Some(kind) => describe_result(kind, entry.code.as_deref(), &entry.end),
+        None => "closed".to_owned(),
     }
 }
 
@@ -97,30 +106,13 @@ pub(super) fn describe_progress(entry: &HistoryEntry) -> String {
     }
 }
 
-/// Lists remarkable facts besides the outcome.
-pub(super) fn request_notes(entry: &HistoryEntry, undone: bool) -> String {
-    let mut notes = Vec::new();
-    if undone {
-        notes.push("undone".to_owned());
-    }
-    if entry.cancel_requested && entry.outcome != Some(OutcomeKind::Cancelled) {
-        notes.push("taken back".to_owned());
-    }
-    if entry.attempts > 1 {
-        notes.push(format!("begun {} times", entry.attempts));
-    }
-    if entry.offers > 1 {
-        notes.push(format!("offered {} times", entry.offers));
-    }
-    if entry.failed_posts > 0 {
-        notes.push(format!("{} posts failed", entry.failed_posts));
-    }
-    if let Some(error) = entry
-        .last_error
-        .as_ref()
-        .filter(|_| entry.state != RequestState::Delivered)
-    {
-        notes.push(console::cell_text(error, 200));
-    }
-    notes.join("; ")
+/// Describes the state in a cell of the list.
+pub(super) fn describe_state(entry: &HistoryEntry, undone: bool) -> String {
+    let state = describe_progress(entry);
+    let state = if undone {
+        format!("{state}, undone")
+    } else {
+        state
+    };
+    console::cell_text(&state, usize::MAX)
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::history_line::{HistoryLine, describe_outcome, describe_progress, execution_duration};
+use super::request_content::RequestContent;
 use crate::cli::{console, display_time};
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 
@@ -28,12 +29,20 @@ struct HistoryDetail<'a> {
     declared_effects: u32,
     processes: Vec<&'a str>,
     steps: Vec<HistoryStep>,
+    /// The masked arguments, one under the other; null if they are not kept.
+    arguments: Option<&'a str>,
+    /// The head and the tail of the answer; null if it is not kept.
+    output: Option<&'a str>,
+    changed_files: &'a [String],
+    /// True if `undo` can put something back.
+    can_undo: bool,
 }
 
 /// Shows a request with its steps.
 pub(super) fn show_request_detail(
     id: &str,
     history: &FullHistory,
+    content: &RequestContent,
     undone: &HashMap<String, i64>,
     as_json: bool,
 ) {
@@ -46,9 +55,16 @@ pub(super) fn show_request_detail(
             declared_effects: history.declared,
             processes: processes.map(|(_, command)| command.as_str()).collect(),
             steps,
+            arguments: content.record.as_ref().map(|record| &*record.arguments),
+            output: content.record.as_ref().map(|record| &*record.output),
+            changed_files: &content.changed_files,
+            can_undo: content.can_undo,
         });
     } else {
         show_request_facts(id, history);
+        if let Some(entry) = entry {
+            content.show_content(entry);
+        }
         console::print_line("");
         show_steps(&steps);
     }
@@ -151,6 +167,9 @@ fn show_request_facts(id: &str, history: &FullHistory) {
 fn show_entry_facts(entry: &HistoryEntry) {
     let tool = console::cell_text(&entry.tool, 100);
     console::print_row("Tool", &format!("{tool} ({})", entry.effect));
+    if let Some(title) = entry.title.as_ref().filter(|title| !title.is_empty()) {
+        console::print_row("What", &console::cell_text(title, usize::MAX));
+    }
     console::print_row(
         "Conversation",
         &console::cell_text(&entry.conversation, 100),
@@ -158,7 +177,7 @@ fn show_entry_facts(entry: &HistoryEntry) {
     if let Some(backend) = &entry.backend {
         console::print_row("Backend", backend);
     }
-    console::print_row("Outcome", &describe_progress(entry));
+    console::print_row("Result", &describe_progress(entry));
     if let Some(deadline) = entry.deadline_ms {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let deadline = deadline as i64;

@@ -20,10 +20,11 @@ use crate::home::{
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
+use crate::output::CallRecordStore;
 use crate::redact::Redactor;
 use crate::runner::{
-    Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests, ToolThreads,
-    Watchdog, wake_channel,
+    CallTitles, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests,
+    ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::Trash;
@@ -156,7 +157,8 @@ pub fn assemble_runner(
         Some(&journal),
         editors,
     )?;
-    board.attach_host(&host);
+    let (titles, call_records) = history_content(config, home, &host);
+    board.attach_host(&host, titles.clone());
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
@@ -177,6 +179,9 @@ pub fn assemble_runner(
         audit: adapters::open_audit(config, home, identity)?,
         request_auth,
         registry: Arc::clone(&host.registry),
+        titles,
+        call_records,
+        finished_calls: None,
         gate: Arc::new(LiveGate {
             live,
             gate: host.gate,
@@ -228,6 +233,24 @@ fn start_live_config(
         calls: settings.calls.clone(),
     };
     LiveConfig::new(config, parts)
+}
+
+/// Returns the maker of titles and the store of arguments and outputs, unless the owner wants none kept.
+fn history_content(
+    config: &Config,
+    home: &Home,
+    host: &ToolHost,
+) -> (Option<CallTitles>, Option<CallRecordStore>) {
+    if !config.journal.keep_titles {
+        return (None, None);
+    }
+    let titles = CallTitles::new(
+        Arc::clone(&host.registry),
+        host.redactor.clone(),
+        config.workspaces.clone(),
+    );
+    let records = CallRecordStore::in_folder(home.call_records_dir());
+    (Some(titles), Some(records))
 }
 
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.

@@ -12,7 +12,7 @@ use crate::handlers::state::background_tasks::{
 use crate::ids::{RequestId, ToolName};
 use crate::journal::{ListedTask, RequestRecord, RequestState};
 use crate::request::{ErrorCode, OutcomeKind};
-use crate::runner::{Clock, TaskRequests};
+use crate::runner::{CallTitles, Clock, TaskRequests};
 use crate::tool::{ToolContext, ToolError, ToolRegistry};
 
 /// A task board on rows of the runner's journal.
@@ -28,6 +28,7 @@ struct BoardHost {
     registry: Arc<ToolRegistry>,
     shells: Arc<ShellList>,
     terminals: LocalTerminals,
+    titles: Option<CallTitles>,
 }
 
 impl RunnerTaskBoard {
@@ -40,11 +41,12 @@ impl RunnerTaskBoard {
     }
 
     /// Sets the tools that tasks may run, and the shells that are listed beside them.
-    pub(super) fn attach_host(&self, host: &ToolHost) {
+    pub(super) fn attach_host(&self, host: &ToolHost, titles: Option<CallTitles>) {
         let known = BoardHost {
             registry: Arc::clone(&host.registry),
             shells: Arc::clone(&host.shells),
             terminals: host.terminals.clone(),
+            titles,
         };
         // Wiring calls this only once.
         let _ = self.board_host.set(known);
@@ -65,8 +67,17 @@ impl RunnerTaskBoard {
         // The id derives from the request, so that its task can be found even if the answer was lost.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
         let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
+        let titles = host.titles.as_ref();
+        let title = titles.map(|titles| titles.title_of_call(tool, args));
         self.tasks
-            .accept_task(id, name, effect, args.to_owned(), cx.agent_type.clone())
+            .accept_task(
+                id,
+                name,
+                effect,
+                args.to_owned(),
+                cx.agent_type.clone(),
+                title,
+            )
             .await
             .map_err(|error| {
                 let text = format!("the task could not be recorded and was not started: {error}");

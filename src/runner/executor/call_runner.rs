@@ -14,8 +14,10 @@ use crate::request::{CallOutcome, ToolEffect};
 use crate::runner::background::BackgroundTasks;
 use crate::runner::call_audit::CallAudit;
 use crate::runner::call_pause::CallPause;
+use crate::runner::call_titles::CallTitles;
 use crate::runner::clock::ServerClock;
 use crate::runner::delivery::Delivery;
+use crate::runner::finished_call::FinishedCallListener;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::presence::Presence;
 use crate::runner::request_signatures::RequestSignatures;
@@ -45,6 +47,8 @@ pub(in crate::runner) struct CallRunner {
     pub delivery: Arc<Delivery>,
     pub machine_wakes: MachineWakeSignal,
     pub background: BackgroundTasks,
+    pub titles: Option<CallTitles>,
+    pub finished_calls: Option<FinishedCallListener>,
     pub background_commands: Arc<dyn BackgroundCommands>,
 }
 

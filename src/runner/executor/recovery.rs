@@ -149,9 +149,10 @@ impl Recovery {
         self.audit
             .record_answered(&call, &sealed, facts, began, Duration::ZERO)
             .await;
-        self.journal
-            .record_reply(&call, sealed, self.audit.clock.now_ms())
-            .await?;
+        let payload = sealed.payload_json().to_owned();
+        let now_ms = self.audit.clock.now_ms();
+        self.journal.record_reply(&call, sealed, now_ms).await?;
+        self.sealer.store_record(&call, &payload, now_ms).await;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(())
     }

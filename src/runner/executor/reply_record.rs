@@ -6,9 +6,10 @@ use super::call_runner::CallRunner;
 use super::running_call::RunningCall;
 use crate::failpoint::reach_of;
 use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
-use crate::request::CallOutcome;
+use crate::request::{CallOutcome, CleanReply};
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::call_audit::AuditFacts;
+use crate::runner::finished_call::{ANSWERED_TARGET, FinishedCall};
 use crate::tool::ObservedCall;
 
 impl CallRunner {
@@ -31,6 +32,24 @@ impl CallRunner {
         self.audit
             .record_answered(call, &sealed, facts, attempt, duration)
             .await;
+        let now_ms = self.audit.clock.now_ms();
+        // Beside the journal's write, so that it delays no answer.
+        let stored = self
+            .sealer
+            .store_record(call, sealed.payload_json(), now_ms);
+        let recorded = self.record_in_journal(call, &sealed, duration, observed);
+        tokio::join!(stored, recorded).1
+    }
+
+    /// Records a sealed reply as [`CallRunner::record_reply`].
+    async fn record_in_journal(
+        &self,
+        call: &AcceptedRequest,
+        sealed: &CleanReply,
+        duration: Duration,
+        observed: Option<&dyn ObservedCall>,
+    ) -> Option<RecordedReply> {
+        let request = call.tool_request();
         let kind = sealed.outcome_kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = RetryIntervals::new(self.settings.waits.retry);
@@ -43,9 +62,10 @@ impl CallRunner {
             {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
-                    RunningCall::notify_ended(observed, &sealed);
+                    RunningCall::notify_ended(observed, sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-                    tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
+                    tracing::info!(target: ANSWERED_TARGET, { request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms }, "a call was answered");
+                    self.announce_finished(call, sealed, duration);
                     return Some(recorded);
                 }
                 Err(error @ JournalError::Moved { .. }) => {
@@ -64,6 +84,26 @@ impl CallRunner {
                 () = self.background.phases.over.cancelled() => return None,
             }
         }
+    }
+
+    /// Tells the listener of a finished call.
+    fn announce_finished(&self, call: &AcceptedRequest, reply: &CleanReply, took: Duration) {
+        let Some(listener) = &self.finished_calls else {
+            return;
+        };
+        let request = call.tool_request();
+        let titles = self.titles.as_ref();
+        listener(&FinishedCall {
+            at_ms: self.audit.clock.now_ms(),
+            tool: request.tool.to_string(),
+            title: titles
+                .map(|titles| titles.title_of_call(request.tool.as_str(), &request.args))
+                .unwrap_or_default(),
+            kind: reply.outcome_kind(),
+            code: reply.failure_code().map(str::to_owned),
+            end: reply.call_end().clone(),
+            took,
+        });
     }
 
     /// Closes a request; if that fails, the reply is posted again after a restart, which does no harm.

@@ -26,6 +26,7 @@ use super::wakeup_state::WakeupState;
 use super::watchdog::Watchdog;
 use crate::audit::{AuditActor, AuditEvent};
 use crate::journal::Journal;
+use crate::output::CallRecordStore;
 pub(super) use retention::run_retention;
 use sleep_detector::{ClockReading, SleepDetector};
 use wake_timer::WakeTimer;
@@ -53,6 +54,7 @@ pub(super) struct Housekeeping {
     pub heartbeat_soon: Arc<Notify>,
     pub started_at: Instant,
     pub phases: ShutdownPhases,
+    pub records: Option<CallRecordStore>,
 }
 
 /// Runs the checks until the runner is over.

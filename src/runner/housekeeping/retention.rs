@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Housekeeping;
 use crate::journal::{BATCH, CloseReason, JournalError, SignatureExpiry};
 use crate::request::RequestAuth;
+use crate::runner::tool_threads::run_on_blocking_thread;
 use crate::runner::wake_event::WakeEvent;
 
 /// The pause between two batches of deletions.
@@ -131,6 +132,12 @@ impl Housekeeping {
             .await
         {
             tracing::warn!(%error, "old incidents could not be forgotten");
+        }
+        if let Some(records) = self.records.clone() {
+            let removed = run_on_blocking_thread(move || records.remove_expired(now)).await;
+            if let Err(error) = removed {
+                tracing::warn!(%error, "old arguments and outputs could not be removed");
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::journal::{
 };
 use crate::request::{CallFailure, CallOutcome, ErrorCode, ToolEffect, ToolRequest};
 use crate::runner::call_audit::{CallAudit, request_entry_with_args};
+use crate::runner::call_titles::CallTitles;
 use crate::runner::request_signatures::{self, RequestSignatures};
 use crate::runner::sealer::OutcomeSealer;
 use crate::tool::ToolRegistry;
@@ -25,6 +26,7 @@ pub(in crate::runner) struct OfferAdmission {
     pub signatures: Arc<RequestSignatures>,
     pub registry: Arc<ToolRegistry>,
     pub sealer: OutcomeSealer,
+    pub titles: Option<CallTitles>,
     /// The lease of this process.
     pub lease: LeaseId,
 }
@@ -47,7 +49,7 @@ impl OfferAdmission {
             return Ok(Vec::new());
         }
         for offer in &offers {
-            if let RequestOffer::Request(request, _) = offer {
+            if let RequestOffer::Request(request, ..) = offer {
                 reach_of("accept.before", request.id.as_str());
             }
         }
@@ -76,7 +78,7 @@ impl OfferAdmission {
 
     /// Returns the audit row of a request that is refused on arrival.
     fn refusal_entry(&self, offer: &RequestOffer) -> Option<(RequestId, AuditEntry)> {
-        let RequestOffer::Unreadable(UnreadableRequest { request, reply }) = offer else {
+        let RequestOffer::Unreadable(UnreadableRequest { request, reply, .. }) = offer else {
             return None;
         };
         let row = AuditEntry {
@@ -135,7 +137,8 @@ impl OfferAdmission {
                     .registry
                     .effect_of_tool(request.tool.as_str(), &request.args)
                     .unwrap_or(ToolEffect::Reads);
-                Some(RequestOffer::Request(request, effect))
+                let title = self.title_of_request(&request);
+                Some(RequestOffer::Request(request, effect, title))
             }
             OfferedEvent::Cancel(id) => Some(RequestOffer::Cancel(id)),
             OfferedEvent::Open { id, cancelled } => Some(RequestOffer::Open(id, cancelled)),
@@ -168,7 +171,17 @@ impl OfferAdmission {
         let reply =
             self.sealer
                 .seal_blocking(&request, CallOutcome::Error(failure), None, Duration::ZERO);
-        UnreadableRequest { request, reply }
+        let title = self.title_of_request(&request);
+        UnreadableRequest {
+            request,
+            reply,
+            title,
+        }
+    }
+
+    fn title_of_request(&self, request: &ToolRequest) -> Option<String> {
+        let titles = self.titles.as_ref()?;
+        Some(titles.title_of_call(request.tool.as_str(), &request.args))
     }
 
     /// Records the cancels that came too late or matched no request, so that they can be found.

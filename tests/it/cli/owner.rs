@@ -3,7 +3,7 @@
 use super::{User, keys};
 
 /// The keys of one line of the history.
-const LINE: [&str; 23] = [
+const LINE: [&str; 27] = [
     "attempts",
     "backend",
     "cancelRequested",
@@ -15,6 +15,7 @@ const LINE: [&str; 23] = [
     "durationMs",
     "effect",
     "epoch",
+    "exitCode",
     "failedPosts",
     "finishedAtMs",
     "lastError",
@@ -23,8 +24,11 @@ const LINE: [&str; 23] = [
     "outcome",
     "receivedAtMs",
     "requestId",
+    "rule",
+    "signal",
     "startedAtMs",
     "state",
+    "title",
     "toolName",
     "undoneAtMs",
 ];
@@ -37,7 +41,7 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
             .await
             .done()
             .out
-            .starts_with("Nothing that fits was asked")
+            .starts_with("No matching requests")
     );
     assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
     user.types(&["history", "0199"])
@@ -140,7 +144,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     assert!(lines(&["--conversation", "other"]).await.is_empty());
     let table = user.types(&["history"]).await.done().out;
     assert!(
-        table.starts_with("WHEN ") && table.contains("error not_found"),
+        table.starts_with("WHEN ") && table.contains("not found"),
         "{table}"
     );
 
@@ -161,11 +165,20 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         assert!(whole.contains(words), "{words}: {whole}");
     }
     let both = user.types(&["history", &good[..4]]).await;
-    both.refused(2, "several requests begin with");
+    both.refused(2, "several ids begin or end with");
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
     assert_eq!(
         keys(&whole),
-        ["declaredEffects", "processes", "request", "steps"]
+        [
+            "arguments",
+            "canUndo",
+            "changedFiles",
+            "declaredEffects",
+            "output",
+            "processes",
+            "request",
+            "steps"
+        ]
     );
     assert_eq!(
         keys(&whole["steps"][0]),

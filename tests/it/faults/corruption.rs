@@ -35,7 +35,7 @@ async fn accept(
 ) -> Vec<punie_runner::journal::AcceptedRequest> {
     let offers = names
         .iter()
-        .map(|name| RequestOffer::Request(request(name), effect))
+        .map(|name| RequestOffer::Request(request(name), effect, None))
         .collect();
     let admitted = journal
         .accept_page(offers, RequestOrigin::Backend, &LeaseId::random(), None, 0)

@@ -42,6 +42,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0007_task_names.sql"),
         include_str!("../fixtures/journal/rows_7.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0008_titles.sql"),
+        include_str!("../fixtures/journal/rows_8.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.
@@ -110,6 +114,10 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
                 + reader.accepted_requests().expect("reads").len(),
             4
         );
+        let history = reader.read_full_history("delivered-bash").expect("reads");
+        let entry = history.and_then(|history| history.entry).expect("there");
+        let title = (version >= 8).then_some("echo ran");
+        assert_eq!(entry.title.as_deref(), title, "version {version}");
         assert_eq!(reader.undelivered_requests().expect("reads").len(), 1);
         assert_eq!(reader.child_processes().expect("reads").len(), 1);
         assert_eq!(

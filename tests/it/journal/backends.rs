@@ -94,6 +94,7 @@ async fn what_another_backend_asked_under_an_id_is_neither_run_nor_answered_nor_
         vec![RequestOffer::Request(
             request("a", "{}"),
             ToolEffect::Executes,
+            None,
         )]
     };
     assert!(matches!(

@@ -1,0 +1,156 @@
+//! The outcome of a call in a few words, and widths of columns that fit the terminal. Not here: the tables themselves
+//! (console).
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use tracing::level_filters::LevelFilter;
+
+use super::{console, display_time, logging};
+use crate::config::LogLevel;
+use crate::request::{CallEnd, OutcomeKind};
+use crate::runner::{FinishedCall, FinishedCallListener};
+
+/// The most columns of a line about a finished call: on a wider terminal the result stays near the title.
+const MAX_LINE_COLUMNS: usize = 110;
+
+/// Describes the outcome of a call: `ok`, `exit 7`, `denied by no-push`, `no match`.
+pub fn describe_result(kind: OutcomeKind, code: Option<&str>, end: &CallEnd) -> String {
+    match (kind, code) {
+        (OutcomeKind::Cancelled, _) => "cancelled".to_owned(),
+        (OutcomeKind::Error, Some("policy_denied")) => match &end.rule {
+            Some(rule) => format!("denied by {rule}"),
+            None => "denied".to_owned(),
+        },
+        (OutcomeKind::Error, Some(code)) => code.replace('_', " "),
+        (OutcomeKind::Error, None) => "error".to_owned(),
+        (OutcomeKind::Ok, _) => match (&end.signal, end.exit_code) {
+            (Some(signal), _) => signal.clone(),
+            (None, None | Some(0)) => "ok".to_owned(),
+            (None, Some(code)) => format!("exit {code}"),
+        },
+    }
+}
+
+/// Returns a listener that prints a line per finished call, if stderr is a terminal and the log shows such lines. The
+/// line then replaces that of the log.
+pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
+    if !io::stderr().is_terminal() || level.level_filter() < LevelFilter::INFO {
+        return None;
+    }
+    logging::hide_answered_calls();
+    Some(Arc::new(|call| {
+        let columns = terminal_columns(io::stderr()).unwrap_or(80);
+        console::print_stderr(&format!("{}\n", finished_call_line(call, columns)));
+    }))
+}
+
+/// Returns the line about a finished call: its time, tool, title, result and duration.
+fn finished_call_line(call: &FinishedCall, columns: usize) -> String {
+    let time = display_time::format_utc(call.at_ms);
+    let time = time.split_once(' ').map_or(&*time, |(_, time)| time);
+    let result = describe_result(call.kind, call.code.as_deref(), &call.end);
+    let took = i64::try_from(call.took.as_millis()).unwrap_or(i64::MAX);
+    let before = format!("{time}  {:<10}  ", console::cell_text(&call.tool, 14));
+    let after = format!(
+        "  {:<10}{:>8}",
+        console::cell_text(&result, 24),
+        display_time::format_elapsed(took)
+    );
+    let taken = before.chars().count() + after.chars().count();
+    let width = columns.min(MAX_LINE_COLUMNS).saturating_sub(taken);
+    let title = console::cell_text(&call.title, width);
+    format!("{before}{title:<width$}{after}")
+}
+
+/// Shrinks columns until a row fits: those named first go first, each down to its least width.
+pub fn shrink_columns(widths: &mut [usize], columns: usize, order: &[(usize, usize)]) {
+    let gaps = 2 * widths.len().saturating_sub(1);
+    for (column, least) in order {
+        let total = widths.iter().sum::<usize>() + gaps;
+        let excess = total.saturating_sub(columns);
+        let width = &mut widths[*column];
+        *width = width.saturating_sub(excess).max((*least).min(*width));
+    }
+}
+
+/// Returns the number of columns of a terminal; `None` for anything else.
+#[cfg(unix)]
+pub fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+/// Returns the number of columns of a terminal; `None` for anything else.
+#[cfg(not(unix))]
+pub fn terminal_columns(stream: impl std::io::IsTerminal) -> Option<usize> {
+    stream.is_terminal().then_some(80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_told_in_few_words() {
+        let end = |exit_code: Option<i32>, signal: Option<&str>, rule: Option<&str>| CallEnd {
+            exit_code,
+            signal: signal.map(str::to_owned),
+            rule: rule.map(str::to_owned),
+        };
+        let (ok, error) = (OutcomeKind::Ok, OutcomeKind::Error);
+        for (kind, code, end, text) in [
+            (ok, None, end(Some(0), None, None), "ok"),
+            (ok, None, end(Some(7), None, None), "exit 7"),
+            (ok, None, end(None, Some("SIGKILL"), None), "SIGKILL"),
+            (error, Some("no_match"), end(None, None, None), "no match"),
+            (
+                error,
+                Some("policy_denied"),
+                end(None, None, Some("no-push")),
+                "denied by no-push",
+            ),
+            (error, Some("timeout"), end(Some(1), None, None), "timeout"),
+        ] {
+            assert_eq!(describe_result(kind, code, &end), text);
+        }
+    }
+
+    #[test]
+    fn a_finished_call_is_one_line_of_the_terminal() {
+        let mut call = FinishedCall {
+            at_ms: 1_772_368_205_000,
+            tool: "Bash".to_owned(),
+            title: "git log | head".to_owned(),
+            kind: OutcomeKind::Ok,
+            code: None,
+            end: CallEnd::default(),
+            took: std::time::Duration::from_millis(14),
+        };
+        let line = finished_call_line(&call, 80);
+        assert_eq!(
+            line,
+            "12:30:05Z  Bash        git log | head                       \
+             ok           14 ms"
+        );
+        call.title = "x".repeat(200);
+        call.tool = "a_tool_with_a_long_name".to_owned();
+        call.kind = OutcomeKind::Error;
+        call.code = Some("policy_denied".to_owned());
+        call.end.rule = Some("deny-everything-that-is-dangerous".to_owned());
+        assert_eq!(finished_call_line(&call, 80).chars().count(), 80);
+    }
+
+    #[test]
+    fn a_row_fits_where_it_can() {
+        let mut widths = [10, 40, 200, 30];
+        shrink_columns(&mut widths, 80, &[(2, 8), (1, 12)]);
+        assert_eq!(widths, [10, 26, 8, 30]);
+        let mut fits = [10, 20];
+        shrink_columns(&mut fits, 80, &[(1, 8)]);
+        assert_eq!(fits, [10, 20]);
+        let mut narrow = [10, 4, 30];
+        shrink_columns(&mut narrow, 20, &[(2, 8), (1, 12)]);
+        assert_eq!(narrow, [10, 4, 8]);
+    }
+}

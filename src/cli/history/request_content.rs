@@ -1,0 +1,98 @@
+//! The content of one request: its arguments, its answer, the files that it changed, and how to undo it. Not here: its
+//! steps (request_detail).
+
+use crate::cli::{console, wiring};
+use crate::config::Config;
+use crate::home::Home;
+use crate::journal::{FullHistory, HistoryEntry};
+use crate::output::hidden_characters::escape_hidden_characters;
+use crate::output::{CallRecord, CallRecordStore};
+
+/// The content of a request, as far as it is kept.
+#[derive(Debug, Default)]
+pub(super) struct RequestContent {
+    pub record: Option<CallRecord>,
+    pub changed_files: Vec<String>,
+    pub can_undo: bool,
+}
+
+impl RequestContent {
+    /// Reads the content of a request from this home.
+    ///
+    /// # Errors
+    /// The home cannot be read.
+    pub fn load_content(
+        config: &Config,
+        home: &Home,
+        history: &FullHistory,
+    ) -> anyhow::Result<Self> {
+        let Some(entry) = &history.entry else {
+            return Ok(Self::default());
+        };
+        let store = CallRecordStore::in_folder(home.call_records_dir());
+        let record = match entry.finished_at_ms {
+            Some(ended_at_ms) => store.find_record(&entry.id, ended_at_ms)?,
+            None => None,
+        };
+        let mut changed_files = record
+            .as_ref()
+            .map(|record| record.files.clone())
+            .unwrap_or_default();
+        let backups = wiring::open_trash(config, home).list_entries()?;
+        let mut can_undo = false;
+        for backup in backups
+            .iter()
+            .filter(|backup| backup.request.as_str() == entry.id)
+        {
+            can_undo |= backup.undone_at_ms.is_none() && backup.file_count() > 0;
+            if changed_files.is_empty() {
+                let paths = backup.changed_paths();
+                changed_files = paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+            }
+        }
+        Ok(Self {
+            record,
+            changed_files,
+            can_undo,
+        })
+    }
+
+    /// Prints the content under its headings.
+    pub fn show_content(&self, entry: &HistoryEntry) {
+        match &self.record {
+            Some(record) => {
+                show_block("Arguments", &record.arguments);
+                show_block("Output", &record.output);
+            }
+            None if entry.finished_at_ms.is_none() => {}
+            None if entry.title.is_none() => {
+                console::print_row("Arguments", "not kept (keep_titles under [journal])");
+                console::print_row("Output", "not kept");
+            }
+            None => {
+                console::print_row("Arguments", "no longer kept");
+                console::print_row("Output", "no longer kept");
+            }
+        }
+        if !self.changed_files.is_empty() {
+            show_block("Changed files", &self.changed_files.join("\n"));
+        }
+        if self.can_undo {
+            console::print_row("Undo", &format!("punie-runner undo {}", entry.id));
+        }
+    }
+}
+
+/// Prints a text of several lines, indented under its heading.
+fn show_block(heading: &str, text: &str) {
+    if text.is_empty() {
+        return console::print_row(heading, "none");
+    }
+    console::print_line(heading);
+    for line in escape_hidden_characters(text).lines() {
+        console::print_line(&format!("  {line}"));
+    }
+}

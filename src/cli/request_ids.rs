@@ -1,0 +1,145 @@
+//! The ids of requests as people type and read them: the last characters of an id, its beginning, or `@last`. Not here:
+//! the ids themselves (core).
+
+use super::console;
+use super::exit::{CommandError, Exit};
+use crate::home::Home;
+use crate::journal::JournalReader;
+
+/// The word for the newest request of the journal.
+pub const LAST: &str = "@last";
+/// The characters of a short id. Ids made at about the same time begin alike, so a short one is the end.
+const SHORT_CHARS: usize = 8;
+/// The most candidates that an error lists.
+const MAX_CANDIDATES: u32 = 5;
+
+/// Returns the last characters of an id.
+pub fn short_id(id: &str) -> &str {
+    let start = id.char_indices().rev().nth(SHORT_CHARS - 1);
+    start.map_or(id, |(at, _)| &id[at..])
+}
+
+/// Returns an id for a column of a table: the short one on a terminal, else all of it.
+pub fn id_cell(id: &str) -> String {
+    if console::is_terminal() {
+        short_id(id).to_owned()
+    } else {
+        id.to_owned()
+    }
+}
+
+/// Finds the request that is meant by an id, its end, its beginning or `@last` in the journal; `None` if it knows none.
+///
+/// # Errors
+/// Several requests are meant, or the journal cannot be read.
+pub fn find_in_journal(
+    reader: Option<&JournalReader>,
+    typed: &str,
+) -> anyhow::Result<Option<String>> {
+    let Some(reader) = reader else {
+        return Ok(None);
+    };
+    if typed == LAST {
+        return Ok(reader.newest_id()?);
+    }
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let alike = reader.ids_like(typed, SHORT_CHARS, MAX_CANDIDATES)?;
+    if reader.read_full_history(typed)?.is_some() {
+        return Ok(Some(typed.to_owned()));
+    }
+    match alike.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        several => Err(several_meant(typed, several)),
+    }
+}
+
+/// Finds the request as [`find_in_journal`] in this home. One that the journal does not know stays as it was typed:
+/// another device's, or one of which only a backup or an audit row is left.
+///
+/// # Errors
+/// As [`find_in_journal`]; and `@last` without any request.
+pub fn expand_in_journal(home: &Home, typed: &str) -> anyhow::Result<String> {
+    let reader = JournalReader::find_journal(&home.journal_file())?;
+    match find_in_journal(reader.as_ref(), typed)? {
+        Some(id) => Ok(id),
+        None if typed == LAST => Err(CommandError::with_exit(
+            Exit::Failed,
+            "there is no last request: this device has received none yet",
+        )),
+        None => Ok(typed.to_owned()),
+    }
+}
+
+/// Replaces `@last` by the newest request, and leaves any other text to the place that looks it up.
+///
+/// # Errors
+/// There is no request, or the journal cannot be read.
+pub fn expand_last(home: &Home, typed: &str) -> anyhow::Result<String> {
+    if typed == LAST {
+        expand_in_journal(home, typed)
+    } else {
+        Ok(typed.to_owned())
+    }
+}
+
+/// Returns the one of these that has a matching id: the whole id, or its end or beginning.
+///
+/// # Errors
+/// Several match.
+pub fn find_among<'a, T>(
+    items: &'a [T],
+    typed: &str,
+    id_of: impl Fn(&T) -> &str,
+) -> anyhow::Result<Option<&'a T>> {
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    if let Some(exact) = items.iter().find(|item| id_of(item) == typed) {
+        return Ok(Some(exact));
+    }
+    let is_meant = |id: &str| id.ends_with(typed) || id.starts_with(typed);
+    let alike: Vec<&T> = items.iter().filter(|item| is_meant(id_of(item))).collect();
+    match alike.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|item| id_of(item)).collect();
+            Err(several_meant(typed, &ids))
+        }
+    }
+}
+
+fn several_meant(typed: &str, ids: &[impl AsRef<str>]) -> anyhow::Error {
+    let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    CommandError::with_exit(
+        Exit::Usage,
+        format!(
+            "several ids begin or end with {typed:?}; type more of the one you mean:\n  {}",
+            ids.join("\n  ")
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_by_its_end_its_beginning_and_itself() {
+        let ids = ["0199-aaaa-11112222", "0199-bbbb-33334444", "0199"];
+        let find = |typed: &str| find_among(&ids, typed, |id| id);
+        assert_eq!(find("33334444").expect("one"), Some(&ids[1]));
+        assert_eq!(find("0199-a").expect("one"), Some(&ids[0]));
+        assert_eq!(find("0199").expect("itself"), Some(&ids[2]));
+        assert_eq!(find("zzzz").expect("none"), None);
+        let error = find("0199-").expect_err("two").to_string();
+        assert!(
+            error.contains(ids[0]) && error.contains(ids[1]) && error.lines().count() == 3,
+            "{error}"
+        );
+        assert_eq!((short_id(ids[0]), short_id("abc")), ("11112222", "abc"));
+    }
+}

@@ -1,0 +1,100 @@
+//! The record of a finished call that the owner can read for some days: its arguments and its answer, masked and
+//! clipped. Not here: the files of records (output).
+
+use serde_json::Value;
+
+use crate::output::text_budget::clip_to_budget;
+use crate::output::{CallRecord, TextBudget};
+use crate::redact::{Redactor, mask_log_line};
+use crate::request::{FileChange, ToolRequest};
+use crate::tool::format_call_arguments;
+
+/// The most characters of the arguments and of the answer; of a longer text the head and the tail are kept.
+const MAX_CHARS: u64 = 8_000;
+
+/// Makes the record of a call from its request and its sealed payload, which is masked already.
+pub(super) fn build_call_record(
+    request: &ToolRequest,
+    payload: &str,
+    redactor: &Redactor,
+) -> CallRecord {
+    let args: Value = serde_json::from_str(&request.args).unwrap_or_default();
+    let masked = redactor.mask(&args.to_string()).0.into_owned();
+    let arguments = match serde_json::from_str(&masked) {
+        Ok(args) => format_call_arguments(&args),
+        Err(_) => masked,
+    };
+    let mut payload: Value = serde_json::from_str(payload).unwrap_or_default();
+    let files: Vec<FileChange> =
+        serde_json::from_value(payload["meta"]["files"].take()).unwrap_or_default();
+    let key = if payload.get("error").is_some() {
+        "error"
+    } else {
+        "result"
+    };
+    let output = match payload[key].take() {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => format!("{other:#}"),
+    };
+    CallRecord {
+        request_id: request.id.to_string(),
+        arguments: clip_text(&arguments),
+        output: clip_text(&output),
+        files: files.iter().map(describe_change).collect(),
+    }
+}
+
+/// Clips a text. What looks like a secret is masked too: people read this text, and no model edits it.
+fn clip_text(text: &str) -> String {
+    let masked = mask_log_line(text);
+    clip_to_budget(&masked, TextBudget::from_requested(Some(MAX_CHARS)), None).text
+}
+
+fn describe_change(change: &FileChange) -> String {
+    let note = match (&change.before, &change.after) {
+        (None, Some(_)) => " (new)",
+        (Some(_), None) => " (removed)",
+        _ => "",
+    };
+    format!("{}{note}", change.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::redact::Secret;
+
+    #[test]
+    fn a_record_holds_both_ends_of_a_long_answer_and_no_secret() {
+        let request = ToolRequest {
+            id: crate::ids::RequestId::parse("r").expect("an id"),
+            tool: crate::ids::ToolName::parse("Bash").expect("a name"),
+            args: json!({"command": "echo top-secret-value", "n": 1}).to_string(),
+            conversation: crate::ids::ConversationId::parse("c").expect("an id"),
+            agent_type: None,
+            created_at_ms: 0.0,
+            deadline_ms: None,
+            cancelled: false,
+            issued_at_ms: None,
+            signature: None,
+        };
+        let long = format!("begin\n{}end", "a line\n".repeat(9_000));
+        let payload = json!({
+            "toolName": "Bash", "result": long,
+            "meta": {"files": [{"path": "a.txt", "after": "00"}, {"path": "b", "before": "0", "after": "1"}]},
+        });
+        let redactor = Redactor::new([Secret::new("top-secret-value".to_owned())]);
+        let record = build_call_record(&request, &payload.to_string(), &redactor);
+        assert!(
+            record.arguments.contains("command: echo [REDACTED")
+                && record.arguments.contains("n: 1"),
+            "{record:?}"
+        );
+        assert!(record.output.starts_with("begin") && record.output.ends_with("end"));
+        assert!(record.output.chars().count() < 9_000);
+        assert_eq!(record.files, ["a.txt (new)", "b"]);
+    }
+}

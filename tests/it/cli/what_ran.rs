@@ -1,0 +1,301 @@
+//! What the owner can see of calls: the list and one request of the history, the lines on the runner's terminal, and
+//! short ids.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
+
+use super::{Serving, User, within};
+
+const NO_PUSH: &str =
+    "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n";
+
+/// Sends a request, and returns its id.
+async fn send(user: &User, dev: &Serving, tool: &str, args: &str) -> String {
+    let sent = user
+        .asks(&dev.ready, &["send", tool, args, "--json"])
+        .await
+        .json();
+    sent["requestId"].as_str().expect("an id").to_owned()
+}
+
+async fn json_lines(user: &User, args: &[&str]) -> Vec<Value> {
+    let out = user.types(args).await.done().out;
+    out.lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect()
+}
+
+/// Opens a terminal of 80 columns and returns both sides.
+fn open_terminal() -> (File, File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours: OwnedFd = openpt(flags).expect("a terminal");
+    grantpt(&ours)
+        .and_then(|()| unlockpt(&ours))
+        .expect("its other side");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
+    let other = other.expect("opened");
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&other, size).expect("a width");
+    (File::from(ours), File::from(other))
+}
+
+/// Reads all that is shown on a terminal until its other side is closed.
+fn read_shown(mut ours: File) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut shown = Vec::new();
+        // Reading ends with an error when the last of the other sides is closed.
+        let _ = ours.read_to_end(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    })
+}
+
+/// Runs a command on a terminal of 80 columns, and returns what it shows there.
+async fn shown_on_terminal(user: &User, args: &[&str]) -> String {
+    let (ours, theirs) = open_terminal();
+    let mut command = user.command(args);
+    let mut child = command.stdout(theirs).spawn().expect("started");
+    // The command holds a copy of the other side.
+    drop(command);
+    let shown = read_shown(ours);
+    let ended = within(child.wait()).await.expect("waited for");
+    let shown = shown.join().expect("read");
+    assert!(ended.success(), "{shown}");
+    shown
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_history_says_what_ran_and_how_it_ended() {
+    let user = User::new();
+    user.write("home/policy.toml", NO_PUSH);
+    let dev = user.serves(&["dev", "--json"]).await;
+    let caller_token = dev.ready["callerToken"].as_str().expect("a token");
+    let failed = send(&user, &dev, "Bash", r#"{"command":"echo out; exit 7"}"#).await;
+    let pushed = send(&user, &dev, "Bash", r#"{"command":"git push origin main"}"#).await;
+    let written = send(
+        &user,
+        &dev,
+        "Write",
+        r#"{"file_path":"a.txt","content":"new"}"#,
+    )
+    .await;
+    let leaky = format!(
+        r#"{{"command":"echo {caller_token} ghp_{}"}}"#,
+        "a1B2".repeat(9)
+    );
+    let leaky = send(&user, &dev, "Bash", &leaky).await;
+    let lines = json_lines(&user, &["history", "--json"]).await;
+    let line = |id: &str| {
+        let found = lines.iter().find(|line| line["requestId"] == id);
+        found.expect("listed").clone()
+    };
+    assert_eq!(
+        (&line(&failed)["title"], &line(&failed)["exitCode"]),
+        (&"echo out; exit 7".into(), &7.into())
+    );
+    assert_eq!(line(&written)["title"], "a.txt");
+    assert_eq!(line(&pushed)["rule"], "no-push");
+    let title = line(&leaky)["title"].as_str().expect("a title").to_owned();
+    assert!(
+        title.contains("[REDACTED") && !title.contains("ghp_") && !title.contains(caller_token),
+        "{title}"
+    );
+    let listed: Vec<Value> = json_lines(&user, &["history", "--failed", "--json"])
+        .await
+        .into_iter()
+        .map(|line| line["requestId"].clone())
+        .collect();
+    assert_eq!(listed, [pushed.as_str(), &failed]);
+    let table = user.types(&["history"]).await.done().out;
+    for words in ["exit 7", "denied by no-push", "echo out; exit 7", &failed] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+
+    let one = user.types(&["history", &failed]).await.done().out;
+    for words in [
+        "What          echo out; exit 7",
+        "Result        exit 7",
+        "command: echo out; exit 7",
+        "  out",
+    ] {
+        assert!(one.contains(words), "{words}: {one}");
+    }
+    assert!(!one.contains("punie-runner undo"), "{one}");
+    let one = user.types(&["history", &written]).await.done().out;
+    let undo = format!("punie-runner undo {written}");
+    for words in ["a.txt (new)", undo.as_str()] {
+        assert!(one.contains(words), "{words}: {one}");
+    }
+    let one = user.types(&["history", &leaky]).await.done().out;
+    assert!(
+        !one.contains("ghp_") && !one.contains(caller_token),
+        "{one}"
+    );
+
+    for file in std::fs::read_dir(user.path("home/state/calls")).expect("a folder") {
+        let path = file.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(!text.contains("ghp_") && !text.contains(caller_token));
+        std::fs::remove_file(path).expect("removed");
+    }
+    let one = user.types(&["history", &failed]).await.done().out;
+    assert!(
+        one.contains("Arguments     no longer kept") && one.contains("What          echo out"),
+        "{one}"
+    );
+    dev.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_who_wants_no_titles_has_none() {
+    let user = User::new();
+    user.write("home/config.toml", "[journal]\nkeep_titles = false\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let id = send(
+        &user,
+        &dev,
+        "Bash",
+        r#"{"command":"echo unkept-words; exit 3"}"#,
+    )
+    .await;
+    let line = user.types(&["history", "--json"]).await.done().json();
+    assert_eq!(
+        (&line["title"], &line["exitCode"]),
+        (&Value::Null, &3.into())
+    );
+    let one = user.types(&["history", &id]).await.done().out;
+    assert!(
+        one.contains("Arguments     not kept") && !one.contains("unkept-words"),
+        "{one}"
+    );
+    let mut kept = std::fs::read_dir(user.path("home/state/calls")).expect("a folder");
+    assert!(kept.next().is_none());
+    dev.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let first = send(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
+    let last = send(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
+    let short = |id: &str| id[id.len() - 8..].to_owned();
+    let shown = user.types(&["history", &short(&first)]).await.done().out;
+    assert!(shown.contains(&first), "{shown}");
+    let shown = user.types(&["history", "@last"]).await.done().out;
+    assert!(shown.contains(&last), "{shown}");
+    let undone = user.types(&["undo", "@last", "--json"]).await.done().json();
+    assert_eq!(undone["requestId"], last.as_str());
+    let restored = user.text("restored");
+    let copied = user
+        .types(&[
+            "trash",
+            "restore",
+            &short(&first),
+            "--to",
+            &restored,
+            "--json",
+        ])
+        .await;
+    assert!(
+        copied.out.contains(&first) || copied.err.contains("nothing"),
+        "{copied:?}"
+    );
+    let rows = json_lines(&user, &["audit", "list", "--request", "@last", "--json"]).await;
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["requestId"] == last.as_str()));
+    let cancelled = user
+        .asks(&dev.ready, &["cancel", &short(&first), "--json"])
+        .await
+        .json();
+    assert_eq!(
+        (&cancelled["requestId"], &cancelled["state"]),
+        (&first.as_str().into(), &"finished".into())
+    );
+    user.types(&["stop", "@last"])
+        .await
+        .refused(1, "had ended before");
+    user.types(&["history", "zzzzzzzz"])
+        .await
+        .refused(1, "knows no request");
+    dev.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_row_is_wider_than_the_terminal() {
+    let user = User::new();
+    user.write("home/policy.toml", NO_PUSH);
+    let dev = user.serves(&["dev", "--json"]).await;
+    let long = format!(r#"{{"command":"echo {}"}}"#, "long ".repeat(60));
+    let id = send(&user, &dev, "Bash", &long).await;
+    send(&user, &dev, "get_shell_info", "{}").await;
+    send(&user, &dev, "Bash", r#"{"command":"git push"}"#).await;
+    let shown = shown_on_terminal(&user, &["history"]).await;
+    let rows: Vec<&str> = shown.lines().collect();
+    assert_eq!(rows.len(), 4, "{shown}");
+    for row in &rows {
+        assert!(row.chars().count() <= 80, "{row}");
+    }
+    assert!(
+        rows[3].contains("echo long") && rows[3].ends_with(&id[id.len() - 8..]),
+        "{shown}"
+    );
+    dev.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dev_prints_a_line_for_each_call_on_its_terminal() {
+    let user = User::new();
+    user.write("home/config.toml", "[log]\nfile = \"always\"\n");
+    let (ours, theirs) = open_terminal();
+    let mut command = user.command(&["dev", "--json"]);
+    let mut child = command
+        .stderr(theirs)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    drop(command);
+    let shown = read_shown(ours);
+    let mut rest = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
+        child.stdout.take().expect("piped"),
+    ));
+    let first = within(rest.next_line()).await.expect("readable");
+    let first = first.expect("a first line");
+    let dev = Serving {
+        child,
+        ready: serde_json::from_str(&first).expect(&first),
+        rest,
+    };
+    send(&user, &dev, "Bash", r#"{"command":"echo words; exit 5"}"#).await;
+    dev.stopped().await;
+    let shown = shown.join().expect("read");
+    let line = shown
+        .lines()
+        .find(|line| line.contains("echo words; exit 5"))
+        .expect(&shown);
+    assert!(
+        line.contains("Z  Bash ") && line.contains("exit 5"),
+        "{line}"
+    );
+    assert_eq!(line.chars().count(), 80, "{line}");
+    assert!(!shown.contains("a call was answered"), "{shown}");
+    let log: String = std::fs::read_dir(user.path("home/logs"))
+        .expect("a folder")
+        .map(|file| std::fs::read_to_string(file.expect("an entry").path()).expect("read"))
+        .collect();
+    assert!(
+        log.contains("a call was answered") && !log.contains("echo words"),
+        "{log}"
+    );
+}
