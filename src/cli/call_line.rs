@@ -130,7 +130,7 @@ mod tests {
         let line = finished_call_line(&call, 80);
         assert_eq!(
             line,
-            "12:30:05Z  Bash        git log | head                       \
+            "12:30:05Z  Bash        git log | head                         \
              ok           14 ms"
         );
         call.title = "x".repeat(200);

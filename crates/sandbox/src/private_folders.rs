@@ -56,21 +56,34 @@ fn fill_folder(
     to: &Path,
     private_home: &Path,
 ) -> io::Result<()> {
+    // A link could lead anywhere.
+    let is_there = |from: &PathBuf| {
+        let entry = from.symlink_metadata();
+        entry.is_ok_and(|entry| !entry.is_symlink())
+    };
+    let names: Vec<&str> = private
+        .filled_from
+        .iter()
+        .copied()
+        .filter(|name| is_there(&own.join(name)))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    // Commands of several conversations, and of other processes, may start at the same time.
+    let lock = fs::File::create(private_home.with_extension("lock"))?;
+    lock.lock()?;
+    if fs::read_dir(to)?.next().is_some() {
+        return Ok(());
+    }
     let draft = private_home.with_extension("new");
     let _ = fs::remove_dir_all(&draft);
     fs::create_dir_all(&draft)?;
     let mut too_large = Vec::new();
-    for name in private.filled_from {
+    for name in names {
         let from = own.join(name);
-        // A link could lead anywhere.
-        if !from
-            .symlink_metadata()
-            .is_ok_and(|entry| !entry.is_symlink())
-        {
-            continue;
-        }
         let into = draft.join(name);
-        if let Some(parent) = into.parent().filter(|_| *name != ".") {
+        if let Some(parent) = into.parent().filter(|_| name != ".") {
             fs::create_dir_all(parent)?;
         }
         if !copy_entry(&from, &into)? {
@@ -180,6 +193,13 @@ mod tests {
             Some("late"),
             "an empty one is filled"
         );
+        std::thread::scope(|scope| {
+            fs::remove_dir_all(caches.join(".m2/repository")).expect("removed");
+            for _ in 0..8 {
+                scope.spawn(|| make_command_folders(&caches, &home).expect("made beside others"));
+            }
+        });
+        assert_eq!(read(".m2/repository", "a/a.jar").as_deref(), Some("jar"));
         assert!(has_at_most(&home.join(".cargo"), &mut 1_000_000));
         assert!(!has_at_most(&home.join(".cargo"), &mut 10));
     }

@@ -101,6 +101,7 @@ mod protected_path_guard;
 #[cfg(unix)]
 mod protected_path_monitor;
 #[cfg(unix)]
+mod protected_path_put_back;
 pub mod protected_path_records;
 #[cfg(unix)]
 mod protected_path_stamp;

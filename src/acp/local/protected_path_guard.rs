@@ -3,7 +3,6 @@
 //! are compared (protected_path_monitor), and the trash.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -16,20 +15,14 @@ use super::guard_state::{GuardState, LiveCommand};
 use super::guarded_places::GuardedPlaces;
 use super::process_tree::ProcessTree;
 use super::protected_path_monitor::{Monitor, WakeReason};
-use super::protected_path_records::{
-    FileContent, ProtectedPathChange, ProtectedPathRecords, Replacement, describe_change,
-    describe_loop_end,
-};
-use super::protected_path_stamp::{PathStamp, path_stamp};
+use super::protected_path_records::{FileContent, ProtectedPathRecords};
+use super::protected_path_stamp::PathStamp;
 use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
 use crate::acp::protected_path;
 use crate::sandbox::SandboxRules;
 
 /// The resolution of the kernel's time stamps, in milliseconds, at its coarsest.
 const STAMP_RESOLUTION_MS: i64 = 10;
-/// A path that was put back so often while commands live is written in a loop: the file would be there most of the
-/// time, so the commands are ended.
-const MAX_PUT_BACKS: u32 = 5;
 
 /// The guard of a runner's workspaces. Clones share it.
 #[derive(Clone)]
@@ -37,7 +30,7 @@ pub(super) struct ProtectedPathGuard(Arc<SharedGuard>);
 
 pub(super) struct SharedGuard {
     places: GuardedPlaces,
-    records: OnceLock<Arc<dyn ProtectedPathRecords>>,
+    pub records: OnceLock<Arc<dyn ProtectedPathRecords>>,
     pub monitor: Monitor,
     state: Mutex<GuardState>,
 }
@@ -338,79 +331,6 @@ impl SharedGuard {
         // The rebase of a command that runs carries its own commands out.
         } else if !(path.ends_with(protected_path::REBASE_TODO) && state.has_foreground_command()) {
             self.put_back(state, path, now.why, content);
-        }
-    }
-
-    /// Returns whether the owner took this content of a path out of the trash.
-    fn is_undone(&self, state: &GuardState, path: &Path, content: &FileContent) -> bool {
-        let moved = state.moved.get(path).filter(|(moved, _)| moved == content);
-        let records = self.records.get();
-        moved.is_some_and(|(_, request)| records.is_some_and(|records| records.is_undone(request)))
-    }
-
-    /// Moves a changed file to the trash, puts the one from before in its place, and tells the owner.
-    fn put_back(
-        &self,
-        state: &mut GuardState,
-        path: &Path,
-        why: &str,
-        content: Option<FileContent>,
-    ) {
-        let known = state.forget(path);
-        let (was_there, before) = (known.is_some(), known.and_then(|known| known.content));
-        // The owner may have changed a configuration too, just before.
-        let stripped = content.as_ref().and_then(|content| {
-            let before = before.as_ref().and_then(FileContent::text);
-            let text = git_config::without_harmful_lines(path, content.text()?, before)?;
-            let (bytes, mode) = (text.into_bytes(), content.mode);
-            Some(FileContent { bytes, mode })
-        });
-        let is_stripped = stripped.is_some();
-        let before = stripped.or(before);
-        let kept = state
-            .moved
-            .get(path)
-            .filter(|(moved, _)| Some(moved) == content.as_ref());
-        let kept = kept.map(|(_, request)| request.clone());
-        let done = match self.records.get() {
-            Some(records) => records.put_back(path, before.as_ref(), kept.as_ref()),
-            None => Err(io::Error::other("there is no trash here")),
-        };
-        let replaced = match (&before, was_there) {
-            _ if is_stripped => Replacement::WithoutHarm,
-            (Some(_), _) => Replacement::ContentBefore,
-            (None, true) => Replacement::Lost,
-            (None, false) => Replacement::Nothing,
-        };
-        let put_backs = state.put_backs.entry(path.to_owned()).or_default();
-        *put_backs += 1;
-        let is_loop = put_backs.is_multiple_of(MAX_PUT_BACKS);
-        let mut text = describe_change(path, was_there, why, replaced, &done);
-        if is_loop {
-            text.push_str(&describe_loop_end(*put_backs));
-            state.kill_live_commands();
-        }
-        // A file that could not be moved is told of once.
-        if let Ok(metadata) = path.symlink_metadata() {
-            state.remember(path, path_stamp(&metadata), before);
-        }
-        let request = done.ok().flatten();
-        if let (Some(content), Some(request)) = (content, &request) {
-            state
-                .moved
-                .insert(path.to_owned(), (content, request.clone()));
-        }
-        if kept.is_none() || is_loop {
-            let change = ProtectedPathChange {
-                path: path.to_owned(),
-                request,
-                text: text.clone(),
-            };
-            self.records
-                .get()
-                .iter()
-                .for_each(|records| records.notify_owner(&change));
-            state.told.push(text);
         }
     }
 }
