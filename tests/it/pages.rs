@@ -8,13 +8,12 @@ use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRul
 
 use crate::harness::whole::whole;
 
+fn repository_file(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("the file")
+}
+
 fn page(name: &str) -> String {
-    fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("docs")
-            .join(name),
-    )
-    .expect("the page")
+    repository_file(&format!("docs/{name}"))
 }
 
 /// The names of all functions in the tests.
@@ -142,6 +141,13 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     assert!(unnamed.is_empty(), "not on the page: {unnamed:?}");
 }
 
+#[test]
+fn the_readme_is_short_and_its_agent_is_the_example() {
+    let readme = repository_file("README.md");
+    assert!(readme.lines().count() <= 120, "the README is too long");
+    assert!(readme.contains(&repository_file("examples/agent.py")));
+}
+
 /// The names that look like variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -152,10 +158,9 @@ fn variables_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_variable_of_the_readme_is_known_to_the_program() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
-        .expect("the page");
-    let named = variables_in(&readme);
+fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() {
+    let readme = repository_file("README.md");
+    let named = variables_in(&[readme, page("configuration.md")].concat());
     assert!(named.len() >= 5, "{named:?}");
     let (home, work) = (
         tempfile::tempdir().expect("a folder"),
