@@ -148,6 +148,40 @@ fn the_readme_is_short_and_its_agent_is_the_example() {
     assert!(readme.contains(&repository_file("examples/agent.py")));
 }
 
+/// The texts of all sources, with strings that go over several lines joined.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let file = fs::read_to_string(&path).expect("the file can be read");
+            let mut pieces = file.split("\\\n");
+            text += pieces.next().unwrap_or_default();
+            text.extend(pieces.map(str::trim_start));
+        }
+    }
+    text
+}
+
+#[test]
+fn every_message_on_the_page_about_trouble_is_one_of_the_programs() {
+    let program: String = ["src", "crates"]
+        .iter()
+        .map(|folder| sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
+        .collect();
+    let page = page("troubleshooting.md");
+    let messages: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
+        .collect();
+    assert!(messages.len() > 20, "{messages:?}");
+    for message in messages {
+        assert!(program.contains(message), "no such message: {message}");
+    }
+}
+
 /// The names that look like variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
