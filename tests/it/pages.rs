@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
+use punie_runner::policy::PolicyRules;
 
 use crate::harness::whole::whole;
 
@@ -65,13 +66,13 @@ fn every_tool_on_the_page_has_limits_and_two_examples() {
 }
 
 #[test]
-fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
+fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
     let mut tests = BTreeSet::new();
     tests_of(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"),
         &mut tests,
     );
-    let text = page("comparison.md");
+    let text = page("capabilities.md");
     let rows: Vec<Vec<&str>> = text
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| feature"))
@@ -179,6 +180,21 @@ fn every_message_on_the_page_about_trouble_is_one_of_the_programs() {
     assert!(messages.len() > 20, "{messages:?}");
     for message in messages {
         assert!(program.contains(message), "no such message: {message}");
+    }
+}
+
+#[test]
+fn every_recipe_of_the_page_about_rules_is_sound() {
+    let page = page("policy.md");
+    let recipes = page
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"));
+    let recipes: Vec<&str> = recipes.map(|(recipe, _)| recipe).collect();
+    assert_eq!(recipes.len(), 10);
+    for recipe in recipes {
+        let rules = PolicyRules::parse_policy(recipe, &|_| true);
+        assert!(rules.is_ok(), "{recipe}{rules:?}");
     }
 }
 
