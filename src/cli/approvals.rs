@@ -19,25 +19,25 @@ pub struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// Show all of a call: the whole command, every argument
+    /// Show a call in full: the whole command, every argument
     Show(ShowArgs),
-    /// Let a call run
+    /// Allow a call
     Allow(QuestionArgs),
-    /// Refuse a call
+    /// Deny a call
     Deny(QuestionArgs),
 }
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The question's id, or the end of it
+    /// The id in the list, or its end
     id: String,
 }
 
 #[derive(Debug, Args)]
 struct QuestionArgs {
-    /// The question's id, or the end of it
+    /// The id in the list, or its end
     id: String,
-    /// Also for every later call of this tool in the conversation, until the runner ends
+    /// Also allow every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
     always: bool,
 }

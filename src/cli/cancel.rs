@@ -11,7 +11,7 @@ use crate::ids::RequestId;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// The request's id, as `send` gave it
+    /// The request's id
     request: String,
 }
 

@@ -19,9 +19,9 @@ use request_detail::show_request_detail;
 
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The request to show every step of; the beginning of its id is enough
+    /// Show every step of this request; the beginning of its id is enough
     request: Option<String>,
-    /// How many at most, the latest first; 0 for all
+    /// The most requests to list, the latest first; 0: all
     #[arg(
         long,
         default_value_t = 20,
@@ -29,10 +29,10 @@ pub struct HistoryArgs {
         conflicts_with = "request"
     )]
     limit: u32,
-    /// Only what failed, or could not be delivered
+    /// Only requests that failed or could not be delivered
     #[arg(long, conflicts_with = "request")]
     failed: bool,
-    /// Only what waits, runs, or is not delivered yet
+    /// Only requests that wait, run, or are not delivered yet
     #[arg(long, conflicts_with = "request")]
     open: bool,
     /// Only requests for this tool
@@ -41,7 +41,7 @@ pub struct HistoryArgs {
     /// Only requests of this conversation
     #[arg(long, value_name = "ID", conflicts_with = "request")]
     conversation: Option<String>,
-    /// Only requests received within so many minutes
+    /// Only requests received in the last MINUTES
     #[arg(long, value_name = "MINUTES", conflicts_with = "request")]
     within: Option<u32>,
 }

@@ -26,27 +26,27 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// The rules and the grants in force (the default)
+    /// Show the rules and grants in force (the default)
     Show,
-    /// What the rules say to a call, and why; nothing runs and no grant is used up
+    /// Show what the rules decide about a call, and why; nothing runs
     Test(TestArgs),
-    /// Allow something: for once or a while with --once or --for, else by a rule in policy.toml
+    /// Allow something: with --once or --for for a while, else by a new rule in policy.toml
     Allow(AllowArgs),
-    /// Deny something by a rule in policy.toml
+    /// Deny something, by a new rule in policy.toml
     Deny(DenyArgs),
-    /// Take a grant back
+    /// Withdraw a grant
     Revoke(RevokeArgs),
 }
 
 #[derive(Debug, Args)]
 struct TestArgs {
-    /// The tool
+    /// The tool's name
     #[arg(required_unless_present = "command")]
     tool: Option<String>,
-    /// Its arguments, as JSON
+    /// The tool's arguments, as JSON
     #[arg(default_value = "{}")]
     args: String,
-    /// Instead of both: a command, as Bash would get it
+    /// In place of both: a command for Bash
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -55,10 +55,10 @@ struct TestArgs {
 struct AllowArgs {
     #[command(flatten)]
     what: TargetArgs,
-    /// For the next request that needs it, within a day
+    /// Only for the next request that needs it, within a day
     #[arg(long)]
     once: bool,
-    /// For so long: 30s, 15m, 1h, 2d
+    /// For this long: 30s, 15m, 1h, 2d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time_span)]
     lasts: Option<Duration>,
 }
@@ -71,7 +71,7 @@ struct DenyArgs {
 
 #[derive(Debug, Args)]
 struct RevokeArgs {
-    /// The grant's id, or the end of it
+    /// The grant's id, or its end
     id: String,
 }
 
@@ -85,16 +85,16 @@ struct TargetArgs {
         value_name = "RULE-OR-WORDS"
     )]
     words: Vec<String>,
-    /// A tool by its name, or an effect (reads, writes, executes)
+    /// A tool's name, or an effect: reads, writes, executes
     #[arg(long)]
     tool: Option<String>,
-    /// A file or folder, from its workspace; in a rule, a pattern
+    /// A file or folder, from its workspace; in a rule, a pattern such as 'docs/**'
     #[arg(long)]
     path: Option<String>,
-    /// The name of the new rule
+    /// A name for the new rule
     #[arg(long)]
     name: Option<String>,
-    /// Why; shown to whoever is refused or asked
+    /// A reason, shown with the denial or the question
     #[arg(long)]
     reason: Option<String>,
 }

@@ -22,9 +22,9 @@ use crate::runner::Clock;
 /// A tool and its arguments, as `send` and `call` take them.
 #[derive(Debug, Args)]
 pub struct ToolCallArgs {
-    /// The tool, such as Read
+    /// The tool's name, such as Read
     pub tool: String,
-    /// Its arguments as a JSON object; - reads them from standard input
+    /// The tool's arguments as a JSON object; -: read them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
 }
@@ -49,16 +49,16 @@ impl ToolCallArgs {
 pub struct SendArgs {
     #[command(flatten)]
     call: ToolCallArgs,
-    /// The conversation that the request belongs to
+    /// The conversation of the request; calls of one conversation run in order
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
-    /// How long to wait for the answer; 0 sends and returns
+    /// Seconds to wait for the answer; 0: send and return
     #[arg(long, value_name = "SECS", default_value_t = 600.0)]
     wait: f64,
-    /// Sign the request with the private key in this file, which `keygen` has made
+    /// Sign the request with the private key in this file (made by `keygen`)
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
-    /// Show on stderr what a command prints while it runs; the answer comes on stdout as always
+    /// Show on stderr what the command prints while it runs
     #[arg(long)]
     progress: bool,
 }

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The call's request id as `history --open` shows it (its beginning is enough), or a shell such as sh_1
+    /// The request's id (`history --open` shows it; its beginning is enough), or a shell such as sh_1
     id: String,
 }
 

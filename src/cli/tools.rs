@@ -11,9 +11,9 @@ use crate::tool::{CallLane, ToolSpec, render_catalog_markdown};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// The tool to show everything about
+    /// The tool to show
     name: Option<String>,
-    /// Write all of it as one page of Markdown
+    /// Print all tools as one page of Markdown
     #[arg(long, conflicts_with = "name")]
     markdown: bool,
 }

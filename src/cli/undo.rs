@@ -12,9 +12,9 @@ use crate::trash::{UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// The request; the beginning or the end of its id is enough
+    /// The request's id; its beginning or end is enough
     request: String,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
