@@ -198,6 +198,31 @@ fn every_recipe_of_the_page_about_rules_is_sound() {
     }
 }
 
+#[test]
+fn every_link_of_the_pages_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = 0;
+    for folder in [root.to_owned(), root.join("docs")] {
+        for entry in fs::read_dir(&folder).expect("the folder can be read") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|ending| ending != "md") {
+                continue;
+            }
+            pages += 1;
+            let text = fs::read_to_string(&path).expect("the page");
+            for link in text
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split([')', '#']).next())
+            {
+                let is_here = link.starts_with("http") || folder.join(link).exists();
+                assert!(is_here, "{}: {link} is not there", path.display());
+            }
+        }
+    }
+    assert!(pages > 20);
+}
+
 /// The names that look like variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
