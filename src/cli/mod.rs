@@ -61,7 +61,7 @@ First steps:
   punie-runner dev              run a backend and a runner for this folder
   punie-runner tools Bash       show what a tool does, and its arguments
   punie-runner --backend-url URL --workspace DIR pair CODE
-                                register with a backend; then start `punie-runner`";
+                                register with a backend";
 
 /// Runs a remote AI agent's tool calls on this computer
 #[derive(Debug, Parser)]
@@ -160,7 +160,7 @@ enum CliCommand {
     Pause(pause::PauseArgs),
     /// End one running call or background shell now
     Stop(stop::StopArgs),
-    /// Start calls again: after `pause`, safe mode or a stop in an editor
+    /// Start calls again after `pause`, safe mode or a stop in an editor
     Resume(pause::ResumeArgs),
     /// Show calls waiting for approval; allow or deny them
     Approvals(approvals::ApprovalsArgs),
