@@ -21,11 +21,11 @@ pub struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// Show all of a call: the whole command, every argument
+    /// Show a call in full: the whole command, every argument
     Show(ShowArgs),
-    /// Let a call run
+    /// Allow a call
     Allow(QuestionArgs),
-    /// Refuse a call
+    /// Deny a call
     Deny(QuestionArgs),
 }
 
@@ -39,7 +39,7 @@ struct ShowArgs {
 struct QuestionArgs {
     /// The question: its id or its request's, the end of one, or @last if no other waits
     id: String,
-    /// Also for every later call of this tool in the conversation, until the runner ends
+    /// Also allow every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
     always: bool,
 }

@@ -24,25 +24,25 @@ pub struct AuditArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
-    /// Follow the rows from first to last; exits with 1 and names the first that is not as it was written
+    /// Check all rows; exits with 1 and names the first that was changed, moved or removed
     Verify(VerifyArgs),
-    /// The rows, the oldest first
+    /// List the rows, the oldest first
     List(AuditListArgs),
 }
 
 #[derive(Debug, Args)]
 struct VerifyArgs {
-    /// A head known from elsewhere, as heartbeats carry it (`audit` in a device's health); repeatable
+    /// Also check against this head, as the backend has it (`audit` in a device's health); repeatable
     #[arg(long, value_name = "SEQ:HASH", value_parser = parse_head)]
     head: Vec<ChainLink>,
 }
 
 #[derive(Debug, Args)]
 struct AuditListArgs {
-    /// Only rows of the last minutes
+    /// Only rows of the last MINUTES
     #[arg(long, value_name = "MINUTES")]
     within: Option<u32>,
-    /// Only rows from then on, in milliseconds since 1970
+    /// Only rows since this time, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     since: Option<i64>,
     /// Only rows of this request: its id, the end or the beginning of it, or @last
@@ -130,23 +130,25 @@ fn show_report(report: &AuditReport) {
     ));
     if let Some(first) = report.first_seq.filter(|first| *first > 1) {
         console::print_line(&format!(
-            "Older ones went with time; the first is row {first}."
+            "Older rows were deleted with time; the first is row {first}."
         ));
     }
     if report.torn_bytes > 0 {
         console::print_line(&format!(
-            "Behind the last are {} bytes of a row that a crash cut off.",
+            "After the last row are {} bytes of a row that a crash cut off.",
             report.torn_bytes
         ));
     }
     console::print_line(&format!("Last: {}:{}", report.last.seq, report.last.hash));
     console::print_line(match report.head_signed {
-        HeadSignature::ByThisDevice => "The head kept beside it is this device's word.",
+        HeadSignature::ByThisDevice => {
+            "The stored head (state/audit.head) is signed by this device."
+        }
         HeadSignature::NoHead => {
-            "No head is kept beside it, so that nobody would notice rows cut off at the end."
+            "There is no stored head (state/audit.head), so rows missing at the end cannot be noticed."
         }
         HeadSignature::No | HeadSignature::Unchecked => {
-            "The head kept beside it was not checked: no device's key is here."
+            "The stored head was not checked: the device's key is not in this home."
         }
     });
 }

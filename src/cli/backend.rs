@@ -22,19 +22,19 @@ use crate::runner::ShutdownSignal;
 
 #[derive(Debug, Args)]
 pub struct BackendArgs {
-    /// The port on 127.0.0.1; 0 takes any free one
+    /// The port on 127.0.0.1; 0: any free one
     #[arg(long, default_value_t = 0, value_name = "N")]
     port: u16,
-    /// The database [default: dev-backend.sqlite3 in the home]
+    /// The database file [default: dev-backend.sqlite3 in the home]
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
     /// Hide the text of errors without a code, as production deployments do
     #[arg(long)]
     production_errors: bool,
-    /// Answer every poll at once, as Convex does: devices then listen on a wake-up socket
+    /// Answer every poll at once, as Convex does; devices then use a WebSocket to be woken
     #[arg(long)]
     no_hold: bool,
-    /// Close the connection that was idle longest when there are more than this
+    /// The most connections; above it the one that was idle longest is closed
     #[arg(
         long,
         default_value_t = MAX_CONNECTIONS,
@@ -42,12 +42,12 @@ pub struct BackendArgs {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..)
     )]
     max_connections: usize,
-    /// Misbehave as this file or text says, a fault a line: TARGET [xN] FAULT [VALUE]
+    /// Inject faults, for testing agents: a file or a text, one fault a line: TARGET [xN] FAULT [VALUE]
     ///
     /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
     /// of unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, slow
     /// BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON. A mutation over a socket knows
-    /// unheard, drop and status. For testing agents.
+    /// unheard, drop and status.
     #[arg(long, value_name = "FILE|TEXT")]
     faults: Option<String>,
 }

@@ -22,7 +22,7 @@ use crate::runner::{ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
-    /// The port on 127.0.0.1; 0 takes any free one
+    /// The port on 127.0.0.1; 0: any free one
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub port: u16,
 }

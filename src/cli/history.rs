@@ -23,7 +23,7 @@ use request_detail::show_request_detail;
 pub struct HistoryArgs {
     /// The request to show: its id, the last 8 characters of it, its beginning, or @last
     request: Option<String>,
-    /// How many at most, the latest first; 0 for all
+    /// The most requests to list, the latest first; 0: all
     #[arg(
         long,
         default_value_t = 20,
@@ -34,7 +34,7 @@ pub struct HistoryArgs {
     /// Only errors, commands that exited with another code than 0, and results that could not be delivered
     #[arg(long, conflicts_with = "request")]
     failed: bool,
-    /// Only what waits, runs, or is not delivered yet
+    /// Only requests that wait, run, or are not delivered yet
     #[arg(long, conflicts_with = "request")]
     open: bool,
     /// Only requests for this tool
@@ -43,7 +43,7 @@ pub struct HistoryArgs {
     /// Only requests of this conversation
     #[arg(long, value_name = "ID", conflicts_with = "request")]
     conversation: Option<String>,
-    /// Only requests received within so many minutes
+    /// Only requests received in the last MINUTES
     #[arg(long, value_name = "MINUTES", conflicts_with = "request")]
     within: Option<u32>,
 }

@@ -20,7 +20,7 @@ use crate::durable::{self, Readers};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// Replace a configuration that is there
+    /// Replace an existing configuration
     #[arg(long)]
     force: bool,
 }

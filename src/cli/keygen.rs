@@ -13,7 +13,7 @@ use crate::request::public_key_from_seed;
 
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
-    /// Where the private key is kept, for you alone; there must be no such file yet
+    /// The new file for the private key, readable by you only
     file: PathBuf,
 }
 

@@ -23,10 +23,10 @@ use crate::output::hidden_characters::escape_hidden_characters;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    /// Go on with what is logged from now on, until Ctrl-C
+    /// Show new lines as they come, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
-    /// How many lines from the end to begin with
+    /// Start with the last N lines
     #[arg(short = 'n', long, default_value_t = 100, value_name = "N")]
     lines: usize,
 }

@@ -11,6 +11,7 @@ mod call;
 mod call_line;
 mod caller_client;
 mod cancel;
+pub mod command_groups;
 mod completions;
 pub mod console;
 mod context;
@@ -52,7 +53,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{ColorChoice, ProcessEnvironment};
 use crate::redact::Secret;
@@ -61,26 +62,22 @@ use exit::Exit;
 
 const FIRST_STEPS: &str = "\
 First steps:
-  punie-runner demo             see it work; nothing of yours is touched
-  punie-runner dev              a backend and a runner for this folder, until Ctrl-C
-  punie-runner tools Bash       what a tool does and takes
+  punie-runner demo             see it work; none of your files are touched
+  punie-runner dev              run a backend and a runner for this folder
+  punie-runner tools Bash       show what a tool does, and its arguments
   punie-runner --backend-url URL --workspace DIR pair CODE
-                                register with a backend; then `punie-runner` runs";
+                                register with a backend";
 
-/// Runs a remote AI agent's tool calls on this machine.
-///
-/// Without a command it polls its backend until it is stopped: the background process.
+/// Runs a remote AI agent's tool calls on this computer
 #[derive(Debug, Parser)]
 #[command(
     name = "punie-runner",
     version,
-    about,
     max_term_width = 100,
-    disable_help_subcommand = true,
     after_help = FIRST_STEPS
 )]
 pub struct Cli {
-    /// Take what is there, answer and deliver it, and exit: for debugging
+    /// Handle all pending requests once, then exit (for debugging)
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -98,16 +95,16 @@ struct GlobalArgs {
     /// The configuration file [env: PUNIE_CONFIG] [default: config.toml in the home]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A folder that the tools may touch; repeatable, the first is the base of relative paths [env: PUNIE_WORKSPACE]
+    /// A folder for the tools to work in; repeatable, relative paths start in the first [env: PUNIE_WORKSPACE]
     #[arg(long = "workspace", global = true, value_name = "DIR")]
     workspaces: Vec<PathBuf>,
-    /// The event backend's address [env: PUNIE_BACKEND_URL]
+    /// The backend's address [env: PUNIE_BACKEND_URL]
     #[arg(long, global = true, value_name = "URL")]
     backend_url: Option<String>,
-    /// What is logged to stderr: off, error, warn, info, debug, trace [env: PUNIE_LOG]
+    /// The least severe messages to log: off, error, warn, info, debug, trace [env: PUNIE_LOG]
     #[arg(long, global = true, value_name = "LEVEL")]
     log: Option<String>,
-    /// Answer in JSON, one object a line
+    /// Print JSON, one object a line
     #[arg(long, global = true)]
     json: bool,
     /// When to use colour: auto, always, never
@@ -116,70 +113,75 @@ struct GlobalArgs {
     /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/caller in the home]
     #[arg(long, global = true, value_name = "TOKEN", value_parser = parse_secret, hide = true)]
     caller_token: Option<Secret<String>>,
-    /// The device to ask [env: PUNIE_DEVICE] [default: this one]
+    /// The device that runs the request [env: PUNIE_DEVICE] [default: this one]
     #[arg(long, global = true, value_name = "ID")]
     device: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Poll the backend until stopped (the default)
+    /// Poll the backend and run requests until stopped (the default)
     Run(run::RunArgs),
-    /// An embedded backend and a runner in one process, paired with each other
+    /// Run a backend and a runner in one process, for trying it out
     Dev(dev::DevArgs),
-    /// See it work: one request per domain through a backend of its own
+    /// Show the program at work, in a temporary folder
     Demo,
-    /// The embedded backend alone, on this machine only
+    /// Run the embedded backend alone, for this machine only
     Backend(backend::BackendArgs),
-    /// Ask a device for a tool, as the caller, and print its answer
+    /// Send a request to a device as its caller, and print the answer
     Send(send::SendArgs),
-    /// Take a request back
+    /// Cancel a request
     Cancel(cancel::CancelArgs),
-    /// Run a tool here, without any backend
+    /// Run a tool here, without a backend
     Call(call::CallArgs),
-    /// The tools of this device; with a name, everything about one
+    /// List the tools, or show everything about one
     Tools(tools::ToolsArgs),
-    /// The skills of the home, and what is wrong with the rest
+    /// List installed skills, and those that failed to load
     Skills(skills::SkillsArgs),
-    /// The agents of the home, and what is wrong with the rest
+    /// List installed agents, and those that failed to load
     Agents(agents::AgentsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
-    /// What was asked of this device and what came of it; with a request, its whole life
+    /// List the requests and their results, or everything about one
     History(history::HistoryArgs),
-    /// What the runner in the background has logged
+    /// Show the log of a runner in the background
     Logs(logs::LogsArgs),
-    /// Put back what a request changed: every file as it was before, or nothing
+    /// Put back the files that a request changed
+    ///
+    /// All of them or none: files that file tools changed, and what commands removed with `rm`. Files that commands
+    /// wrote themselves are not tracked.
     Undo(undo::UndoArgs),
-    /// What was asked of this device, decided and done: list it, or verify that nothing of it was changed
+    /// Show the audit log, or check that it was not tampered with
     Audit(audit::AuditArgs),
-    /// List the changes of protected paths that were put back, and acknowledge them
+    /// List protected files that were put back, and confirm reading it
     Ack,
-    /// What is kept of what calls changed and commands removed: list, restore, empty
+    /// List, restore or delete the backups that `undo` uses
     Trash(trash::TrashArgs),
-    /// The secrets that skills' commands are given: list, set, remove; no value is ever shown
+    /// List, set or remove the secrets of skills' commands
     Secrets(secrets::SecretsArgs),
-    /// Let nothing new begin; calls that run go on and results are delivered. With --now they end, too
+    /// Stop starting new calls until `resume`
+    ///
+    /// Calls already running finish, and their results are delivered. New requests wait, even across restarts.
     Pause(pause::PauseArgs),
-    /// End one call that runs, or a shell in the background, now
+    /// End one running call or background shell now
     Stop(stop::StopArgs),
-    /// Let calls begin again: after a pause, in safe mode, or of a conversation that was stopped in an editor
+    /// Start calls again after `pause`, safe mode or a stop in an editor
     Resume(pause::ResumeArgs),
-    /// The calls that wait for somebody's word, and yours
+    /// Show calls waiting for approval; allow or deny them
     Approvals(approvals::ApprovalsArgs),
-    /// The rules for calls: show them, try a call against them, allow or deny something
+    /// Show the rules for calls, try one, allow or deny something
     Policy(policy::PolicyArgs),
-    /// The agent that an editor launches: the Agent Client Protocol over stdin and stdout
+    /// Serve an editor: the Agent Client Protocol over stdin and stdout
     Acp,
-    /// What the operator of a backend may do: caller tokens, the pairing code, devices that are withdrawn
+    /// Manage a backend's callers, pairing code and devices
     Operator(operator::OperatorArgs),
     /// Register this device with a backend
     Pair(pair::PairArgs),
-    /// Make a key to sign requests with, for devices that require it
+    /// Make a key that signs requests, for devices that require it
     Keygen(keygen::KeygenArgs),
     /// Write a first configuration
     Init(init::InitArgs),
-    /// The completion script of a shell
+    /// Print the completion script of a shell
     Completions(completions::CompletionsArgs),
 }
 
@@ -215,7 +217,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = run_helper_program(&args) {
         return code;
     }
-    let cli = match Cli::try_parse_from(args) {
+    let mut command = command_groups::grouped_command();
+    let parsed = command.try_get_matches_from_mut(args).and_then(|matches| {
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with exit code 0; anything else is an invalid command line.
@@ -312,16 +318,5 @@ fn dispatch_command(
         CliCommand::Keygen(args) => keygen::run_keygen(&args, context),
         CliCommand::Init(args) => init::run_init(&args, context),
         CliCommand::Completions(args) => completions::run_completions(&args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_sound() {
-        use clap::CommandFactory;
-        Cli::command().debug_assert();
     }
 }

@@ -21,32 +21,32 @@ pub struct OperatorArgs {
 
 #[derive(Debug, Subcommand)]
 enum OperatorCommand {
-    /// Who may ask devices for tools, and who may approve: mint a token, list the callers, revoke them
+    /// Manage callers, who may send requests and approve: make a token, list, revoke
     #[command(subcommand)]
     Callers(CallersCommand),
-    /// The code that a new device must show: renew it, or close the backend to new devices
+    /// Renew the pairing code, or close the backend to new devices
     #[command(subcommand)]
     Pairing(PairingCommand),
-    /// Withdraw a device for good
+    /// Revoke a device
     #[command(subcommand)]
     Devices(DevicesCommand),
 }
 
 #[derive(Debug, Subcommand)]
 enum CallersCommand {
-    /// Make a token and print it, this once
+    /// Make a token and print it; it cannot be shown again
     Mint {
-        /// What the caller is called here
+        /// A name for the caller
         name: String,
-        /// What the token is good for: asking for tools, approving what devices ask about, or both
+        /// What the caller may do: send requests, approve calls, or both
         #[arg(long, value_enum, default_value_t = CallerRights::Both)]
         may: CallerRights,
     },
-    /// The callers by name, without their tokens
+    /// List the callers, without their tokens
     List,
-    /// Withdraw every token of this name
+    /// Revoke all tokens of a caller
     Revoke {
-        /// The caller
+        /// The caller's name
         name: String,
     },
 }
@@ -60,17 +60,17 @@ enum CallerRights {
 
 #[derive(Debug, Subcommand)]
 enum PairingCommand {
-    /// Make a new code; the old one is good no more
+    /// Make a new code; the old one stops working
     Renew,
-    /// Let no new device in until the next `renew`
+    /// Accept no new device until the next `renew`
     Close,
 }
 
 #[derive(Debug, Subcommand)]
 enum DevicesCommand {
-    /// End the session of a device; its key opens no other
+    /// Revoke a device for good: its key opens no new session
     Revoke {
-        /// The device
+        /// The device's id
         id: String,
     },
 }

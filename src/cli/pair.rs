@@ -13,10 +13,10 @@ use crate::redact::Redactor;
 
 #[derive(Debug, Args)]
 pub struct PairArgs {
-    /// The code that the backend shows
+    /// The pairing code that the backend shows
     code: String,
-    /// Set this home's identity and journal aside first and pair as a new device: for a home that was copied here
-    /// from another machine
+    /// Pair as a new device, and set the identity and journal of this home aside: for a home that was copied from
+    /// another machine
     #[arg(long)]
     new_device: bool,
 }

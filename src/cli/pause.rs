@@ -20,20 +20,20 @@ use crate::runner::Clock;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
-    /// Why, for `status`
+    /// The reason, shown by `status`
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Also end all calls that run, and all shells and terminals in the background, within a second
+    /// Also end all running calls, background shells and terminals, within a second
     #[arg(long)]
     now: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Let this conversation go on, which a person has stopped in an editor
+    /// The conversation to continue, which a person stopped in an editor
     conversation: Option<String>,
-    /// Also stop asking about its calls (about any calls, where none is named) because an editor was attached to it: the
-    /// device's own policy decides again
+    /// Also let the device's policy decide again, in place of the editor that was attached: for this conversation, or
+    /// for all if none is given
     #[arg(long)]
     without_editor: bool,
 }
@@ -78,7 +78,7 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
     // Said before the end of calls, which may fail.
     if !context.is_json() {
         console::print_line(if changed {
-            "Paused: nothing new begins."
+            "Paused: no new calls start."
         } else {
             "It was paused already."
         });
@@ -115,15 +115,18 @@ fn end_everything(home: &Home) -> anyhow::Result<StopOutcome> {
 fn show_work(answer: &PauseState) {
     match (answer.running, answer.in_flight) {
         (false, _) => {
-            console::print_line("No runner runs now; the next one will be paused from its start.");
+            console::print_line("No runner is running; the next one starts paused.");
         }
         (true, calls) if calls == 0 || answer.ended.is_some() => {
             console::print_line("New requests are accepted and wait until `punie-runner resume`.");
         }
         (true, calls) => console::print_line(&format!(
-            "{calls} running {} on to the end, and results are delivered. New requests wait until \
-             `punie-runner resume`.",
-            if calls == 1 { "call goes" } else { "calls go" }
+            "{calls} running {}, and results are delivered. New requests wait until `punie-runner resume`.",
+            if calls == 1 {
+                "call finishes"
+            } else {
+                "calls finish"
+            }
         )),
     }
 }
@@ -155,8 +158,8 @@ pub fn run_resume(args: &ResumeArgs, context: &CliContext) -> anyhow::Result<Exi
         return Ok(Exit::Done);
     }
     console::print_line(match (paused, safe) {
-        (_, true) => "Safe mode is over: calls begin again.",
-        (true, false) => "Resumed: calls begin again.",
+        (_, true) => "Safe mode is over: calls start again.",
+        (true, false) => "Resumed: calls start again.",
         (false, false) => "It was not paused.",
     });
     if answer.waiting > 0 {

@@ -36,19 +36,19 @@ enum PolicyCommand {
     Allow(AllowArgs),
     /// Deny a command, tool or path by a rule in policy.toml
     Deny(DenyArgs),
-    /// Take a grant back
+    /// Withdraw a grant
     Revoke(RevokeArgs),
 }
 
 #[derive(Debug, Args)]
 struct TestArgs {
-    /// The tool
+    /// The tool's name
     #[arg(required_unless_present = "command")]
     tool: Option<String>,
-    /// Its arguments, as JSON
+    /// The tool's arguments, as JSON
     #[arg(default_value = "{}")]
     args: String,
-    /// Instead of both: a command, as Bash would get it
+    /// In place of both: a command for Bash
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -64,7 +64,7 @@ struct AllowArgs {
     /// For the next request that needs it, within a day
     #[arg(long)]
     once: bool,
-    /// For so long: 30s, 15m, 1h, 2d
+    /// For this long: 30s, 15m, 1h, 2d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time_span)]
     lasts: Option<Duration>,
 }
@@ -80,7 +80,7 @@ struct DenyArgs {
 
 #[derive(Debug, Args)]
 struct RevokeArgs {
-    /// The grant's id, or the end of it
+    /// The grant's id, or its end
     id: String,
 }
 
@@ -93,7 +93,7 @@ struct TargetOptions {
     /// A file or folder, from its workspace; in a rule a pattern, such as 'docs/**'
     #[arg(long)]
     path: Option<String>,
-    /// The name of the new rule
+    /// A name for the new rule
     #[arg(long)]
     name: Option<String>,
     /// A reason, shown with the denial or the question

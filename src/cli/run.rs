@@ -17,10 +17,10 @@ use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// The backend's pairing code, needed once
+    /// The backend's pairing code, needed the first time
     #[arg(long, value_name = "CODE")]
     pairing_code: Option<String>,
-    /// Take what is there, answer and deliver it, and exit: for debugging
+    /// Handle all pending requests once, then exit (for debugging)
     #[arg(long)]
     pub once: bool,
 }

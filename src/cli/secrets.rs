@@ -25,21 +25,21 @@ pub struct SecretsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SecretsCommand {
-    /// The names, when each was set and which skills use it; and what skills ask for that is not there
+    /// List the names, when each was set, which skills use it, and which are missing
     List,
-    /// Keep a value under this name; it is read from stdin, or asked for without showing it
+    /// Store a value, read from stdin or typed without being shown
     Set {
-        /// The name under which skills ask for it
+        /// The name that skills use for it
         name: String,
     },
-    /// Forget the value of this name
+    /// Delete a value
     Remove {
         /// The name
         name: String,
     },
-    /// Say where the key is that opens them, or move it
+    /// Show where the key of the secrets is, or move it
     Key {
-        /// Where it is to be: a file of the home's, or the keychain of the system
+        /// Move the key to a file of the home, or to the system's keychain
         #[arg(long, value_name = "PLACE")]
         to: Option<KeyLocation>,
     },

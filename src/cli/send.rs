@@ -29,13 +29,13 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 pub struct SendArgs {
     #[command(flatten)]
     call: ToolCallArgs,
-    /// The conversation that the request belongs to
+    /// The conversation of the request; calls of one conversation run in order
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
     /// How long to wait for the answer, also while the backend is away; 0 sends and returns
     #[arg(long, value_name = "SECS", default_value_t = 600.0)]
     wait: f64,
-    /// Sign the request with the private key in this file, which `keygen` has made
+    /// Sign the request with the private key in this file (made by `keygen`)
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
     /// Show output on stderr while the command runs; the answer comes on stdout. A terminal shows it without this

@@ -11,9 +11,9 @@ use crate::home::{HomeProblem, load_skills};
 /// What to do with the home's documents; `list` without a word.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DocumentsCommand {
-    /// All of them, one a line
+    /// List all (the default)
     List,
-    /// One, whole
+    /// Show one
     Show {
         /// The name of its folder
         id: String,

@@ -12,7 +12,7 @@ use crate::tool::{CallLane, SchemaArgument, ToolSpec, list_arguments, render_cat
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// The tool to show everything about
+    /// The tool to show
     name: Option<String>,
     /// Also list the compatibility names, such as git_status for GitStatus
     #[arg(long, conflicts_with = "name")]

@@ -26,11 +26,11 @@ pub struct TrashArgs {
 
 #[derive(Debug, Subcommand)]
 enum TrashCommand {
-    /// What is kept, the latest first
+    /// List the backups, the latest first
     List,
-    /// Copy what is kept of a request into a folder; what is in its place now stays, and so does the trash
+    /// Copy the backed-up files of a request into a folder; your current files are not touched
     Restore(RestoreArgs),
-    /// Let go of everything; then nothing can be undone
+    /// Delete all backups; nothing can be undone afterwards
     Empty(EmptyArgs),
 }
 
@@ -38,7 +38,7 @@ enum TrashCommand {
 struct RestoreArgs {
     /// The request: its id, the end or the beginning of it, or @last
     request: String,
-    /// The folder, which must not be there yet or be empty
+    /// The folder to copy to; it must be new or empty
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }
@@ -197,20 +197,20 @@ fn empty_trash(
         if !std::io::stdin().is_terminal() || !console::is_terminal() {
             return Err(CommandError::with_exit(
                 Exit::Usage,
-                "nobody can be asked here; say --yes to empty the trash",
+                "this deletes all backups, and nobody can be asked without a terminal: add --yes",
             ));
         }
         let all = trash.list_entries()?;
         let bytes: u64 = all.iter().map(TrashEntry::total_bytes).sum();
         console::print_stderr(&format!(
-            "{} of {} are kept. Empty the trash? Nothing of it can be undone then. [y/N] ",
-            number_format::format_size(bytes),
-            number_format::format_count(all.len() as u64, "request")
+            "Delete the backups of {} ({})? They can no longer be undone. [y/N] ",
+            number_format::format_count(all.len() as u64, "request"),
+            number_format::format_size(bytes)
         ));
         let mut answer = String::new();
         std::io::stdin().lock().read_line(&mut answer)?;
         if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            console::print_line("Nothing was emptied.");
+            console::print_line("Nothing was deleted.");
             return Ok(Exit::Failed);
         }
     }
@@ -226,9 +226,9 @@ fn empty_trash(
         console::print_json(&EmptiedTrash { requests, bytes });
     } else {
         console::print_line(&format!(
-            "Emptied: {} of {}.",
-            number_format::format_size(bytes),
-            number_format::format_count(requests, "request")
+            "Deleted the backups of {} ({}).",
+            number_format::format_count(requests, "request"),
+            number_format::format_size(bytes)
         ));
     }
     Ok(Exit::Done)

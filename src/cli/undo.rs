@@ -14,7 +14,7 @@ use crate::trash::{UNTRACKED, UndoError};
 pub struct UndoArgs {
     /// The request: its id, the end or the beginning of it, or @last
     request: String,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }

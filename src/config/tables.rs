@@ -80,51 +80,51 @@ const HOUR: Duration = ms(3_600_000);
 const DAY: Duration = ms(86_400_000);
 
 tables! {
-    /// The event backend that this device asks for work.
+    /// The backend that this device gets requests from.
     ["backend"] Backend {
-        /// convex: functions over HTTP, as Convex and the embedded backend have them. websocket: a worker that sends tool calls over one WebSocket.
+        /// convex: Convex or the embedded backend, over HTTP. websocket: a worker that sends tool calls over one WebSocket.
         kind, "kind": BackendKind = BackendKind::Convex, ..;
-        /// Its address: https://... of a convex backend, wss://... of a websocket one.
+        /// The backend's address: https://... for convex, wss://... for websocket.
         url, "url": Option<BackendUrl> = None, ..;
-        /// Allow plain http or ws to other machines. Requests, results and the session's token can then be read on the way.
+        /// Allow unencrypted http or ws to other machines. Requests, results and the session's token can then be read on the way.
         allow_insecure_http, "allow_insecure_http": bool = false, ..;
-        /// The HTTP proxy through which the backend is reached: http://host:port, or none for a direct connection. Not set: as HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say. A backend on this machine is always reached directly.
+        /// The HTTP proxy to the backend: http://host:port, or none for a direct connection. Not set: the variables HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY decide. A backend on this machine is always reached directly.
         proxy, "proxy": Option<ProxySetting> = None, ..;
-        /// Run only requests that are signed with the private half of this Ed25519 key, for this device, and not expired (docs/audit.md). Not set: whatever the backend hands on is run.
+        /// Run only requests that are signed with the private half of this Ed25519 key, for this device, and not expired (docs/audit.md). Not set: every request of the backend is run.
         request_key, "request_key": Option<PublicKey> = None, ..;
-        /// auto, on or off: whether a convex backend may tell the device by a WebSocket that there is something to ask for. auto: where it does not hold questions that have no answer yet.
+        /// auto, on or off: use a WebSocket so that a convex backend can wake the device. auto: only where the backend does not support long polling.
         wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
-        /// How often the device says that it is there, until the backend says otherwise.
+        /// The interval of heartbeats, by which the backend sees that the device is there. The backend may change it.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
-        /// The same while the backend tells of news by itself (wakeup). A device that is gone without a word is missed after two and a half of these.
+        /// The interval of heartbeats while the wake-up WebSocket is connected. The backend misses a lost device after two and a half of these.
         listening_heartbeat, "listening_heartbeat_ms": Duration = ms(300_000), ms(100)..=HOUR;
-        /// How often it asks for all unfinished work, in case an event was missed.
+        /// How often the device lists all unfinished requests, in case an event was missed.
         list_open, "list_open_ms": Duration = ms(300_000), ms(100)..=DAY;
-        /// The same while the backend tells of news by itself (wakeup).
+        /// The same while the wake-up WebSocket is connected.
         listening_list_open, "listening_list_open_ms": Duration = ms(3_600_000), ms(100)..=DAY;
-        /// The least pause between pieces of a running command's output, 1000 or more; it grows as the command runs on. 0: callers see only results.
+        /// The shortest interval between pieces of a running command's output, 1000 or more; it grows while the command runs. 0: callers see only results.
         progress, "progress_ms": Duration = ms(1_000), ms(0)..=HOUR;
     }
 
-    /// How often the backend is asked. The waits are varied by the jitter.
+    /// How often the device polls the backend. The jitter varies the intervals.
     ["backend.poll"] Poll {
-        /// How long the backend may hold a question that has no answer yet. 0: it answers at once.
+        /// How long the backend may hold a poll while there are no requests (long polling). 0: it answers at once.
         hold, "hold_ms": Duration = ms(25_000), ms(0)..=ms(60_000);
-        /// The wait while there is work.
+        /// The poll interval while the device is active.
         active, "active_ms": Duration = ms(1_000), ms(10)..=HOUR;
-        /// How long after the last event there is work.
+        /// Time since the last event after which the recent interval applies.
         active_for, "active_for_ms": Duration = ms(60_000), ms(0)..=DAY;
-        /// The wait after that, for a while.
+        /// The poll interval between active and idle.
         recent, "recent_ms": Duration = ms(5_000), ms(10)..=HOUR;
-        /// How long after the last event that while ends.
+        /// Time since the last event after which the idle interval applies.
         recent_for, "recent_for_ms": Duration = ms(600_000), ms(0)..=DAY;
-        /// The wait when nothing has come for long.
+        /// The poll interval while the device is idle.
         idle, "idle_ms": Duration = ms(30_000), ms(10)..=HOUR;
-        /// The wait while the backend tells of news by itself (wakeup).
+        /// The poll interval while the wake-up WebSocket is connected.
         listening, "listening_ms": Duration = ms(300_000), ms(10)..=HOUR;
-        /// The share by which a wait is longer or shorter, so that devices do not ask in step.
+        /// The share by which an interval is longer or shorter at random, so that devices do not poll at the same moment.
         jitter, "jitter": f64 = 0.2, 0.0..=0.5;
-        /// The first wait after an error; it doubles with each further one.
+        /// The first wait after an error; it doubles with each further error.
         error_base, "error_base_ms": Duration = ms(1_000), ms(10)..=HOUR;
         /// The longest wait after errors.
         error_cap, "error_cap_ms": Duration = ms(60_000), ms(10)..=DAY;
@@ -132,91 +132,91 @@ tables! {
         function_error_min, "function_error_min_ms": Duration = ms(30_000), ms(10)..=DAY;
         /// The longest wait after that.
         function_error_max, "function_error_max_ms": Duration = ms(300_000), ms(10)..=DAY;
-        /// The wait after the backend refused this device and a new session did not help.
+        /// The wait after the backend refused this device, and a new session did not help.
         unauthorized, "unauthorized_ms": Duration = ms(300_000), ms(10)..=DAY;
     }
 
-    /// How the connection of a websocket backend is kept. The token in tokens/BACKEND/backend of the home, if there is one, is shown to the worker.
+    /// The connection to a websocket backend. The token in tokens/BACKEND/backend of the home, if there is one, is sent to the worker.
     ["backend.websocket"] WebSocket {
-        /// After how much silence the worker is pinged.
+        /// The silence after which the worker is pinged.
         ping, "ping_ms": Duration = ms(20_000), ms(10)..=HOUR;
-        /// How long after a ping without any sign of life the connection counts as dead.
+        /// The silence after a ping that ends the connection.
         pong_timeout, "pong_timeout_ms": Duration = ms(20_000), ms(10)..=HOUR;
     }
 
-    /// How much is done at once and how long it may take.
+    /// How many calls run at once, and how long requests may take.
     ["limits"] Limits {
-        /// Reading calls at once, in all conversations. Writing calls and commands take none of their places.
+        /// The most reading calls at once, in all conversations. Writing calls and commands count separately.
         reads, "reads": usize = 8, 1..=64;
-        /// Writing calls and commands at once, in all conversations. Each runs alone in its own.
+        /// The most writing calls and commands at once, in all conversations. Within one conversation they run one after the other.
         total, "total": usize = 16, 1..=256;
-        /// Requests that wait in memory, up to 4 MB of arguments. The rest waits in the journal.
+        /// The most requests that wait in memory, up to 4 MB of arguments. The rest waits in the journal.
         queue, "queue": usize = 256, 1..=10_000;
-        /// A request older than this is answered as expired, unless it brings a deadline of its own.
+        /// A request older than this is answered as expired and not run, unless it has its own deadline.
         ttl, "ttl_ms": Duration = ms(600_000), ms(1_000)..=DAY;
-        /// How long running calls may go on when the runner is told to stop.
+        /// How long running calls may go on after the runner is told to stop.
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
-        /// Whether shells in the background go on when the runner is told to stop. The next start takes them up again. false: they are ended. A crash ends none of them either way.
+        /// true: background shells keep running when the runner is told to stop, and the next start continues them. false: they are ended. A crash ends none of them either way.
         keep_shells, "keep_shells": bool = false, ..;
-        /// How long a claimed request stays ours without a sign of life.
+        /// How long a claimed request stays reserved for this device without a renewal.
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
-        /// How often that sign is given. At most half of lease_ms.
+        /// How often the claim is renewed. At most half of lease_ms.
         lease_renew, "lease_renew_ms": Duration = ms(20_000), ms(100)..=HOUR;
-        /// Nothing new is begun while the disk of the home has fewer megabytes free; what was begun is still finished.
+        /// No new call starts while the home's disk has fewer free megabytes than this. Running calls finish.
         least_free_mb, "least_free_mb": usize = 200, 0..=1_000_000;
     }
 
-    /// After several crashes in a row the runner accepts and delivers, and begins nothing.
+    /// Safe mode: after several crashes in a row the runner accepts requests and delivers results, but starts no calls.
     ["safe_mode"] SafeMode {
-        /// How many crashes lead to it. Those during which the same call ran count as one. 0: never.
+        /// The number of crashes after which safe mode begins. Crashes during the same call count once. 0: never.
         crashes, "crashes": usize = 3, 0..=1_000;
-        /// Within how long.
+        /// The time within which these crashes happen.
         within, "within_ms": Duration = ms(300_000), ms(1_000)..=DAY;
-        /// How long a life without a crash lasts until it trusts itself again. `punie-runner resume` is quicker.
+        /// The time without a crash after which safe mode ends. `punie-runner resume` ends it at once.
         quiet, "quiet_ms": Duration = ms(300_000), ms(100)..=DAY;
     }
 
     /// The folders in which the tools work.
     ["workspaces"] Workspaces {
-        /// The first is where relative paths begin. A path may begin with ~, or be relative to this file's folder.
+        /// The folders. Relative paths of tools start in the first. A folder may begin with ~, or be relative to this file's folder.
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
     }
 
-    /// What a call needs beside staying in the workspace. Rules by tool, path and command are in policy.toml beside this file.
+    /// Calls that need approval. Rules by tool, path and command are in policy.toml beside this file.
     ["policy"] Policy {
-        /// What somebody is asked about before it runs: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
+        /// The calls that need approval before they run: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
         ask, "ask": Vec<String> = Vec::new(), ..;
-        /// How long a call waits for that word; then it is refused.
+        /// How long a call waits for approval. Then it is refused.
         patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
     }
 
-    /// What commands may touch, as the system's kernel enforces it (docs/safety.md).
+    /// What commands can read, write and connect to. The system's kernel enforces it (docs/safety.md).
     ["sandbox"] Sandbox {
-        /// full, partial or none: the least level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
+        /// full, partial or none: the lowest level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
         require, "require": RequiredLevel = default_required_level(), ..;
-        /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
+        /// none, loopback or full: the network of commands. loopback: only servers that other commands started, or nothing where the system cannot set that up. full: the internet, and every port of this machine.
         network, "network": NetworkAccess = NetworkAccess::Loopback, ..;
-        /// Ports of this machine's own loopback that commands reach with network = "loopback", such as 5432 of a database. Whatever listens there answers them.
+        /// Ports of this machine that commands can connect to with network = "loopback", such as 5432 of a database.
         local_ports, "local_ports": Vec<u16> = Vec::new(), ..;
-        /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
+        /// Paths that commands can write in addition to the workspaces and their temporary folder, also protected files of a workspace, such as its .git/config. A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;
-        /// What commands may read of the home beside toolchains and their settings, which they see anyway.
+        /// Paths that commands can read in addition to the system, toolchains and their settings.
         read, "read": Vec<PathBuf> = Vec::new(), ..;
-        /// What commands may not read although it is in a workspace or in what they see of the home.
+        /// Paths that commands cannot read, although they lie in a workspace or in the visible part of the home.
         hide, "hide": Vec<PathBuf> = Vec::new(), ..;
-        /// true: write and local_ports may also open what runs programs for its callers (a tmux, ssh-agent, D-Bus or Docker socket, a debugger's port). Commands can then do all that you can.
+        /// true: write and local_ports may also open services that run programs for their callers (a tmux, ssh-agent, D-Bus or Docker socket, a debugger's port). Commands can then do all that you can.
         unsafe_openings, "unsafe": bool = false, ..;
-        /// Let OpenApp start applications. They run unconfined, with any arguments.
+        /// true: the tool OpenApp may start applications. They run unconfined, with any arguments.
         apps, "apps": bool = false, ..;
         /// false: nothing is confined. Commands then run only with require = "none".
         confine, "confine": bool = true, ..;
     }
 
-    /// What files were before calls changed them, and what commands removed: `punie-runner undo` puts it back.
+    /// The backups that `punie-runner undo` uses: files before calls changed them, and files that commands removed with rm.
     ["trash"] Trash {
-        /// How many megabytes are kept, the latest. 0: nothing.
+        /// The most megabytes of backups; the oldest are deleted first. 0: no backups.
         max_mb, "max_mb": usize = 1_024, 0..=1_000_000;
-        /// For how many days.
+        /// The number of days that backups are kept.
         keep_days, "keep_days": usize = 1, 1..=3_650;
     }
 
@@ -226,37 +226,37 @@ tables! {
         keep_titles, "keep_titles": bool = true, ..;
     }
 
-    /// What was asked of this device, decided and done, in rows that follow from each other: `punie-runner audit`.
+    /// The audit log: every request, decision and result, in a hash chain. `punie-runner audit` shows and checks it.
     ["audit"] Audit {
-        /// For how many days rows are kept.
+        /// The number of days that rows are kept.
         keep_days, "keep_days": usize = 90, 1..=3_650;
-        /// How many megabytes of rows are kept, the latest; a call has about one kilobyte.
+        /// The most megabytes of rows; the oldest are deleted first. A call has about one kilobyte.
         max_mb, "max_mb": usize = 200, 1..=100_000;
     }
 
-    /// What a connected editor is used for (`punie-runner acp`), where it serves that and a person has attached a session.
+    /// The use of a connected editor (`punie-runner acp`), if it supports it and a person has attached a session.
     ["editor"] Editor {
-        /// Text files of the editor's project are read and written through it, so that unsaved text is seen.
+        /// true: text files of the editor's project are read and written through the editor, so that unsaved text is seen.
         files, "files": bool = true, ..;
-        /// Commands run in the editor's terminals, where nothing confines them: only with require = "none". Here their output is kept whole, and they are ended surely; what they print is shown in the editor either way.
+        /// true: commands run in the editor's terminals, unconfined, and only with require = "none". false: they run here, and their output is shown in the editor too.
         terminals, "terminals": bool = false, ..;
-        /// What the person at the editor is asked about while a turn is open, and by `punie-runner approvals` when none is any more: the effects "reads", "writes", "executes".
+        /// The calls that the person at the editor is asked about, or `punie-runner approvals` if no turn is open any more: the effects "reads", "writes", "executes".
         ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;
-        /// Whether the editor is asked for tools of its own: when it announces them, always, or never.
+        /// announced, always or never: ask the editor for tools of its own. announced: only if it says that it has some.
         discover, "discover": Discover = Discover::Announced, ..;
         /// How long the editor may take to answer.
         timeout, "timeout_ms": Duration = ms(30_000), ms(100)..=HOUR;
-        /// How long a tool of the editor's own may take, where its call has no earlier deadline.
+        /// How long a tool of the editor may take, if its call has no earlier deadline.
         tool_timeout, "tool_timeout_ms": Duration = ms(60_000), ms(100)..=HOUR;
-        /// How long a runner that an editor launched goes on after the editor went away in the middle of a turn. What would be asked about there waits for an approval meanwhile.
+        /// How long a runner that an editor started keeps running after the editor went away during a turn. Calls that need approval wait for `punie-runner approvals` meanwhile.
         linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }
 
-    /// What the runner says about its work, on stderr.
+    /// The log of the runner, on stderr.
     ["log"] Log {
-        /// off, error, warn, info, debug or trace.
+        /// The least severe messages to log: off, error, warn, info, debug or trace.
         level, "level": LogLevel = LogLevel::Info, ..;
-        /// auto, always or never: whether a runner also writes to logs/ in the home, 5 files of 10 MiB at most. auto: when its stderr is no terminal.
+        /// auto, always or never: also log to logs/ in the home, 5 files of 10 MiB at most. auto: when stderr is not a terminal.
         file, "file": LogFile = LogFile::Auto, ..;
     }
 }

@@ -27,6 +27,7 @@ mod dev_backend;
 mod editor;
 mod faults;
 mod file;
+mod generated_pages;
 mod git;
 mod home;
 mod hostile;

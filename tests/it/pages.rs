@@ -5,16 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
+use punie_runner::policy::PolicyRules;
 
 use crate::harness::whole::whole;
 
+fn repository_file(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("the file")
+}
+
 fn page(name: &str) -> String {
-    fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("docs")
-            .join(name),
-    )
-    .expect("the page")
+    repository_file(&format!("docs/{name}"))
 }
 
 /// The names of all functions in the tests.
@@ -66,13 +66,13 @@ fn every_tool_on_the_page_has_limits_and_two_examples() {
 }
 
 #[test]
-fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
+fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
     let mut tests = BTreeSet::new();
     tests_of(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"),
         &mut tests,
     );
-    let text = page("comparison.md");
+    let text = page("capabilities.md");
     let rows: Vec<Vec<&str>> = text
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| feature"))
@@ -142,6 +142,87 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     assert!(unnamed.is_empty(), "not on the page: {unnamed:?}");
 }
 
+#[test]
+fn the_readme_is_short_and_its_agent_is_the_example() {
+    let readme = repository_file("README.md");
+    assert!(readme.lines().count() <= 120, "the README is too long");
+    assert!(readme.contains(&repository_file("examples/agent.py")));
+}
+
+/// The texts of all sources, with strings that go over several lines joined.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let file = fs::read_to_string(&path).expect("the file can be read");
+            let mut pieces = file.split("\\\n");
+            text += pieces.next().unwrap_or_default();
+            text.extend(pieces.map(str::trim_start));
+        }
+    }
+    text
+}
+
+#[test]
+fn every_message_on_the_page_about_trouble_is_one_of_the_programs() {
+    let program: String = ["src", "crates"]
+        .iter()
+        .map(|folder| sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
+        .collect();
+    let page = page("troubleshooting.md");
+    let messages: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
+        .collect();
+    assert!(messages.len() > 20, "{messages:?}");
+    for message in messages {
+        assert!(program.contains(message), "no such message: {message}");
+    }
+}
+
+#[test]
+fn every_recipe_of_the_page_about_rules_is_sound() {
+    let page = page("policy.md");
+    let recipes = page
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"));
+    let recipes: Vec<&str> = recipes.map(|(recipe, _)| recipe).collect();
+    assert_eq!(recipes.len(), 10);
+    for recipe in recipes {
+        let rules = PolicyRules::parse_policy(recipe, &|_| true);
+        assert!(rules.is_ok(), "{recipe}{rules:?}");
+    }
+}
+
+#[test]
+fn every_link_of_the_pages_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = 0;
+    for folder in [root.to_owned(), root.join("docs")] {
+        for entry in fs::read_dir(&folder).expect("the folder can be read") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|ending| ending != "md") {
+                continue;
+            }
+            pages += 1;
+            let text = fs::read_to_string(&path).expect("the page");
+            for link in text
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split([')', '#']).next())
+            {
+                let is_here = link.starts_with("http") || folder.join(link).exists();
+                assert!(is_here, "{}: {link} is not there", path.display());
+            }
+        }
+    }
+    assert!(pages > 20);
+}
+
 /// The names that look like variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -152,10 +233,9 @@ fn variables_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_variable_of_the_readme_is_known_to_the_program() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
-        .expect("the page");
-    let named = variables_in(&readme);
+fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() {
+    let readme = repository_file("README.md");
+    let named = variables_in(&[readme, page("configuration.md")].concat());
     assert!(named.len() >= 5, "{named:?}");
     let (home, work) = (
         tempfile::tempdir().expect("a folder"),

@@ -102,6 +102,7 @@ mod protected_path_guard;
 mod protected_path_monitor;
 #[cfg(unix)]
 mod protected_path_put_back;
+#[cfg(unix)]
 pub mod protected_path_records;
 #[cfg(unix)]
 mod protected_path_stamp;

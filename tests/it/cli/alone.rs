@@ -28,6 +28,10 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
         version,
         concat!("punie-runner ", env!("CARGO_PKG_VERSION"), "\n")
     );
+    let asked = user.types(&["help"]).await.done().out;
+    assert!(asked.contains("\nTake back:\n  undo "), "{asked}");
+    let asked = user.types(&["help", "policy", "deny"]).await.done().out;
+    assert!(asked.contains("Usage: punie-runner policy deny"), "{asked}");
     user.types(&["--bad"])
         .await
         .refused(2, "unexpected argument '--bad'");

@@ -53,9 +53,7 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     user.types(&["logs"]).await.refused(1, "there is no log");
     let paused = user.types(&["pause"]).await.done();
     assert!(
-        paused
-            .out
-            .contains("the next one will be paused from its start"),
+        paused.out.contains("the next one starts paused"),
         "{paused:?}"
     );
     assert!(

@@ -1,4 +1,4 @@
-//! The list of hostile inputs, the tests of each, and their table on the page about safety. Not here: the tests
+//! The list of hostile inputs, the tests of each, and their table in docs/hostile-inputs.md. Not here: the tests
 //! themselves, which are found by their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +201,7 @@ fn a_gap_is_told_and_shown_and_nothing_else_is_called_one() {
 
 #[test]
 fn the_table_on_the_page_is_of_these_tests() {
-    let page = repository().join("docs/safety.md");
+    let page = repository().join("docs/hostile-inputs.md");
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text.split_once(BEGINS).expect("the mark before the table");
     let (written, after) = rest.split_once(ENDS).expect("the mark behind the table");
@@ -217,7 +217,7 @@ fn the_table_on_the_page_is_of_these_tests() {
         .find(|(old, new)| old != new);
     assert!(
         written == table,
-        "docs/safety.md has another table; `UPDATE_DOCS=1 cargo test --test it table` writes it: {differs:?}"
+        "docs/hostile-inputs.md has another table; `UPDATE_DOCS=1 cargo test --test it table` writes it: {differs:?}"
     );
 }
 

@@ -1,0 +1,79 @@
+//! The command line as clap parses it, with the commands of `--help` in groups. Not here: the commands' own arguments.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// The headings of `--help`, each with its commands.
+pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
+    ("Start", &["demo", "dev", "init", "pair", "run"]),
+    ("See what happens", &["status", "history", "logs", "audit"]),
+    (
+        "Decide what may run",
+        &["approvals", "policy", "pause", "resume", "stop"],
+    ),
+    ("Take back", &["undo", "trash", "ack"]),
+    ("Ask for tools", &["send", "cancel", "call", "tools"]),
+    ("Skills and secrets", &["skills", "agents", "secrets"]),
+    (
+        "Editors, backends, keys",
+        &["acp", "backend", "operator", "keygen"],
+    ),
+    ("More", &["completions", "help"]),
+];
+
+/// Returns the command line with its grouped help.
+pub fn grouped_command() -> Command {
+    // `help` shows nested commands too: it need not be one of each.
+    let command = Cli::command().mut_subcommands(|below| below.disable_help_subcommand(true));
+    let groups = render_groups(&command);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\
+         Options (all but --once work with every command):\n{{options}}{{after-help}}"
+    ))
+}
+
+fn render_groups(command: &Command) -> String {
+    let mut text = String::new();
+    for (heading, names) in COMMAND_GROUPS {
+        let _ = writeln!(text, "{heading}:");
+        for name in *names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(Command::get_about)
+                .map_or_else(
+                    || "Show this text, or the help of a command".to_owned(),
+                    ToString::to_string,
+                );
+            let _ = writeln!(text, "  {name:<13}{about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_and_its_line_fits() {
+        let command = grouped_command();
+        command.clone().debug_assert();
+        let names = command.get_subcommands().map(Command::get_name);
+        let mut names: Vec<&str> = names.chain(["help"]).collect();
+        let mut grouped: Vec<&str> = COMMAND_GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        names.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, names, "COMMAND_GROUPS has other commands");
+        for line in render_groups(&command).lines() {
+            assert!(line.chars().count() <= 80, "too long: {line}");
+        }
+    }
+}
