@@ -1,18 +1,37 @@
 //! `approvals`: the calls that wait for approval, and the answer of the person at this device.
 
+mod question_view;
+mod terminal_asker;
+mod terminal_input;
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console, display_time};
+use super::{audit, console};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion};
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
+use crate::runner::{Clock, ShutdownSignal};
+use question_view::{list_text, question_text};
+use terminal_asker::TerminalAsker;
+
+/// The interval of checks for new questions.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ApprovalsArgs {
+    /// Ask about each call as it comes, until Ctrl-C; without a terminal, print each call
+    #[arg(long)]
+    watch: bool,
     #[command(subcommand)]
     word: Option<ApprovalsCommand>,
 }
@@ -29,13 +48,13 @@ enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The question's id, or the end of it
+    /// The id of the call, or the end of it
     id: String,
 }
 
 #[derive(Debug, Args)]
 struct QuestionArgs {
-    /// The question's id, or the end of it
+    /// The id of the call, or the end of it
     id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
@@ -51,6 +70,8 @@ struct ListedQuestion<'q> {
     tool: &'q str,
     title: &'q str,
     is_cut: bool,
+    folder: Option<&'q str>,
+    why: Option<&'q str>,
     asked_at_ms: i64,
     expires_at_ms: i64,
 }
@@ -66,7 +87,10 @@ struct GivenAnswer {
 
 /// Lists the open questions, shows one, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let home = context.open_home()?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    if args.watch {
+        return watch_questions(&home, &config.workspaces, context.is_json());
+    }
     let approvals = ApprovalQuestions::in_home(&home);
     let open = approvals.open_questions();
     let (which, allow) = match &args.word {
@@ -80,21 +104,18 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     };
     let question = find_question(&open, &which.id)?;
     let option = ApprovalOption::new(allow, which.always);
-    let accepted = match approvals.answer_question(question, option)? {
+    let accepted = match store_answer(&home, &approvals, question, option)? {
         AnswerResult::Accepted => true,
         AnswerResult::TooLate => false,
         AnswerResult::SeenInPart => {
             let text = format!(
-                "the list shows only a part of this call, and a yes lets all of it run. Read it first: `punie-runner \
-                 approvals show {}`. Then allow it",
+                "the list shows only a part of this call, and your yes would let all of it run. Read it first: \
+                 `punie-runner approvals show {}`. Then allow it",
                 question.id
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
     };
-    if accepted {
-        record_answer(&home, question, option);
-    }
     if context.is_json() {
         console::print_json(&GivenAnswer {
             id: question.id.to_string(),
@@ -102,15 +123,47 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
             accepted,
         });
     } else if accepted {
-        let verb = if allow { "Allowed" } else { "Refused" };
-        console::print_line(&format!(
-            "{verb}, unless the caller's side was quicker: {}",
-            console::cell_text(&question.title, usize::MAX)
-        ));
+        console::print_line(accepted_text(option));
     } else {
-        console::print_line("It was answered here before.");
+        console::print_line("The call was answered here before.");
     }
     Ok(if accepted { Exit::Done } else { Exit::Failed })
+}
+
+/// Stores the answer of the person here; if it is the first, the audit gets its row.
+fn store_answer(
+    home: &Home,
+    approvals: &ApprovalQuestions,
+    question: &OpenQuestion,
+    option: ApprovalOption,
+) -> anyhow::Result<AnswerResult> {
+    let result = approvals.answer_question(question, option)?;
+    if result == AnswerResult::Accepted {
+        record_answer(home, question, option);
+    }
+    Ok(result)
+}
+
+/// Returns the confirmation of an answer.
+fn accepted_text(option: ApprovalOption) -> &'static str {
+    if option.is_allowed() {
+        "Allowed. (If somebody already answered from the caller's side, that answer counts.)"
+    } else {
+        "Denied. (If somebody already answered from the caller's side, that answer counts.)"
+    }
+}
+
+/// Asks about calls on the terminal of a runner, if it has one and its output is for people.
+pub(super) fn ask_on_terminal(
+    context: &CliContext,
+    config: &Config,
+    home: &Home,
+    stop: &ShutdownSignal,
+) {
+    let terminal = TerminalAsker::from_process(home, &config.workspaces, stop);
+    if let Some(terminal) = terminal.filter(|_| !context.is_json()) {
+        terminal.ask_beside_runner();
+    }
 }
 
 fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
@@ -129,31 +182,78 @@ fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
 fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
     if as_json {
         for question in open {
-            console::print_json(&ListedQuestion {
-                id: question.id.as_str(),
-                request_id: question.request_id.as_str(),
-                tool: &question.tool,
-                title: &question.title,
-                is_cut: question.is_cut,
-                asked_at_ms: question.asked_at_ms,
-                expires_at_ms: question.expires_at_ms,
-            });
+            let _ = print_question_json(question);
         }
     } else if open.is_empty() {
-        console::print_line("Nothing waits for a word.");
+        console::print_line("No calls are waiting for approval.");
     } else {
-        for question in open {
-            console::print_line(&format!(
-                "{}\n  {}\n",
-                question.id,
-                console::cell_text(&question.title, usize::MAX)
-            ));
+        if let Some(width) = console::terminal_width() {
+            let now_ms = Clock::system_clock().now_ms();
+            console::print_line(&format!("{}\n", list_text(open, width, now_ms)));
+        } else {
+            for question in open {
+                console::print_line(&question_lines(question));
+            }
         }
         console::print_line(
-            "`punie-runner approvals show QUESTION` shows all of it, `allow` lets it run, `deny` refuses it.",
+            "Answer with `punie-runner approvals allow ID` or `deny ID`; `show ID` prints the whole call.",
         );
     }
     Exit::Done
+}
+
+/// Returns a question for a text that no terminal shows.
+fn question_lines(question: &OpenQuestion) -> String {
+    let title = console::cell_text(&question.title, usize::MAX);
+    format!("{}\n  {title}\n", question.id)
+}
+
+fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
+    console::try_print_line(&console::json_line(&ListedQuestion {
+        id: question.id.as_str(),
+        request_id: question.request_id.as_str(),
+        tool: &question.tool,
+        title: &question.title,
+        is_cut: question.is_cut,
+        folder: question.folder.as_deref(),
+        why: question.why.as_deref(),
+        asked_at_ms: question.asked_at_ms,
+        expires_at_ms: question.expires_at_ms,
+    }))
+}
+
+/// Asks about each call as it comes, or prints it where nobody can answer here. Until the process is stopped, or its
+/// output is gone.
+fn watch_questions(
+    home: &Home,
+    workspaces: &[std::path::PathBuf],
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let never = ShutdownSignal::new();
+    let terminal = TerminalAsker::from_process(home, workspaces, &never);
+    if let Some(terminal) = terminal.filter(|_| !as_json) {
+        console::print_line("Waiting for calls that need approval. Ctrl-C stops.");
+        terminal.ask_until_stopped();
+        return Ok(Exit::Done);
+    }
+    let _presence = ApproverPresence::announce(home)?;
+    let approvals = ApprovalQuestions::in_home(home);
+    let mut printed = HashSet::new();
+    loop {
+        let open = approvals.open_questions();
+        printed.retain(|id| open.iter().any(|question| question.id == *id));
+        for question in &open {
+            if printed.insert(question.id.clone()) {
+                let written = if as_json {
+                    print_question_json(question)
+                } else {
+                    console::try_print_line(&question_lines(question))
+                };
+                written.context("the call could not be printed")?;
+            }
+        }
+        thread::park_timeout(WATCH_INTERVAL);
+    }
 }
 
 /// Shows all of a question's call, and records that it was shown once all of it is written.
@@ -172,35 +272,6 @@ fn show_question(
     Ok(Exit::Done)
 }
 
-/// Returns everything about a question. The runner has escaped hidden characters in its texts already.
-fn question_text(question: &OpenQuestion) -> String {
-    let OpenQuestion { id, arguments, .. } = question;
-    let row =
-        |label: &str, text: &str| format!("{label:<14}{}", console::cell_text(text, usize::MAX));
-    let mut lines = vec![
-        row("Question", id.as_str()),
-        row("Request", question.request_id.as_str()),
-        row("Tool", &question.tool),
-        row(
-            "Expires at",
-            &display_time::format_utc(question.expires_at_ms),
-        ),
-    ];
-    lines.extend(question.why.as_deref().map(|why| row("Asked because", why)));
-    lines.push(format!("\n{arguments}\n"));
-    if question.runs_command {
-        lines.push(
-            "A yes is bound to the programs and scripts that the command names, as they are now. Other files that it \
-             reads (imports, includes, a shell's input) may change after your yes."
-                .to_owned(),
-        );
-    }
-    lines.push(format!(
-        "Answer by `punie-runner approvals allow {id}` or `punie-runner approvals deny {id}`."
-    ));
-    lines.join("\n")
-}
-
 /// Finds the question by the end of its id, because the beginnings are alike.
 fn find_question<'q>(open: &'q [OpenQuestion], id: &str) -> anyhow::Result<&'q OpenQuestion> {
     let mut found = open
@@ -210,11 +281,11 @@ fn find_question<'q>(open: &'q [OpenQuestion], id: &str) -> anyhow::Result<&'q O
         (Some(one), None) => Ok(one),
         (None, _) => Err(CommandError::with_exit(
             Exit::Failed,
-            "no such question waits; it may have been answered or run out",
+            "no call with this id waits for approval; it may have been answered, or its time was up",
         )),
         (Some(_), Some(_)) => Err(CommandError::with_exit(
             Exit::Usage,
-            "several questions end so: give more of the id",
+            "several ids end so: give more of the id",
         )),
     }
 }

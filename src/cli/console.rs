@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
+use super::prompt_line;
 use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
 
 /// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
@@ -13,10 +14,7 @@ pub fn print_line(text: &str) {
 
 /// Writes a line to stdout, and fails if it cannot be written whole.
 pub fn try_print_line(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.write_all(b"\n")?;
-    out.flush()
+    prompt_line::write_above_prompt(&mut io::stdout(), format!("{text}\n").as_bytes())
 }
 
 /// Writes a line of a list of facts: a label, and its text in the second column.
@@ -110,13 +108,13 @@ fn truncate_text(text: &str, width: usize) -> String {
 
 /// Returns the number of columns if stdout is a terminal.
 #[cfg(unix)]
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 #[cfg(not(unix))]
-fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     is_terminal().then_some(80)
 }
 

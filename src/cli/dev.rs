@@ -9,7 +9,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, embedded_tokens, level_question, signals};
+use super::{acp, approvals, console, embedded_tokens, level_question, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
@@ -57,6 +57,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
+        approvals::ask_on_terminal(context, &config, &home, &stop);
         Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
             print_ready_message(ready, context.is_json());
         }))

@@ -31,6 +31,7 @@ mod operator;
 mod pair;
 mod pause;
 mod policy;
+mod prompt_line;
 mod run;
 mod secrets;
 mod send;
@@ -160,7 +161,7 @@ enum CliCommand {
     Stop(stop::StopArgs),
     /// Let calls begin again: after a pause, in safe mode, or of a conversation that was stopped in an editor
     Resume(pause::ResumeArgs),
-    /// The calls that wait for somebody's word, and yours
+    /// Show the calls that wait for approval; allow or deny them
     Approvals(approvals::ApprovalsArgs),
     /// The rules for calls: show them, try a call against them, allow or deny something
     Policy(policy::PolicyArgs),

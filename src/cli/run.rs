@@ -8,7 +8,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, console, signals};
+use super::{acp, approvals, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -39,6 +39,9 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let stop = ShutdownSignal::new();
     let ended = block_on_and_shutdown(runtime, async {
         let _signals = signals::listen_for_signals(&stop)?;
+        if !once {
+            approvals::ask_on_terminal(context, &config, &home, &stop);
+        }
         let work = RunnerLaunch {
             context,
             config: &config,

@@ -186,8 +186,8 @@ tables! {
     ["policy"] Policy {
         /// What somebody is asked about before it runs: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
         ask, "ask": Vec<String> = Vec::new(), ..;
-        /// How long a call waits for that word; then it is refused.
-        patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
+        /// How long a call waits for an answer while somebody can be asked; then it is refused. The wait ends a minute before the request's own deadline.
+        patience, "patience_ms": Duration = ms(600_000), ms(1_000)..=DAY;
     }
 
     /// What commands may touch, as the system's kernel enforces it (docs/safety.md).

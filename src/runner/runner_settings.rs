@@ -171,7 +171,7 @@ impl Default for RunnerSettings {
             calls: CallSettings {
                 lease_renew: seconds(20),
                 progress: seconds(1),
-                approval: seconds(120),
+                approval: seconds(600),
                 reads: 8,
                 total: 16,
                 tasks: 8,

@@ -2,6 +2,7 @@
 //! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
 
 mod approvals;
+mod asking;
 mod backends;
 mod cancelling;
 mod catalog;

@@ -50,8 +50,16 @@ impl Stage {
         Self::with("").await
     }
 
-    /// With this beside in the configuration. The device is paired.
+    /// With this beside in the configuration. The device is paired, and its caller reads the open questions, so that it
+    /// can be asked for a minute.
     pub async fn with(config: &str) -> Self {
+        let stage = Self::without_listener(config).await;
+        stage.caller.questions().await;
+        stage
+    }
+
+    /// With a caller that does not read the open questions.
+    pub async fn without_listener(config: &str) -> Self {
         Self::unpaired(config).await.paired().await
     }
 

@@ -1,13 +1,14 @@
 //! Calls that wait for a person's word: the caller's side or the person at the device gives it, the first answer wins,
 //! and silence is a no.
 
+use punie_runner::home::{ApproverPresence, Home};
 use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::wait::{eventually, until};
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
@@ -83,7 +84,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     assert_eq!(stage.read("effect"), "");
     assert!(stage.caller.questions().await.is_empty());
     let list = stage.command(&["approvals"]).await;
-    assert_eq!(list.out, "Nothing waits for a word.\n");
+    assert_eq!(list.out, "No calls are waiting for approval.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -454,6 +455,9 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
         }
     });
     let _runner = stage.run_at(&relay.url);
+    let _watch = Program::start(&stage.setting, &["approvals", "--watch"]);
+    let home = Home::open_home(&stage.setting.home).expect("a home");
+    until("somebody to ask", || ApproverPresence::is_announced(&home)).await;
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
     let listed = eventually("the question here", async || {
