@@ -196,7 +196,7 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             }
         }
         console::print_line(
-            "Answer with `punie-runner approvals allow ID` or `deny ID`; `show ID` prints the whole call.",
+            "To answer: punie-runner approvals allow ID (or deny ID; show ID prints it all).",
         );
     }
     Exit::Done

@@ -94,12 +94,10 @@ pub(super) fn prompt_view(question: &OpenQuestion) -> PromptView {
 fn details(question: &OpenQuestion) -> Vec<String> {
     let row =
         |label: &str, text: &str| format!("{label:<8}{}", console::cell_text(text, usize::MAX));
-    let always = question.allowable_command.as_deref().map(|words| {
-        format!(
-            "adds a rule to policy.toml: allow commands that begin with `{}`",
-            command_text(words)
-        )
-    });
+    let always = question
+        .allowable_command
+        .as_deref()
+        .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)));
     [
         question
             .folder
@@ -134,11 +132,11 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
     format!("[a]llow once, [c]onversation, {always}[d]eny, [s]how ({left} left): ")
 }
 
-/// Returns the time until a question expires, in whole minutes.
+/// Returns the time until a question expires, to the nearest minute.
 pub(super) fn time_left(question: &OpenQuestion, now_ms: i64) -> String {
     match question.expires_at_ms.saturating_sub(now_ms) {
         ..60_000 => "under 1 min".to_owned(),
-        left => format!("{} min", left / 60_000),
+        left => format!("{} min", (left + 30_000) / 60_000),
     }
 }
 
@@ -226,7 +224,7 @@ mod tests {
         assert!(
             text.starts_with(
                 "ID        TIME LEFT    TOOL  WHAT\n\
-                 456789ab  9 min        Bash  git push\n\
+                 456789ab  10 min       Bash  git push\n\
                  \u{20}                            in /home/me/work\n"
             ),
             "{text}"

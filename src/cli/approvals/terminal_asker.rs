@@ -184,7 +184,10 @@ impl TerminalAsker {
             self.add_rule(question)?;
         }
         let text = match super::store_answer(&self.home, &self.questions, question, option)? {
-            AnswerResult::Accepted => super::accepted_text(option),
+            AnswerResult::Accepted if option.is_allowed() => {
+                "Allowed, unless the caller's side answered first."
+            }
+            AnswerResult::Accepted => "Denied, unless the caller's side answered first.",
             AnswerResult::TooLate => "The call was answered elsewhere before.",
             AnswerResult::SeenInPart => "Type s first: only a part of the call was shown.",
         };

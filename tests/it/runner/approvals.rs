@@ -1,14 +1,13 @@
 //! Calls that wait for a person's word: the caller's side or the person at the device gives it, the first answer wins,
 //! and silence is a no.
 
-use punie_runner::home::{ApproverPresence, Home};
 use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::eventually;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
@@ -312,6 +311,8 @@ async fn a_task_is_asked_about_once() {
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
+    // The caller's side does not know the request that a task makes.
+    let _watch = stage.watch_approvals().await;
     let task = |line: &str| {
         Ask::new(
             "Task",
@@ -455,9 +456,7 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
         }
     });
     let _runner = stage.run_at(&relay.url);
-    let _watch = Program::start(&stage.setting, &["approvals", "--watch"]);
-    let home = Home::open_home(&stage.setting.home).expect("a home");
-    until("somebody to ask", || ApproverPresence::is_announced(&home)).await;
+    let _watch = stage.watch_approvals().await;
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
     let listed = eventually("the question here", async || {

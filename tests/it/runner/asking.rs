@@ -3,26 +3,15 @@
 
 use std::time::Instant;
 
-use punie_runner::home::{ApproverPresence, Home};
 use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::Program;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 const PROMPT: &str = "[d]eny, [s]how (";
-
-/// Waits until a process that asks a person is known.
-async fn until_announced(stage: &Stage) {
-    let home = Home::open_home(&stage.setting.home).expect("a home");
-    until("somebody who can be asked", || {
-        ApproverPresence::is_announced(&home)
-    })
-    .await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
@@ -49,8 +38,7 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
 async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     let stage = Stage::without_listener(ASKING).await;
     let _runner = stage.run();
-    let watch = Program::start(&stage.setting, &["--json", "approvals", "--watch"]);
-    until_announced(&stage).await;
+    let watch = stage.watch_approvals().await;
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     until("the call in its output", || watch.out().contains(&id)).await;
     let listed = stage.listed_question().await;
@@ -73,7 +61,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     let _runner = stage.run();
     let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
     watch.shows("Waiting for calls that need approval.").await;
-    until_announced(&stage).await;
+    stage.until_asker_announced().await;
     // What was typed before a question is no answer to it.
     watch.types("a\n");
     let first = stage.ask(Ask::bash("echo one > first").of("one")).await;
@@ -81,7 +69,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     for words in [
         "Bash waits for your approval:\n  command: echo one > first\n",
         &format!("Folder  {}\n", stage.setting.workspace.display()),
-        "[a]llow once, [c]onversation, [d]eny, [s]how (9 min left): ",
+        "[a]llow once, [c]onversation, [d]eny, [s]how (10 min left): ",
     ] {
         assert!(watch.shown().contains(words), "{words}: {}", watch.shown());
     }
@@ -95,7 +83,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     watch.shows("echo two > second").await;
     watch.shows_times(PROMPT, 3).await;
     watch.types("d\n");
-    watch.shows("Denied. (If somebody").await;
+    watch.shows("Denied, unless").await;
     assert_eq!(
         stage.answer(&second).await.verdict(),
         ("error", "policy_denied")
@@ -121,7 +109,7 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     let stage = Stage::without_listener(ASKING).await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     runner.shows("the runner is up").await;
-    until_announced(&stage).await;
+    stage.until_asker_announced().await;
     let id = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
     runner.shows(PROMPT).await;
     let before = runner.shown().len();
@@ -144,7 +132,7 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
 async fn always_adds_a_rule_for_one_plain_command_only() {
     let stage = Stage::without_listener(ASKING).await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
-    until_announced(&stage).await;
+    stage.until_asker_announced().await;
     let id = stage.ask(Ask::bash("touch one | cat")).await;
     runner.shows(PROMPT).await;
     assert!(!runner.shown().contains("a[l]ways"), "{}", runner.shown());
@@ -154,7 +142,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     assert_eq!(stage.answer(&id).await.outcome, "error");
     let id = stage.ask(Ask::bash("touch one")).await;
     runner
-        .shows("Always  adds a rule to policy.toml: allow commands that begin with `touch one`")
+        .shows("Always  adds to policy.toml: allow `touch one ...`")
         .await;
     runner
         .shows("[c]onversation, a[l]ways, [d]eny, [s]how (")
@@ -173,7 +161,7 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
     let stage = Stage::without_listener(ASKING).await;
     let _runner = stage.run();
     let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
-    until_announced(&stage).await;
+    stage.until_asker_announced().await;
     let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
     let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
     let id = stage.ask(Ask::bash(&command)).await;
@@ -218,11 +206,11 @@ async fn the_list_on_a_terminal_has_columns() {
     let short = &id[id.len() - 9..id.len() - 1];
     let mut list = OnTerminal::start(&stage.setting, &["approvals"]);
     assert_eq!(list.end().await, Some(0));
-    list.shows("`show ID`").await;
+    list.shows("show ID prints it all").await;
     let shown = list.shown();
     assert!(
         shown.contains(&format!(
-            "ID        TIME LEFT    TOOL  WHAT\n{short}  9 min        Bash  echo ran > effect\n"
+            "ID        TIME LEFT    TOOL  WHAT\n{short}  10 min       Bash  echo ran > effect\n"
         )),
         "{shown}"
     );

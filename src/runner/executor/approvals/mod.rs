@@ -100,7 +100,7 @@ impl ApprovalService {
         let question = self.build_question(id, request, &text, now);
         let listed = self.list_on_device(call, asked, &question, text);
         let _place = LanePlaceRelease::release_place(&self.waker, &call.accepted);
-        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for approval; answer it by `punie-runner approvals`");
+        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for approval");
         let reply = self
             .wait_for_first_answer(call, &question, asks_caller, can_ask_here)
             .await;
