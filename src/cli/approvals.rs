@@ -1,5 +1,7 @@
 //! `approvals`: the calls that wait for approval, and the answer of the person at this device.
 
+#[cfg(target_os = "linux")]
+mod desktop_notifier;
 mod question_view;
 mod terminal_asker;
 mod terminal_input;
@@ -153,8 +155,9 @@ fn accepted_text(option: ApprovalOption) -> &'static str {
     }
 }
 
-/// Asks about calls on the terminal of a runner, if it has one and its output is for people.
-pub(super) fn ask_on_terminal(
+/// Asks people about calls beside a runner: on its terminal, if it has one and its output is for people, and by desktop
+/// notifications.
+pub(super) fn ask_people(
     context: &CliContext,
     config: &Config,
     home: &Home,
@@ -163,6 +166,10 @@ pub(super) fn ask_on_terminal(
     let terminal = TerminalAsker::from_process(home, &config.workspaces, stop);
     if let Some(terminal) = terminal.filter(|_| !context.is_json()) {
         terminal.ask_beside_runner();
+    }
+    #[cfg(target_os = "linux")]
+    if config.policy.notify {
+        desktop_notifier::notify_beside_runner(home, stop);
     }
 }
 

@@ -57,7 +57,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
-        approvals::ask_on_terminal(context, &config, &home, &stop);
+        approvals::ask_people(context, &config, &home, &stop);
         Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
             print_ready_message(ready, context.is_json());
         }))

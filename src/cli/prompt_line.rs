@@ -11,37 +11,47 @@ const ERASE_LINE: &[u8] = b"\r\x1b[K";
 /// The prompt that stands on the terminal now.
 static PROMPT: Mutex<Option<String>> = parking_lot::const_mutex(None);
 
-/// Shows this prompt until the returned value is dropped. It must fit on one line of the terminal.
-pub(super) fn show_prompt(text: &str) -> ShownPrompt {
-    let shown = ShownPrompt;
-    shown.change_text(text);
-    shown
+/// A prompt that stands on the terminal. Dropping it leaves its line, on which the answer was typed.
+pub(super) struct ShownPrompt {
+    text: String,
+    /// True if its line is erased when this is dropped.
+    is_erased: bool,
 }
 
-/// A prompt that stands on the terminal. Dropping it ends its line.
-pub(super) struct ShownPrompt;
-
 impl ShownPrompt {
+    /// Shows this prompt. It must fit on one line of the terminal.
+    pub fn show(text: &str) -> Self {
+        let mut shown = Self {
+            text: String::new(),
+            is_erased: false,
+        };
+        shown.change_text(text);
+        shown
+    }
+
     /// Replaces its text.
-    pub fn change_text(&self, text: &str) {
-        let mut prompt = PROMPT.lock();
-        if prompt.as_deref() != Some(text) {
+    pub fn change_text(&mut self, text: &str) {
+        if self.text != text {
+            let mut prompt = PROMPT.lock();
             write_to_terminal(&[ERASE_LINE, text.as_bytes()]);
             *prompt = Some(text.to_owned());
+            text.clone_into(&mut self.text);
         }
     }
 
     /// Removes it from the terminal.
-    pub fn erase(self) {
-        if PROMPT.lock().take().is_some() {
-            write_to_terminal(&[ERASE_LINE]);
-        }
+    pub fn erase(mut self) {
+        self.is_erased = true;
     }
 }
 
 impl Drop for ShownPrompt {
     fn drop(&mut self) {
-        *PROMPT.lock() = None;
+        let mut prompt = PROMPT.lock();
+        *prompt = None;
+        if self.is_erased {
+            write_to_terminal(&[ERASE_LINE]);
+        }
     }
 }
 

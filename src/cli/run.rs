@@ -40,7 +40,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let ended = block_on_and_shutdown(runtime, async {
         let _signals = signals::listen_for_signals(&stop)?;
         if !once {
-            approvals::ask_on_terminal(context, &config, &home, &stop);
+            approvals::ask_people(context, &config, &home, &stop);
         }
         let work = RunnerLaunch {
             context,

@@ -188,6 +188,8 @@ tables! {
         ask, "ask": Vec<String> = Vec::new(), ..;
         /// How long a call waits for an answer while somebody can be asked; then it is refused. The wait ends a minute before the request's own deadline.
         patience, "patience_ms": Duration = ms(600_000), ms(1_000)..=DAY;
+        /// Show a desktop notification for each call that waits for approval (Linux).
+        notify, "notify": bool = true, ..;
     }
 
     /// What commands may touch, as the system's kernel enforces it (docs/safety.md).

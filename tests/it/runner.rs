@@ -14,6 +14,8 @@ mod faults;
 mod holding;
 mod lanes;
 mod mounts;
+#[cfg(target_os = "linux")]
+mod notifications;
 mod once;
 mod owner_stops;
 mod pages;

@@ -12,7 +12,7 @@ use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
-use crate::cli::prompt_line::{ShownPrompt, show_prompt};
+use crate::cli::prompt_line::ShownPrompt;
 use crate::home::{AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
 use crate::policy::{AddedPolicyRule, PolicyDecision};
 use crate::runner::{Clock, ShutdownSignal};
@@ -113,7 +113,7 @@ impl TerminalAsker {
         }
         self.input.discard_typed();
         loop {
-            let prompt = show_prompt(&prompt_text(question, may_allow));
+            let prompt = ShownPrompt::show(&prompt_text(question, may_allow));
             let typed = match self.wait_for_line(question, may_allow, prompt) {
                 Ok(typed) => typed,
                 Err(end) => return end,
@@ -144,7 +144,7 @@ impl TerminalAsker {
         &self,
         question: &OpenQuestion,
         may_allow: bool,
-        prompt: ShownPrompt,
+        mut prompt: ShownPrompt,
     ) -> Result<String, PromptEnd> {
         loop {
             match self.input.read_line_within(PROMPT_INTERVAL) {
