@@ -284,10 +284,7 @@ impl Backend for ConvexBackend {
 }
 
 impl RemoteApprovals for ConvexBackend {
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, StoredQuestion> {
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion> {
         Box::pin(async move {
             let args = wire::question_args(question);
             let asked = self.device.mutate("permissions:ask", args).await?;

@@ -8,10 +8,7 @@ use crate::ids::RequestId;
 /// A backend that passes approval questions on to the caller.
 pub trait RemoteApprovals: Send + Sync {
     /// Asks a question. Asking the same question again changes nothing.
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, StoredQuestion>;
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion>;
     /// Returns the answer to this question, if there is one. The backend may hold the call for `wait` until there is.
     fn fetch_answer<'a>(
         &'a self,

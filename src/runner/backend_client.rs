@@ -18,8 +18,7 @@ use crate::approval_answer::ApprovalOption;
 use crate::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
     ConnectionProblem, DeclineReason, EventPage, HeartbeatReply, OfferedEvent, PostOutcome,
-    ProgressReply, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost,
-    StoredQuestion,
+    ProgressReply, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost, StoredQuestion,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -259,10 +258,7 @@ impl BackendClient {
 }
 
 impl RemoteApprovals for BackendClient {
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, StoredQuestion> {
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion> {
         self.call_permissions(BackendFunction::Ask, move |there| {
             there.ask_caller(question)
         })
