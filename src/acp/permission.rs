@@ -180,6 +180,8 @@ impl PermissionGate {
                         topic,
                         rule: verdict.rule_name().map(str::to_owned),
                         bound,
+                        folder,
+                        allowable_command: policy.allowable_command(asks, &call),
                     }))
                 }
             }

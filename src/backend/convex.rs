@@ -16,7 +16,7 @@ use super::signing_identity::{DeviceSigner, TokenStore};
 use super::{
     Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, EventPage,
     HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, RemoteAnswer, RemoteApprovals,
-    RemoteQuestion, ResultPost, wakeup, wire,
+    RemoteQuestion, ResultPost, StoredQuestion, wakeup, wire,
 };
 use crate::approval_answer::ApprovalOption;
 use crate::ids::{LeaseId, ProcessId, RequestId};
@@ -284,14 +284,14 @@ impl Backend for ConvexBackend {
 }
 
 impl RemoteApprovals for ConvexBackend {
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion> {
         Box::pin(async move {
             let args = wire::question_args(question);
             let asked = self.device.mutate("permissions:ask", args).await?;
-            Ok(wire::parse_remote_answer(&asked))
+            Ok(StoredQuestion {
+                answer: wire::parse_remote_answer(&asked),
+                caller_listens: asked["callerListens"].as_bool(),
+            })
         })
     }
 

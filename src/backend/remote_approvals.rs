@@ -7,11 +7,8 @@ use crate::ids::RequestId;
 
 /// A backend that passes approval questions on to the caller.
 pub trait RemoteApprovals: Send + Sync {
-    /// Asks a question and returns the answer, if there is one already. Asking the same question again changes nothing.
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, Option<RemoteAnswer>>;
+    /// Asks a question. Asking the same question again changes nothing.
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion>;
     /// Returns the answer to this question, if there is one. The backend may hold the call for `wait` until there is.
     fn fetch_answer<'a>(
         &'a self,
@@ -40,6 +37,15 @@ pub struct RemoteQuestion {
     pub is_cut: bool,
     /// The time at which an unanswered call is refused: milliseconds of the backend's clock.
     pub expires_at_ms: f64,
+}
+
+/// The backend's reply to a question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoredQuestion {
+    /// The answer, if there is one already.
+    pub answer: Option<RemoteAnswer>,
+    /// Whether a caller reads the open questions; `None` if the backend cannot tell.
+    pub caller_listens: Option<bool>,
 }
 
 /// The answer that counts: the first one.

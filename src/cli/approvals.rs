@@ -1,31 +1,50 @@
 //! `approvals`: the calls that wait for approval, and the answer of the person at this device.
 
+#[cfg(target_os = "linux")]
+mod desktop_notifier;
+mod question_view;
+mod terminal_asker;
+mod terminal_input;
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::table::Column;
 use super::{audit, console, display_time, request_ids};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion};
-use crate::runner::Clock;
+use crate::config::{Config, WorkspaceRule};
+use crate::home::{AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
+use crate::runner::{Clock, ShutdownSignal};
+use question_view::{list_text, question_text};
+use terminal_asker::TerminalAsker;
+
+/// The interval of checks for new questions.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ApprovalsArgs {
+    /// Ask about each call as it comes, until Ctrl-C; without a terminal, print each call
+    #[arg(long)]
+    watch: bool,
     #[command(subcommand)]
     word: Option<ApprovalsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// Show a call in full: the whole command, every argument
+    /// Show all of a call: the whole command, every argument
     Show(ShowArgs),
-    /// Allow a call
+    /// Let a call run
     Allow(QuestionArgs),
-    /// Deny a call
+    /// Refuse a call
     Deny(QuestionArgs),
 }
 
@@ -39,7 +58,7 @@ struct ShowArgs {
 struct QuestionArgs {
     /// The question: its id or its request's, the end of one, or @last if no other waits
     id: String,
-    /// Also allow every later call of this tool in the conversation, until the runner ends
+    /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
     always: bool,
 }
@@ -53,6 +72,8 @@ struct ListedQuestion<'q> {
     tool: &'q str,
     title: &'q str,
     is_cut: bool,
+    folder: Option<&'q str>,
+    why: Option<&'q str>,
     asked_at_ms: i64,
     asked_at: String,
     expires_at_ms: i64,
@@ -70,7 +91,10 @@ struct GivenAnswer {
 
 /// Lists the open questions, shows one, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let home = context.open_home()?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    if args.watch {
+        return watch_questions(&home, &config.workspaces, context.is_json());
+    }
     let approvals = ApprovalQuestions::in_home(&home);
     let open = approvals.open_questions();
     let (which, allow) = match &args.word {
@@ -84,21 +108,18 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     };
     let question = find_question(&open, &which.id)?;
     let option = ApprovalOption::new(allow, which.always);
-    let accepted = match approvals.answer_question(question, option)? {
+    let accepted = match store_answer(&home, &approvals, question, option)? {
         AnswerResult::Accepted => true,
         AnswerResult::TooLate => false,
         AnswerResult::SeenInPart => {
             let text = format!(
-                "the list shows only a part of this call, and a yes lets all of it run. Read it first: `punie-runner \
-                 approvals show {}`. Then allow it",
+                "the list shows only a part of this call, and your yes would let all of it run. Read it first: \
+                 `punie-runner approvals show {}`. Then allow it",
                 question.id
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
     };
-    if accepted {
-        record_answer(&home, question, option);
-    }
     if context.is_json() {
         console::print_json(&GivenAnswer {
             id: question.id.to_string(),
@@ -106,15 +127,52 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
             accepted,
         });
     } else if accepted {
-        let verb = if allow { "Allowed" } else { "Refused" };
-        console::print_line(&format!(
-            "{verb}, unless the caller's side was quicker: {}",
-            console::cell_text(&question.title, usize::MAX)
-        ));
+        console::print_line(accepted_text(option));
     } else {
-        console::print_line("It was answered here before.");
+        console::print_line("The call was answered here before.");
     }
     Ok(if accepted { Exit::Done } else { Exit::Failed })
+}
+
+/// Stores the answer of the person here; if it is the first, the audit gets its row.
+fn store_answer(
+    home: &Home,
+    approvals: &ApprovalQuestions,
+    question: &OpenQuestion,
+    option: ApprovalOption,
+) -> anyhow::Result<AnswerResult> {
+    let result = approvals.answer_question(question, option)?;
+    if result == AnswerResult::Accepted {
+        record_answer(home, question, option);
+    }
+    Ok(result)
+}
+
+/// Returns the confirmation of an answer.
+fn accepted_text(option: ApprovalOption) -> &'static str {
+    if option.is_allowed() {
+        "Allowed. (If somebody already answered from the caller's side, that answer counts.)"
+    } else {
+        "Denied. (If somebody already answered from the caller's side, that answer counts.)"
+    }
+}
+
+/// Asks people about calls beside a runner: on its terminal, if it has one and its output is for people, and by desktop
+/// notifications.
+pub(super) fn ask_people(
+    context: &CliContext,
+    config: &Config,
+    home: &Home,
+    stop: &ShutdownSignal,
+) {
+    let terminal = TerminalAsker::from_process(home, &config.workspaces, stop);
+    if let Some(terminal) = terminal.filter(|_| !context.is_json()) {
+        terminal.ask_beside_runner();
+    }
+    #[cfg(target_os = "linux")]
+    if config.policy.notify {
+        desktop_notifier::notify_beside_runner(home, stop);
+    }
 }
 
 fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
@@ -133,47 +191,80 @@ fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
 fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
     if as_json {
         for question in open {
-            console::print_json(&ListedQuestion {
-                id: question.id.as_str(),
-                request_id: question.request_id.as_str(),
-                tool: &question.tool,
-                title: &question.title,
-                is_cut: question.is_cut,
-                asked_at_ms: question.asked_at_ms,
-                asked_at: display_time::format_rfc3339(question.asked_at_ms),
-                expires_at_ms: question.expires_at_ms,
-                expires_at: display_time::format_rfc3339(question.expires_at_ms),
-            });
+            let _ = print_question_json(question);
         }
     } else if open.is_empty() {
         console::print_line("No calls are waiting for approval.");
     } else {
-        print_questions(open);
+        if let Some(width) = console::terminal_width() {
+            let now_ms = Clock::system_clock().now_ms();
+            console::print_line(&format!("{}\n", list_text(open, width, now_ms)));
+        } else {
+            for question in open {
+                console::print_line(&question_lines(question));
+            }
+        }
+        console::print_line(
+            "To answer: punie-runner approvals allow ID (or deny ID; show ID prints it all).",
+        );
     }
     Exit::Done
 }
 
-fn print_questions(open: &[OpenQuestion]) {
-    let now_ms = Clock::system_clock().now_ms();
-    let row = |question: &OpenQuestion| {
-        let left = question.expires_at_ms.saturating_sub(now_ms);
-        vec![
-            question.id.to_string(),
-            display_time::format_age(question.asked_at_ms, now_ms),
-            display_time::format_coarse(left),
-            console::cell_text(&question.title, usize::MAX),
-        ]
-    };
-    let columns = [
-        Column::id("ID"),
-        Column::text("ASKED"),
-        Column::number("LEFT"),
-        Column::flexible("WHAT"),
-    ];
-    console::print_table(&columns, &open.iter().map(row).collect::<Vec<_>>());
-    console::print_line(
-        "\nRead it: punie-runner approvals show ID. Answer: approvals allow ID, or deny ID.",
-    );
+/// Returns a question for a text that no terminal shows.
+fn question_lines(question: &OpenQuestion) -> String {
+    let title = console::cell_text(&question.title, usize::MAX);
+    format!("{}\n  {title}\n", question.id)
+}
+
+fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
+    console::try_print_line(&console::json_line(&ListedQuestion {
+        id: question.id.as_str(),
+        request_id: question.request_id.as_str(),
+        tool: &question.tool,
+        title: &question.title,
+        is_cut: question.is_cut,
+        folder: question.folder.as_deref(),
+        why: question.why.as_deref(),
+        asked_at_ms: question.asked_at_ms,
+        asked_at: display_time::format_rfc3339(question.asked_at_ms),
+        expires_at_ms: question.expires_at_ms,
+        expires_at: display_time::format_rfc3339(question.expires_at_ms),
+    }))
+}
+
+/// Asks about each call as it comes, or prints it where nobody can answer here. Until the process is stopped, or its
+/// output is gone.
+fn watch_questions(
+    home: &Home,
+    workspaces: &[std::path::PathBuf],
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let never = ShutdownSignal::new();
+    let terminal = TerminalAsker::from_process(home, workspaces, &never);
+    if let Some(terminal) = terminal.filter(|_| !as_json) {
+        console::print_line("Waiting for calls that need approval. Ctrl-C stops.");
+        terminal.ask_until_stopped();
+        return Ok(Exit::Done);
+    }
+    let _presence = ApproverPresence::announce(home)?;
+    let approvals = ApprovalQuestions::in_home(home);
+    let mut printed = HashSet::new();
+    loop {
+        let open = approvals.open_questions();
+        printed.retain(|id| open.iter().any(|question| question.id == *id));
+        for question in &open {
+            if printed.insert(question.id.clone()) {
+                let written = if as_json {
+                    print_question_json(question)
+                } else {
+                    console::try_print_line(&question_lines(question))
+                };
+                written.context("the call could not be printed")?;
+            }
+        }
+        thread::park_timeout(WATCH_INTERVAL);
+    }
 }
 
 /// Shows all of a question's call, and records that it was shown once all of it is written.
@@ -190,35 +281,6 @@ fn show_question(
     console::try_print_line(&text).context("the call could not be shown whole")?;
     approvals.record_shown(&question.id)?;
     Ok(Exit::Done)
-}
-
-/// Returns everything about a question. The runner has escaped hidden characters in its texts already.
-fn question_text(question: &OpenQuestion) -> String {
-    let OpenQuestion { id, arguments, .. } = question;
-    let row =
-        |label: &str, text: &str| format!("{label:<14}{}", console::cell_text(text, usize::MAX));
-    let mut lines = vec![
-        row("Question", id.as_str()),
-        row("Request", question.request_id.as_str()),
-        row("Tool", &question.tool),
-        row(
-            "Expires at",
-            &display_time::format_utc(question.expires_at_ms),
-        ),
-    ];
-    lines.extend(question.why.as_deref().map(|why| row("Asked because", why)));
-    lines.push(format!("\n{arguments}\n"));
-    if question.runs_command {
-        lines.push(
-            "A yes is bound to the programs and scripts that the command names, as they are now. Other files that it \
-             reads (imports, includes, a shell's input) may change after your yes."
-                .to_owned(),
-        );
-    }
-    lines.push(format!(
-        "Answer by `punie-runner approvals allow {id}` or `punie-runner approvals deny {id}`."
-    ));
-    lines.join("\n")
 }
 
 /// Finds the question by its id or its request's, an end or a beginning of one of them, or `@last`. With
@@ -240,7 +302,7 @@ fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'
     found.ok_or_else(|| {
         CommandError::with_exit(
             Exit::Failed,
-            "no such question waits; it may have been answered or run out",
+            "no call with this id waits for approval; it may have been answered, or its time was up",
         )
     })
 }

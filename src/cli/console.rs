@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
+use super::prompt_line;
 use super::table::{self, Column};
 use crate::config::ColorChoice;
 use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
@@ -22,10 +23,7 @@ pub fn print_text(text: &str) {
 
 /// Writes a line to stdout, and fails if it cannot be written whole.
 pub fn try_print_line(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.write_all(b"\n")?;
-    out.flush()
+    prompt_line::write_above_prompt(&mut io::stdout(), format!("{text}\n").as_bytes())
 }
 
 /// Writes a line of a list of facts: a label, and its text in the second column.

@@ -9,7 +9,7 @@ use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, call_line, console, embedded_tokens, level_question, signals};
+use super::{acp, approvals, call_line, console, embedded_tokens, level_question, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
@@ -59,6 +59,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
+        approvals::ask_people(context, &config, &home, &stop);
         Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
             print_ready_message(ready, context.is_json());
         }))

@@ -14,6 +14,7 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, reload};
 
 use super::log_file::RotatingLog;
+use super::prompt_line;
 use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::redact::{self, Redactor};
@@ -26,9 +27,10 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stderr().is_terminal(),
     };
+    let is_terminal = io::stderr().is_terminal();
     let shown = fmt::layer()
         .with_writer(move || MaskingWriter {
-            to: io::stderr(),
+            to: TerminalLog { is_terminal },
             colored,
         })
         .with_ansi(colored)
@@ -102,6 +104,27 @@ pub fn mask_with(redactor: &Redactor) {
 
 /// The redactor of this process.
 static LOG_REDACTOR: RwLock<Option<Redactor>> = parking_lot::const_rwlock(None);
+
+/// The log on stderr. On a terminal its lines stand above a prompt.
+struct TerminalLog {
+    is_terminal: bool,
+}
+
+impl Write for TerminalLog {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let mut out = io::stderr();
+        if self.is_terminal {
+            prompt_line::write_above_prompt(&mut out, lines)?;
+        } else {
+            out.write_all(lines)?;
+        }
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// A writer that masks known values and lookalike credentials and escapes terminal control characters. It receives
 /// whole lines, one at a time.

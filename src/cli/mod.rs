@@ -34,6 +34,7 @@ mod operator;
 mod pair;
 mod pause;
 mod policy;
+mod prompt_line;
 mod request_ids;
 mod run;
 mod secrets;
@@ -167,7 +168,7 @@ enum CliCommand {
     Stop(stop::StopArgs),
     /// Start calls again after `pause`, safe mode or a stop in an editor
     Resume(pause::ResumeArgs),
-    /// Show calls waiting for approval; allow or deny them
+    /// Show the calls that wait for approval; allow or deny them
     Approvals(approvals::ApprovalsArgs),
     /// Show the rules for calls, try one, allow or deny something
     Policy(policy::PolicyArgs),

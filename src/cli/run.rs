@@ -9,7 +9,7 @@ use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::first_contact::{self, FirstStep};
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, call_line, console, signals};
+use super::{acp, approvals, call_line, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -43,6 +43,9 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let stop = ShutdownSignal::new();
     let ended = block_on_and_shutdown(runtime, async {
         let _signals = signals::listen_for_signals(&stop)?;
+        if !once {
+            approvals::ask_people(context, &config, &home, &stop);
+        }
         let work = RunnerLaunch {
             context,
             config: &config,

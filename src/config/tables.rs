@@ -186,8 +186,10 @@ tables! {
     ["policy"] Policy {
         /// The calls that need approval before they run: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
         ask, "ask": Vec<String> = Vec::new(), ..;
-        /// How long a call waits for approval. Then it is refused.
-        patience, "patience_ms": Duration = ms(120_000), ms(1_000)..=DAY;
+        /// How long a call waits for an answer while somebody can be asked; then it is refused. The wait ends a minute before the request's own deadline.
+        patience, "patience_ms": Duration = ms(600_000), ms(1_000)..=DAY;
+        /// Show a desktop notification for each call that waits for approval (Linux).
+        notify, "notify": bool = true, ..;
     }
 
     /// What commands can read, write and connect to. The system's kernel enforces it (docs/safety.md).

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::approver_presence::ApproverPresence;
 use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::{ensure_private_file, replace_private_file};
@@ -37,6 +38,12 @@ pub struct OpenQuestion {
     pub arguments: String,
     /// The reason why a person is asked, if there is more to say than that the owner wants to be asked.
     pub why: Option<String>,
+    /// The folder in which the call works, if it is known.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// The words of the command, if a rule that allows commands beginning with them would allow this call.
+    #[serde(default)]
+    pub allowable_command: Option<Vec<String>>,
     /// The time when it was asked, in milliseconds since 1970.
     pub asked_at_ms: i64,
     /// The time when the call is refused if there is no answer, in milliseconds since 1970.
@@ -58,6 +65,7 @@ pub enum AnswerResult {
 #[derive(Debug, Clone)]
 pub struct ApprovalQuestions {
     folder: PathBuf,
+    home: Home,
 }
 
 impl ApprovalQuestions {
@@ -65,6 +73,7 @@ impl ApprovalQuestions {
     pub fn in_home(home: &Home) -> Self {
         Self {
             folder: home.approvals_dir(),
+            home: home.clone(),
         }
     }
 
@@ -78,6 +87,21 @@ impl ApprovalQuestions {
 
     fn shown_file(&self, id: &RequestId) -> PathBuf {
         self.folder.join(format!("{id}.shown"))
+    }
+
+    /// Returns whether a process asks a person on this machine now.
+    pub fn has_approver(&self) -> bool {
+        ApproverPresence::is_announced(&self.home)
+    }
+
+    /// Returns whether a question still waits: it is neither closed nor answered here.
+    pub fn is_waiting(&self, id: &RequestId) -> bool {
+        self.question_file(id).exists() && !self.answer_file(id).exists()
+    }
+
+    /// Returns whether the person here was shown all of a question's call.
+    pub fn was_shown(&self, id: &RequestId) -> bool {
+        self.shown_file(id).exists()
     }
 
     /// Stores a question.
@@ -185,9 +209,9 @@ mod tests {
     #[test]
     fn the_first_answer_stands_until_the_question_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let approvals = ApprovalQuestions {
-            folder: folder.path().to_owned(),
-        };
+        let home = Home::open_home(&folder.path().join("home")).expect("a home");
+        let approvals = ApprovalQuestions::in_home(&home);
+        let folder = home.approvals_dir();
         let question = |n: i64| OpenQuestion {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
             request_id: RequestId::parse("r").expect("an id"),
@@ -197,6 +221,8 @@ mod tests {
             is_cut: n == 2,
             arguments: "command: rm -rf build".to_owned(),
             why: None,
+            folder: None,
+            allowable_command: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
         };
@@ -204,7 +230,7 @@ mod tests {
         for question in [&first, &second] {
             approvals.open_question(question).expect("written");
         }
-        std::fs::write(folder.path().join("torn.json"), "{").expect("written");
+        std::fs::write(folder.join("torn.json"), "{").expect("written");
         assert_eq!(approvals.open_questions(), [second.clone(), first.clone()]);
         assert_eq!(approvals.chosen_option(&first.id), None);
         let answer = |question: &OpenQuestion, option| {
@@ -252,9 +278,6 @@ mod tests {
         approvals.record_shown(&second.id).expect("written");
         assert!(!approvals.shown_file(&second.id).exists(), "it is over");
         approvals.close_all_questions();
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            0
-        );
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
     }
 }

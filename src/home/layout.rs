@@ -161,6 +161,10 @@ impl Home {
     pub fn approvals_dir(&self) -> PathBuf {
         self.state_dir().join("approvals")
     }
+    /// Returns `state/approver.lock`, held together by the processes that ask a person about calls.
+    pub fn approver_lock_file(&self) -> PathBuf {
+        self.state_dir().join("approver.lock")
+    }
     /// Returns `state/supervision/`: the decisions about conversations that persons made in editors.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")

@@ -3,6 +3,7 @@
 
 mod agents;
 mod approvals;
+mod approver_presence;
 mod catalog_watch;
 mod device_identity;
 mod embedded_backend;
@@ -36,6 +37,7 @@ mod tokens;
 
 pub use agents::{AgentDefinition, load_agents};
 pub use approvals::{AnswerResult, ApprovalQuestions, OpenQuestion};
+pub use approver_presence::ApproverPresence;
 pub use catalog_watch::CatalogWatch;
 pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;

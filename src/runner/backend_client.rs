@@ -18,7 +18,7 @@ use crate::approval_answer::ApprovalOption;
 use crate::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
     ConnectionProblem, DeclineReason, EventPage, HeartbeatReply, OfferedEvent, PostOutcome,
-    ProgressReply, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost,
+    ProgressReply, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost, StoredQuestion,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -245,23 +245,20 @@ impl Backend for BackendClient {
 
 impl BackendClient {
     /// Calls the backend's approval functions; returns `None` if it has none.
-    fn call_permissions<'a>(
+    fn call_permissions<'a, T: Default + Send + 'a>(
         &'a self,
         function: BackendFunction,
-        call: impl FnOnce(&'a dyn RemoteApprovals) -> BackendReply<'a, Option<RemoteAnswer>>,
-    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+        call: impl FnOnce(&'a dyn RemoteApprovals) -> BackendReply<'a, T>,
+    ) -> BackendReply<'a, T> {
         match self.backend.remote_approvals() {
             Some(permissions) => self.call_backend(function, call(permissions)),
-            None => Box::pin(std::future::ready(Ok(None))),
+            None => Box::pin(std::future::ready(Ok(T::default()))),
         }
     }
 }
 
 impl RemoteApprovals for BackendClient {
-    fn ask_caller<'a>(
-        &'a self,
-        question: &'a RemoteQuestion,
-    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+    fn ask_caller<'a>(&'a self, question: &'a RemoteQuestion) -> BackendReply<'a, StoredQuestion> {
         self.call_permissions(BackendFunction::Ask, move |there| {
             there.ask_caller(question)
         })

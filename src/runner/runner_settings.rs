@@ -195,7 +195,7 @@ impl Default for RunnerSettings {
             calls: LiveCallSettings::new(CallSettings {
                 lease_renew: seconds(20),
                 progress: seconds(1),
-                approval: seconds(120),
+                approval: seconds(600),
                 reads: 8,
                 total: 16,
                 tasks: 8,

@@ -2,6 +2,7 @@
 //! Not here: the deciders (`policy`, a person).
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use super::{DeclaredAccess, ToolContext, ToolEffect, ToolError, ToolSpec};
@@ -33,6 +34,10 @@ pub struct ApprovalSubject {
     pub rule: Option<String>,
     /// The things that would run, each with a digest.
     pub bound: Vec<(String, String)>,
+    /// The folder in which the call works, if it is known.
+    pub folder: Option<PathBuf>,
+    /// The words of the command, if a rule that allows commands beginning with them would allow this call.
+    pub allowable_command: Option<Vec<String>>,
 }
 
 /// A decoded call.

@@ -2,6 +2,7 @@
 //! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
 
 mod approvals;
+mod asking;
 mod backends;
 mod cancelling;
 mod catalog;
@@ -13,6 +14,8 @@ mod faults;
 mod holding;
 mod lanes;
 mod mounts;
+#[cfg(target_os = "linux")]
+mod notifications;
 mod once;
 mod owner_stops;
 mod pages;

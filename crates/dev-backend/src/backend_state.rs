@@ -12,6 +12,7 @@ use super::commit_transaction::FinishedCommit;
 use super::commits::CommitNotifier;
 use super::credentials;
 use super::faults::FaultInjector;
+use super::permissions::caller_reads::CallerReads;
 use super::snapshots::{self, SnapshotCache};
 use super::store::BackendStore;
 use super::wakeups::WakeupRegistry;
@@ -30,6 +31,7 @@ pub(super) struct BackendState {
     pub admin_key: String,
     pub holds: bool,
     pub faults: Option<FaultInjector>,
+    pub caller_reads: Arc<CallerReads>,
 }
 
 impl BackendState {

@@ -2,11 +2,13 @@
 //! Not here: the thread that runs it (`store`).
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::commit_clock::{advance_commit_seq, last_commit_seq};
 use super::commits::{CommitTopic, TopicSet};
+use super::permissions::caller_reads::CallerReads;
 use super::sql_calls::SqlCalls as _;
 use punie_core::ids::{DeviceId, RequestId};
 
@@ -21,6 +23,7 @@ pub(super) struct CommitTransaction<'c> {
     changes_before: u64,
     topics: TopicSet,
     fixed: Option<FixedSeq>,
+    caller_reads: Option<Arc<CallerReads>>,
 }
 
 /// A commit's position on the commit clock, with a flag for changes.
@@ -53,7 +56,23 @@ impl<'c> CommitTransaction<'c> {
             changes_before,
             topics: TopicSet::All,
             fixed: None,
+            caller_reads: None,
         })
+    }
+
+    /// Lets the mutation know which callers read the open questions.
+    pub fn with_caller_reads(self, reads: &Arc<CallerReads>) -> Self {
+        Self {
+            caller_reads: Some(Arc::clone(reads)),
+            ..self
+        }
+    }
+
+    /// Returns whether a caller reads the open questions of this device.
+    pub fn has_listening_caller(&self, device: &DeviceId) -> bool {
+        self.caller_reads
+            .as_ref()
+            .is_some_and(|reads| reads.has_recent_read(device))
     }
 
     /// Returns the sequence number of this commit, which all rows of the transaction share.

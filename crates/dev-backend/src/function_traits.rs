@@ -11,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::commit_transaction::CommitTransaction;
 use super::commits::TopicSet;
 use super::failure::{FunctionFailure, FunctionResult};
+use super::permissions::caller_reads::CallerReads;
 use punie_core::ids::DeviceId;
 
 /// A function that only reads. The implementing struct is its arguments.
@@ -55,6 +56,8 @@ pub(super) trait MutationFunction: DeserializeOwned + Send + 'static {
 /// because time has passed.
 pub(super) struct SnapshotView<'c> {
     pub db: &'c Connection,
+    /// Where a caller's read of the open questions is recorded.
+    pub caller_reads: &'c CallerReads,
 }
 
 /// A wait for a device's next event.

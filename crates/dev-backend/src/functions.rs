@@ -209,7 +209,10 @@ pub(super) fn action_refusal(path: &str) -> FunctionFailure {
 async fn answer_query<Q: QueryFunction>(backend: Arc<BackendState>, query: Q) -> FunctionAnswer {
     let look = || {
         backend.store.run_read(|db| {
-            let reply = query.run_on_snapshot(&SnapshotView { db })?;
+            let reply = query.run_on_snapshot(&SnapshotView {
+                db,
+                caller_reads: &backend.caller_reads,
+            })?;
             Ok((Q::is_reply_empty(&reply), to_raw_value(&reply)?))
         })
     };
@@ -242,7 +245,8 @@ async fn answer_mutation(
     backend
         .store
         .run_write(move |db| {
-            let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+            let mut commit = CommitTransaction::begin_commit(db, now_ms)?
+                .with_caller_reads(&on_writer.caller_reads);
             let reply = mutation.apply_in(&mut commit)?;
             on_writer.announce_commit(commit.finish_commit()?);
             Ok(reply)

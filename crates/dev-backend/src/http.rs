@@ -213,9 +213,12 @@ async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Requ
     };
     let look = move || {
         let read = |seq| {
-            backend
-                .snapshots
-                .read_snapshot(seq, |db| query.answer_from(&SnapshotView { db }))
+            backend.snapshots.read_snapshot(seq, |db| {
+                query.answer_from(&SnapshotView {
+                    db,
+                    caller_reads: &backend.caller_reads,
+                })
+            })
         };
         ts.to_seq().and_then(read)
     };

@@ -131,6 +131,7 @@ impl DevBackend {
             admin_key,
             holds,
             faults,
+            caller_reads: Arc::default(),
         });
         let routes = http::build_router(Arc::clone(&backend))
             .into_make_service_with_connect_info::<ConnectionHandle>();

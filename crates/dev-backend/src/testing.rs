@@ -61,6 +61,7 @@ pub(super) fn backend() -> (Arc<BackendState>, TempDir) {
         admin_key: "a".into(),
         holds: true,
         faults: None,
+        caller_reads: Arc::default(),
     };
     (Arc::new(backend), home)
 }

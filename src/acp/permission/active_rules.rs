@@ -15,7 +15,8 @@ use uuid::Uuid;
 use crate::home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
 use crate::ids::RequestId;
 use crate::policy::{
-    AddedPolicyRule, GrantTarget, PolicyDecision, PolicyFileError, PolicyGrant, PolicyRules,
+    AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyFileError, PolicyGrant,
+    PolicyRules, judge_call,
 };
 
 type IsTool = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -219,6 +220,25 @@ impl ActiveRules {
             Ok((text, name)) => self.file.write_policy(&text).map(|()| Ok(name)),
             Err(broken) => Ok(Err(broken)),
         }
+    }
+
+    /// Returns whether this call would be allowed if this rule were added to the file as it is on disk.
+    pub(super) fn would_allow(
+        &self,
+        rule: &AddedPolicyRule,
+        asks: bool,
+        call: &PolicyCall,
+    ) -> bool {
+        let Ok(text) = self.file.read_checked() else {
+            return false;
+        };
+        rule.append_to_file(
+            &text.unwrap_or_default(),
+            PolicyDecision::Allow,
+            &*self.is_tool,
+        )
+        .and_then(|(text, _)| PolicyRules::parse_policy(&text, &*self.is_tool))
+        .is_ok_and(|rules| judge_call(&rules, asks, call, &[]).decision == PolicyDecision::Allow)
     }
 
     /// Uses up a grant that is for one request only. Returns whether it belongs to this request.

@@ -7,7 +7,9 @@ use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
-use crate::policy::{PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, judge_call};
+use crate::policy::{
+    AddedPolicyRule, PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, judge_call,
+};
 use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 
 /// The owner's rules, with the context to check a call against them.
@@ -64,6 +66,24 @@ impl GatePolicy {
                 Some(lost) => grants.retain(|grant| grant.id != *lost),
             }
         }
+    }
+}
+
+impl GatePolicy {
+    /// Returns the words of a call that runs one plain command, if a rule that allows commands beginning with them would
+    /// allow the call.
+    pub(super) fn allowable_command(&self, asks: bool, call: &PolicyCall) -> Option<Vec<String>> {
+        let [command] = call.script.as_ref()?.commands.as_slice() else {
+            return None;
+        };
+        let is_plain =
+            !command.words.is_empty() && command.words.iter().all(|word| word.is_literal);
+        let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        let rule = AddedPolicyRule {
+            command: words.clone(),
+            ..AddedPolicyRule::default()
+        };
+        (is_plain && self.active_rules.would_allow(&rule, asks, call)).then_some(words)
     }
 }
 

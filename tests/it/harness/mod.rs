@@ -7,6 +7,7 @@ pub mod fake_client;
 pub mod flip;
 pub mod foreign;
 pub mod inside;
+pub mod on_terminal;
 pub mod process;
 pub mod program;
 pub mod proxy;

@@ -121,6 +121,8 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
+            // The desktop of the person who runs the tests shows nothing of them.
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
             .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())

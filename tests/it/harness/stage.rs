@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use punie_runner::dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
+use punie_runner::home::{ApproverPresence, Home};
 use punie_runner::ids::RequestId;
 use punie_runner::journal::{JournalReader, RequestState};
 use punie_runner::output::OutputStore;
@@ -50,8 +51,16 @@ impl Stage {
         Self::with("").await
     }
 
-    /// With this beside in the configuration. The device is paired.
+    /// With this beside in the configuration. The device is paired, and its caller reads the open questions, so that it
+    /// can be asked for a minute.
     pub async fn with(config: &str) -> Self {
+        let stage = Self::without_listener(config).await;
+        stage.caller.questions().await;
+        stage
+    }
+
+    /// With a caller that does not read the open questions.
+    pub async fn without_listener(config: &str) -> Self {
         Self::unpaired(config).await.paired().await
     }
 
@@ -249,6 +258,22 @@ impl Stage {
                 .filter(|question: &Value| question["id"].is_string())
         };
         eventually("a question on the device's list", listed).await
+    }
+
+    /// `approvals --watch` without a terminal, once the runner can know of it.
+    pub async fn watch_approvals(&self) -> Program {
+        let watch = Program::start(&self.setting, &["--json", "approvals", "--watch"]);
+        self.until_asker_announced().await;
+        watch
+    }
+
+    /// Waits until a process asks a person at this device.
+    pub async fn until_asker_announced(&self) {
+        let home = Home::open_home(&self.setting.home).expect("a home");
+        until("somebody who can be asked", || {
+            ApproverPresence::is_announced(&home)
+        })
+        .await;
     }
 
     /// One command, to its end.

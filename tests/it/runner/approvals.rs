@@ -311,6 +311,8 @@ async fn a_task_is_asked_about_once() {
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
+    // The caller's side does not know the request that a task makes.
+    let _watch = stage.watch_approvals().await;
     let task = |line: &str| {
         Ask::new(
             "Task",
@@ -454,6 +456,7 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
         }
     });
     let _runner = stage.run_at(&relay.url);
+    let _watch = stage.watch_approvals().await;
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
     let listed = eventually("the question here", async || {

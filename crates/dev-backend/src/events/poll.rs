@@ -211,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::commit_transaction::CommitTransaction;
+    use crate::permissions::caller_reads::CallerReads;
     use crate::testing;
     use punie_core::ids::RequestId;
 
@@ -234,7 +235,11 @@ mod tests {
         let raw =
             serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
         let args: ListForDevice = serde_json::from_value(raw).expect("arguments");
-        args.run_on_snapshot(&SnapshotView { db }).expect("a page")
+        let view = SnapshotView {
+            db,
+            caller_reads: &CallerReads::default(),
+        };
+        args.run_on_snapshot(&view).expect("a page")
     }
 
     #[test]

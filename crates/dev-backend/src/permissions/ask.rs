@@ -37,8 +37,11 @@ pub(crate) struct AskPermission {
 
 /// The value of `permissions:ask`.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct AskedPermission {
     created: bool,
+    /// True if a caller read `permissions:pending` within the last minute, so that somebody may answer.
+    caller_listens: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<StoredAnswer>,
 }
@@ -92,10 +95,12 @@ impl MutationFunction for AskPermission {
         let expires_at_ms = self.expires_at_ms.finite_value("expiresAtMs")?;
         let options = serde_json::to_string(&self.options)?;
         let hash = self.question_hash(&options, expires_at_ms);
+        let caller_listens = db.has_listening_caller(&device);
         match StoredPermission::find_permission(db, permission.as_str())? {
             Some(stored) if stored.body_hash == hash => {
                 return Ok(AskedPermission {
                     created: false,
+                    caller_listens,
                     answer: stored.answer,
                 });
             }
@@ -131,6 +136,7 @@ impl MutationFunction for AskPermission {
         )?;
         Ok(AskedPermission {
             created: true,
+            caller_listens,
             answer: None,
         })
     }

@@ -4,6 +4,7 @@
 
 pub(super) mod answer;
 pub(super) mod ask;
+pub(super) mod caller_reads;
 pub(super) mod pending;
 
 use rusqlite::{Connection, Row};

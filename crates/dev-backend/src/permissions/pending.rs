@@ -87,6 +87,7 @@ impl QueryFunction for ListPending {
                  WHERE r.state = 'open' AND r.device_id = ?1"
             }
             ApprovalParty::Caller => {
+                view.caller_reads.record_read(only.as_ref());
                 "permissions p JOIN requests r ON r.request_id = p.request_id \
                  WHERE p.answered_by IS NULL AND r.state = 'open' AND (?1 IS NULL OR p.device_id = ?1)"
             }

@@ -51,7 +51,8 @@ pub(super) async fn run_deduplicated(
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(backend);
     let done = backend.store.run_write(move |db| {
-        let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+        let mut commit = CommitTransaction::begin_commit(db, now_ms)?
+            .with_caller_reads(&on_writer.caller_reads);
         if let Some(done) = load_committed(&commit, &key)? {
             return Ok(done);
         }

@@ -198,7 +198,10 @@ mod tests {
         let (count, mut changed) = (backend.commits.commit_count(), Vec::new());
         let complete = backend.store.run_read(|db| {
             Ok(set.refresh_due(
-                &SnapshotView { db },
+                &SnapshotView {
+                    db,
+                    caller_reads: &backend.caller_reads,
+                },
                 (&backend.commits, count),
                 false,
                 &mut changed,
@@ -351,13 +354,12 @@ mod tests {
             );
             let fresh = backend.store.run_read(|db| {
                 let look = |held: &HeldQuery| {
-                    answer_fingerprint(
-                        &held
-                            .query
-                            .as_ref()
-                            .expect("a query")
-                            .answer_from(&SnapshotView { db }),
-                    )
+                    answer_fingerprint(&held.query.as_ref().expect("a query").answer_from(
+                        &SnapshotView {
+                            db,
+                            caller_reads: &backend.caller_reads,
+                        },
+                    ))
                     .0
                 };
                 Ok(set.held.values().map(look).collect::<Vec<_>>())

@@ -260,7 +260,10 @@ impl SyncConnection {
             let look = self.backend.store.run_long_read(move |db| {
                 let count = backend.commits.commit_count();
                 let mut changed = Vec::new();
-                let view = SnapshotView { db };
+                let view = SnapshotView {
+                    db,
+                    caller_reads: &backend.caller_reads,
+                };
                 let ts = CommitTimestamp::from_seq(last_commit_seq(db)?);
                 let complete = queries.refresh_due(
                     &view,

@@ -38,6 +38,7 @@ impl ApprovalService {
         call: &RunningCall,
         question: &RemoteQuestion,
         asks_caller: bool,
+        can_ask_here: bool,
     ) -> Result<ApprovalReply, ApprovalFailure> {
         let answer = tokio::select! {
             biased;
@@ -45,7 +46,7 @@ impl ApprovalService {
             () = self.phases.stopping.cancelled() => return Err(ApprovalFailure::Stopping),
             verdict = wait_for_editor_answer(call) => return Ok(ApprovalReply::InEditor(verdict)),
             answer = self.wait_for_device_answer(question, asks_caller) => answer,
-            answer = self.wait_for_caller_answer(asks_caller, question) => Some(answer),
+            reply = self.wait_for_caller_answer(asks_caller, can_ask_here, question) => return Ok(reply),
             () = self.wait_for_expiry(question.expires_at_ms) => self.find_late_answer(asks_caller, question).await,
         };
         Ok(ApprovalReply::Answer(answer))
@@ -129,14 +130,18 @@ impl ApprovalService {
         }
     }
 
-    /// Waits for the answer of the caller's side.
+    /// Waits for the answer of the caller's side, or learns that nobody there can be asked and nobody is here.
     async fn wait_for_caller_answer(
         &self,
         asks_caller: bool,
+        can_ask_here: bool,
         question: &RemoteQuestion,
-    ) -> RemoteAnswer {
+    ) -> ApprovalReply {
         match self.backend.remote_approvals().filter(|_| asks_caller) {
-            Some(permissions) => self.poll_caller_answer(permissions, question).await,
+            Some(permissions) => {
+                self.poll_caller_answer(permissions, question, can_ask_here)
+                    .await
+            }
             None => std::future::pending().await,
         }
     }
@@ -145,7 +150,8 @@ impl ApprovalService {
         &self,
         permissions: &dyn RemoteApprovals,
         question: &RemoteQuestion,
-    ) -> RemoteAnswer {
+        can_ask_here: bool,
+    ) -> ApprovalReply {
         let mut retry =
             RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget);
         let mut stored = false;
@@ -153,20 +159,24 @@ impl ApprovalService {
         loop {
             let begun = Instant::now();
             let hold = self.settings.poll.hold;
-            let ask = || {
-                if stored {
-                    permissions.fetch_answer(&question.id, hold)
-                } else {
-                    permissions.ask_caller(question)
+            let answered = if stored {
+                let fetch = || permissions.fetch_answer(&question.id, hold);
+                self.sessions.with_session(fetch).await
+            } else {
+                let ask = || permissions.ask_caller(question);
+                match self.sessions.with_session(ask).await {
+                    Ok(asked) if asked.answer.is_none() => {
+                        if asked.caller_listens == Some(false) && !can_ask_here {
+                            return ApprovalReply::NobodyToAsk;
+                        }
+                        stored = true;
+                        continue;
+                    }
+                    asked => asked.map(|asked| asked.answer),
                 }
             };
-            let answered = self.sessions.with_session(ask).await;
             let wait = match answered {
-                Ok(Some(answer)) => return answer,
-                Ok(None) if !stored => {
-                    stored = true;
-                    continue;
-                }
+                Ok(Some(answer)) => return ApprovalReply::Answer(Some(answer)),
                 // A backend that does not hold the request open is not asked all the time.
                 Ok(None) => {
                     let wait = pause.saturating_sub(begun.elapsed());
@@ -178,7 +188,8 @@ impl ApprovalService {
                     match error.recovery_action() {
                         // The request is over there, or this backend is too old: only the person at this device can
                         // answer.
-                        RecoveryAction::GiveUp => std::future::pending().await,
+                        RecoveryAction::GiveUp if can_ask_here => std::future::pending().await,
+                        RecoveryAction::GiveUp => return ApprovalReply::NobodyToAsk,
                         RecoveryAction::Retry(pause) => retry.delay_after(pause),
                         _ => retry.delay_after(RetryDelay::BackOff),
                     }

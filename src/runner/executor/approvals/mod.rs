@@ -36,8 +36,11 @@ use question_text::QuestionText;
 pub(in crate::runner) use verdicts::ApprovalFailure;
 use verdicts::{
     ApprovalReply, EDITOR_ASK_TOPIC, apply_answer, apply_editor_verdict, asking_rule,
-    unanswered_denial, unseen_denial,
+    nobody_to_ask_denial, unanswered_denial, unseen_denial,
 };
+
+/// The time before a call's deadline that is left for running it after an answer.
+const TIME_TO_RUN_MS: f64 = 60_000.0;
 
 /// Returns the scope in which an answer is remembered. An answer of the caller's side does not answer a question to the
 /// person at this device only.
@@ -47,6 +50,13 @@ fn answer_scope(request: &ToolRequest, asked: Option<&ApprovalSubject>) -> Answe
         None => Some(EDITOR_ASK_TOPIC.to_owned()),
     };
     (request.conversation.clone(), request.tool.clone(), topic)
+}
+
+/// Returns the latest time for an answer to a call with this deadline: a minute before it, or half of the time that is
+/// left if that is less than two minutes.
+fn last_answer_ms(now_ms: f64, deadline_ms: f64) -> f64 {
+    let left = (deadline_ms - now_ms).max(0.0);
+    deadline_ms - (left / 2.0).min(TIME_TO_RUN_MS)
 }
 
 /// Asks people about calls, and stores their answers.
@@ -78,17 +88,21 @@ impl ApprovalService {
         if let Some(earlier) = self.find_earlier_answer(call, asked, &scope) {
             return earlier;
         }
+        let asks_caller = asked.is_some() && self.can_ask_caller(call);
+        let can_ask_here = self.can_ask_here(call).await;
+        if !asks_caller && !can_ask_here {
+            return Err(nobody_to_ask_denial(call, asked));
+        }
         let now = self.server_clock.now_ms();
         let id = RequestId::new();
         let why = asked.and_then(|asked| asked.why.as_deref());
         let text = QuestionText::for_call(&id, request, why, &self.redactor);
         let question = self.build_question(id, request, &text, now);
-        let asks_caller = asked.is_some() && self.can_ask_caller(call);
-        let listed = self.list_on_device(call, &question, text);
+        let listed = self.list_on_device(call, asked, &question, text);
         let _place = LanePlaceRelease::release_place(&self.waker, &call.accepted);
-        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
+        tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for approval");
         let reply = self
-            .wait_for_first_answer(call, &question, asks_caller)
+            .wait_for_first_answer(call, &question, asks_caller, can_ask_here)
             .await;
         let is_allowed_here = self.memory.is_allowed_here(&question.id);
         if is_allowed_here {
@@ -106,6 +120,7 @@ impl ApprovalService {
                 }
                 judged
             }
+            ApprovalReply::NobodyToAsk => Err(nobody_to_ask_denial(call, asked)),
             ApprovalReply::Answer(Some(answer))
                 if question.is_cut && answer.option.is_allowed() && !is_allowed_here =>
             {
@@ -160,7 +175,20 @@ impl ApprovalService {
         Some(apply_editor_verdict(&verdict, &request.tool))
     }
 
-    /// Builds the question, which expires with the patience of people or at the deadline of the call.
+    /// Returns whether a person can be asked on this machine: by a process that asks, or by an editor that follows the
+    /// call or did so before.
+    async fn can_ask_here(&self, call: &RunningCall) -> bool {
+        if call.observed.is_some() {
+            return true;
+        }
+        let open = self.memory.open.clone();
+        tokio::task::spawn_blocking(move || open.has_approver())
+            .await
+            .unwrap_or(true)
+    }
+
+    /// Builds the question, which expires with the patience of people, or so long before the deadline of the call that
+    /// an answer leaves time to run it.
     fn build_question(
         &self,
         id: RequestId,
@@ -174,9 +202,9 @@ impl ApprovalService {
             request: request.id.clone(),
             title: text.title.clone(),
             is_cut: text.is_cut,
-            expires_at_ms: request
-                .deadline_ms
-                .map_or(latest, |deadline| deadline.min(latest)),
+            expires_at_ms: request.deadline_ms.map_or(latest, |deadline| {
+                latest.min(last_answer_ms(now_ms, deadline))
+            }),
         }
     }
 
@@ -191,6 +219,7 @@ impl ApprovalService {
     fn list_on_device(
         &self,
         call: &RunningCall,
+        asked: Option<&ApprovalSubject>,
         question: &RemoteQuestion,
         text: QuestionText,
     ) -> DeviceQuestion {
@@ -206,6 +235,12 @@ impl ApprovalService {
             is_cut: text.is_cut,
             arguments: text.arguments,
             why: text.why,
+            folder: asked
+                .and_then(|asked| asked.folder.as_ref())
+                .map(|folder| folder.display().to_string()),
+            allowable_command: asked
+                .and_then(|asked| asked.allowable_command.clone())
+                .filter(|words| self.redactor.mask(&words.join(" ")).1 == 0),
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };

@@ -17,6 +17,8 @@ pub(super) enum ApprovalReply {
     InEditor(ObserverDecision),
     /// The answer of another party, or `None` if there was none.
     Answer(Option<RemoteAnswer>),
+    /// No person can be asked: the caller's side does not listen, and nobody else is there.
+    NobodyToAsk,
 }
 
 /// The reason why a call does not go on.
@@ -95,6 +97,21 @@ pub(super) fn unanswered_denial(
     };
     let text = format!(
         "{} was not run: {}, and nobody answered within {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
+        call.accepted.tool_request().tool,
+        asking_reason(asked)
+    );
+    policy_denial(text, asked)
+}
+
+/// Returns the refusal of a call about which no person can be asked now.
+pub(super) fn nobody_to_ask_denial(
+    call: &RunningCall,
+    asked: Option<&ApprovalSubject>,
+) -> ApprovalFailure {
+    let text = format!(
+        "{} was not run: {}, and nobody can be asked now. The owner can change that: run `punie-runner approvals \
+         --watch` on the device, or `punie-runner run` in a terminal, or add a rule by `punie-runner policy allow`. Do \
+         without it, or ask again then.",
         call.accepted.tool_request().tool,
         asking_reason(asked)
     );

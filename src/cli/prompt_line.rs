@@ -1,0 +1,78 @@
+//! The line on the terminal at which a person types an answer. Other lines of this process, such as its log, are written
+//! above it, and it is written again below them. Not here: the questions (approvals).
+
+use std::io::{self, Write};
+
+use parking_lot::Mutex;
+
+/// Returns to the beginning of the line and erases it.
+const ERASE_LINE: &[u8] = b"\r\x1b[K";
+
+/// The prompt that stands on the terminal now.
+static PROMPT: Mutex<Option<String>> = parking_lot::const_mutex(None);
+
+/// A prompt that stands on the terminal. Dropping it leaves its line, on which the answer was typed.
+pub(super) struct ShownPrompt {
+    text: String,
+    /// True if its line is erased when this is dropped.
+    is_erased: bool,
+}
+
+impl ShownPrompt {
+    /// Shows this prompt. It must fit on one line of the terminal.
+    pub fn show(text: &str) -> Self {
+        let mut shown = Self {
+            text: String::new(),
+            is_erased: false,
+        };
+        shown.change_text(text);
+        shown
+    }
+
+    /// Replaces its text.
+    pub fn change_text(&mut self, text: &str) {
+        if self.text != text {
+            let mut prompt = PROMPT.lock();
+            write_to_terminal(&[ERASE_LINE, text.as_bytes()]);
+            *prompt = Some(text.to_owned());
+            text.clone_into(&mut self.text);
+        }
+    }
+
+    /// Removes it from the terminal.
+    pub fn erase(mut self) {
+        self.is_erased = true;
+    }
+}
+
+impl Drop for ShownPrompt {
+    fn drop(&mut self) {
+        let mut prompt = PROMPT.lock();
+        *prompt = None;
+        if self.is_erased {
+            write_to_terminal(&[ERASE_LINE]);
+        }
+    }
+}
+
+/// Writes lines to this output, which shows on the terminal; a standing prompt moves below them. The output must not be
+/// locked by the caller.
+pub(super) fn write_above_prompt(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
+    let prompt = PROMPT.lock();
+    if prompt.is_some() {
+        out.write_all(ERASE_LINE)?;
+    }
+    out.write_all(lines)?;
+    out.flush()?;
+    if let Some(text) = &*prompt {
+        write_to_terminal(&[text.as_bytes()]);
+    }
+    Ok(())
+}
+
+/// Writes to stdout. If it is gone, there is nobody to read a prompt.
+fn write_to_terminal(parts: &[&[u8]]) {
+    let mut out = io::stdout().lock();
+    let written = parts.iter().try_for_each(|part| out.write_all(part));
+    let _ = written.and_then(|()| out.flush());
+}

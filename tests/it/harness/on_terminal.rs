@@ -1,0 +1,116 @@
+//! The program on a terminal of its own: what it shows there, and what a person types.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::process::{PROGRAM, Setting};
+use super::wait::until;
+
+/// A program on a terminal of 80 columns. Dropping it kills the program.
+pub struct OnTerminal {
+    child: Child,
+    typed: File,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl OnTerminal {
+    pub fn start(setting: &Setting, args: &[&str]) -> Self {
+        let (ours, theirs) = open_terminal();
+        let side = || Stdio::from(theirs.try_clone().expect("a copy"));
+        let child = Command::new(PROGRAM)
+            .args(args)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &setting.logs)
+            .env("PUNIE_HOME", &setting.home)
+            .env("PUNIE_WORKSPACE", &setting.workspace)
+            .env("PUNIE_BACKEND_URL", &setting.url)
+            .env("PUNIE_LOG", "debug")
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .expect("started");
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let (screen, mut output) = (Arc::clone(&shown), ours.try_clone().expect("a copy"));
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            // Reading ends with an error when the last of the other sides is closed.
+            while let Ok(read @ 1..) = output.read(&mut piece) {
+                let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+                screen.extend_from_slice(&piece[..read]);
+            }
+        });
+        Self {
+            child,
+            typed: ours,
+            shown,
+        }
+    }
+
+    /// All that was shown, with the lines' ends of a file.
+    pub fn shown(&self) -> String {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&shown).replace("\r\n", "\n")
+    }
+
+    /// Waits until these words were shown so often.
+    pub async fn shows_times(&self, words: &str, times: usize) {
+        until(&format!("{words:?} {times} times on the terminal"), || {
+            self.shown().matches(words).count() >= times
+        })
+        .await;
+    }
+
+    /// Waits until these words were shown.
+    pub async fn shows(&self, words: &str) {
+        self.shows_times(words, 1).await;
+    }
+
+    pub fn types(&mut self, text: &str) {
+        self.typed.write_all(text.as_bytes()).expect("typed");
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn end(&mut self) -> Option<i32> {
+        until("the end of the program", || {
+            self.child.try_wait().expect("asked").is_some()
+        })
+        .await;
+        self.child.wait().expect("it ended").code()
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Opens a terminal and returns both sides.
+fn open_terminal() -> (File, File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours: OwnedFd = openpt(flags).expect("a terminal");
+    grantpt(&ours)
+        .and_then(|()| unlockpt(&ours))
+        .expect("its other side");
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&ours, size).expect("a size");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
+    (File::from(ours), File::from(other.expect("opened")))
+}

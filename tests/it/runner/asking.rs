@@ -1,0 +1,219 @@
+//! Calls are asked about where a person is: on the terminal of the runner, by `approvals --watch`, or by a caller that
+//! listens. Where nobody is, the call is refused at once.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
+const PROMPT: &str = "[d]eny, [s]how (";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
+    let stage = Stage::without_listener(ASKING).await;
+    let _runner = stage.run();
+    let asked_at = Instant::now();
+    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(
+        answer.text().contains("nobody can be asked now")
+            && answer.text().contains("`punie-runner approvals --watch`"),
+        "{answer:?}"
+    );
+    assert!(asked_at.elapsed().as_secs() < 60, "not after the patience");
+    assert_eq!(stage.read("effect"), "");
+    // A caller that reads the questions can be asked from then on.
+    assert!(stage.caller.questions().await.is_empty());
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let listed = stage.listed_question().await;
+    assert_eq!(listed["requestId"], json!(id));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
+    let stage = Stage::without_listener(ASKING).await;
+    let _runner = stage.run();
+    let watch = stage.watch_approvals().await;
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    until("the call in its output", || watch.out().contains(&id)).await;
+    let listed = stage.listed_question().await;
+    let allowed = stage
+        .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
+        .await;
+    assert_eq!(
+        allowed.out,
+        "Allowed. (If somebody already answered from the caller's side, that answer counts.)\n"
+    );
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    watch.kill();
+    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
+    let stage = Stage::without_listener(ASKING).await;
+    let _runner = stage.run();
+    let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
+    watch.shows("Waiting for calls that need approval.").await;
+    stage.until_asker_announced().await;
+    // What was typed before a question is no answer to it.
+    watch.types("a\n");
+    let first = stage.ask(Ask::bash("echo one > first").of("one")).await;
+    watch.shows(PROMPT).await;
+    for words in [
+        "Bash waits for your approval:\n  command: echo one > first\n",
+        &format!("Folder  {}\n", stage.setting.workspace.display()),
+        "[a]llow once, [c]onversation, [d]eny, [s]how (10 min left): ",
+    ] {
+        assert!(watch.shown().contains(words), "{words}: {}", watch.shown());
+    }
+    let second = stage.ask(Ask::bash("echo two > second").of("two")).await;
+    watch.types("yes\n");
+    watch.shows("Type a, c, d or s, then Enter.").await;
+    assert_eq!(stage.read("first"), "");
+    assert!(!watch.shown().contains("echo two"), "one at a time");
+    watch.types("a\n");
+    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    watch.shows("echo two > second").await;
+    watch.shows_times(PROMPT, 3).await;
+    watch.types("d\n");
+    watch.shows("Denied, unless").await;
+    assert_eq!(
+        stage.answer(&second).await.verdict(),
+        ("error", "policy_denied")
+    );
+    assert_eq!(
+        (stage.read("first"), stage.read("second")),
+        ("one\n".to_owned(), String::new())
+    );
+    // Answered in another window, the prompt goes away.
+    let third = stage.ask(Ask::bash("echo three > third")).await;
+    watch.shows_times(PROMPT, 4).await;
+    let listed = stage.listed_question().await;
+    stage
+        .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
+        .await;
+    assert_eq!(stage.answer(&third).await.outcome, "ok");
+    watch.shows("This call no longer waits").await;
+    watch.types("\u{3}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_terminal_of_a_runner_asks_below_its_log() {
+    let stage = Stage::without_listener(ASKING).await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    runner.shows("the runner is up").await;
+    stage.until_asker_announced().await;
+    let id = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
+    runner.shows(PROMPT).await;
+    let before = runner.shown().len();
+    let read = Ask::new("Glob", &json!({ "pattern": "*" })).of("other");
+    assert_eq!(stage.caller.have(read).await.outcome, "ok");
+    until("a log line, and the prompt again below it", || {
+        let shown = runner.shown();
+        let since = &shown[before..];
+        since.contains("DEBUG") && since.ends_with("left): ")
+    })
+    .await;
+    runner.types("c\n");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let again = Ask::bash("echo two >> effect").of("talk");
+    assert_eq!(stage.caller.have(again).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "one\ntwo\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn always_adds_a_rule_for_one_plain_command_only() {
+    let stage = Stage::without_listener(ASKING).await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    stage.until_asker_announced().await;
+    let id = stage.ask(Ask::bash("touch one | cat")).await;
+    runner.shows(PROMPT).await;
+    assert!(!runner.shown().contains("a[l]ways"), "{}", runner.shown());
+    runner.types("l\n");
+    runner.shows("Type a, c, d or s, then Enter.").await;
+    runner.types("d\n");
+    assert_eq!(stage.answer(&id).await.outcome, "error");
+    let id = stage.ask(Ask::bash("touch one")).await;
+    runner
+        .shows("Always  adds to policy.toml: allow `touch one ...`")
+        .await;
+    runner
+        .shows("[c]onversation, a[l]ways, [d]eny, [s]how (")
+        .await;
+    runner.types("l\n");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let rules = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("rules");
+    assert!(rules.contains("command = [\"touch\", \"one\"]"), "{rules}");
+    // Another conversation, too, and nobody is asked.
+    let again = Ask::bash("touch one").of("another");
+    assert_eq!(stage.caller.have(again).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
+    let stage = Stage::without_listener(ASKING).await;
+    let _runner = stage.run();
+    let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
+    stage.until_asker_announced().await;
+    let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
+    let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
+    let id = stage.ask(Ask::bash(&command)).await;
+    watch.shows("[s]how all of it, [d]eny (").await;
+    assert!(!watch.shown().contains("effect"), "{}", watch.shown());
+    watch.types("a\n");
+    watch.shows("Type s or d, then Enter.").await;
+    watch.types("s\n");
+    watch.shows(PROMPT).await;
+    assert!(watch.shown().contains(&command), "{}", watch.shown());
+    assert_eq!(stage.read("effect"), "");
+    watch.types("a\n");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970");
+    let deadline_ms = now.as_secs_f64() * 1_000.0 + 300_000.0;
+    stage
+        .ask(Ask::bash("true").with("deadlineMs", json!(deadline_ms)))
+        .await;
+    let listed = stage.listed_question().await;
+    let expires = listed["expiresAtMs"].as_f64().expect("a time");
+    assert!(
+        (expires - (deadline_ms - 60_000.0)).abs() < 5_000.0,
+        "{listed}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_list_on_a_terminal_has_columns() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    stage.ask(Ask::bash("echo ran > effect")).await;
+    let id = stage.listed_question().await["id"].to_string();
+    let short = &id[id.len() - 9..id.len() - 1];
+    let mut list = OnTerminal::start(&stage.setting, &["approvals"]);
+    assert_eq!(list.end().await, Some(0));
+    list.shows("show ID prints it all").await;
+    let shown = list.shown();
+    assert!(
+        shown.contains(&format!(
+            "ID        TIME LEFT    TOOL  WHAT\n{short}  10 min       Bash  echo ran > effect\n"
+        )),
+        "{shown}"
+    );
+    let allowed = stage.command(&["approvals", "allow", short]).await;
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+}

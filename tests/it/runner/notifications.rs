@@ -1,0 +1,142 @@
+//! A call that waits is shown by the notification service of the desktop, here one on a bus of the test's own.
+#![expect(
+    clippy::unused_self,
+    clippy::used_underscore_binding,
+    reason = "the interface of the service has more than the tests look at"
+)]
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use zbus::OwnedVariant;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+
+const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
+
+/// What the service was told.
+#[derive(Debug, PartialEq)]
+enum Told {
+    Shown(String, String),
+    Closed(u32),
+}
+
+struct NotificationService(UnboundedSender<Told>);
+
+#[zbus::interface(name = "org.freedesktop.Notifications")]
+impl NotificationService {
+    fn get_server_information(&self) -> (String, String, String, String) {
+        let text = |text: &str| text.to_owned();
+        (text("test"), text("test"), text("1"), text("1.2"))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the interface of the desktop")]
+    fn notify(
+        &self,
+        _app: String,
+        _replaces: u32,
+        _icon: String,
+        summary: String,
+        body: String,
+        _actions: Vec<String>,
+        _hints: HashMap<String, OwnedVariant>,
+        _timeout: i32,
+    ) -> u32 {
+        let _ = self.0.send(Told::Shown(summary, body));
+        7
+    }
+
+    fn close_notification(&self, id: u32) {
+        let _ = self.0.send(Told::Closed(id));
+    }
+}
+
+/// A bus with a notification service.
+struct Desktop {
+    bus: Child,
+    address: String,
+    told: UnboundedReceiver<Told>,
+    _service: zbus::Connection,
+}
+
+impl Desktop {
+    /// `None` where no bus is installed; then the tests of this file show nothing.
+    async fn start() -> Option<Self> {
+        let mut bus = Command::new("dbus-daemon")
+            .args(["--session", "--nofork", "--print-address=1"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut address = String::new();
+        BufReader::new(bus.stdout.take().expect("piped"))
+            .read_line(&mut address)
+            .expect("an address");
+        let address = address.trim().to_owned();
+        let (tell, told) = unbounded_channel();
+        let service = zbus::connection::Builder::address(address.as_str())
+            .name("org.freedesktop.Notifications")
+            .serve_at("/org/freedesktop/Notifications", NotificationService(tell))
+            .build()
+            .await
+            .expect("a service");
+        Some(Self {
+            bus,
+            address,
+            told,
+            _service: service,
+        })
+    }
+}
+
+impl Drop for Desktop {
+    fn drop(&mut self) {
+        let _ = self.bus.kill();
+        let _ = self.bus.wait();
+    }
+}
+
+fn run(stage: &Stage, desktop: &Desktop) -> Program {
+    let variable = ("DBUS_SESSION_BUS_ADDRESS", desktop.address.as_ref());
+    Program::start_with(&stage.setting, &["run"], &[variable])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
+    let Some(mut desktop) = Desktop::start().await else {
+        return;
+    };
+    let stage = Stage::without_listener(ASKING).await;
+    let _runner = run(&stage, &desktop);
+    stage.until_asker_announced().await;
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let Some(Told::Shown(summary, body)) = desktop.told.recv().await else {
+        panic!("nothing was shown");
+    };
+    assert_eq!(summary, "Bash waits for your approval");
+    assert!(
+        body.contains("echo ran &gt; effect") && body.contains("punie-runner approvals"),
+        "{body}"
+    );
+    let listed = stage.listed_question().await;
+    stage
+        .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
+        .await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(desktop.told.recv().await, Some(Told::Closed(7)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_notify_nothing_is_shown_and_nobody_counts_as_asked() {
+    let Some(mut desktop) = Desktop::start().await else {
+        return;
+    };
+    let stage = Stage::without_listener(&format!("{ASKING}notify = false\n")).await;
+    let _runner = run(&stage, &desktop);
+    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
+    assert!(desktop.told.try_recv().is_err());
+}
