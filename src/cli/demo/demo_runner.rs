@@ -1,5 +1,4 @@
 //! The runner of the demonstration: a process of its own, which is killed in the middle of a request.
-#![expect(clippy::disallowed_types, reason = "it starts this program once more")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

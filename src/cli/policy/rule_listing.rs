@@ -132,33 +132,39 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
         ];
         console::print_table(&columns, &rows);
     }
-    if !grants.is_empty() {
-        let now = Clock::system_clock().now_ms();
-        let rows: Vec<Vec<String>> = grants
-            .iter()
-            .map(|grant| {
-                let left = display_time::format_coarse(grant.until_ms.saturating_sub(now));
-                let how = if grant.once {
-                    format!("once, within {left}")
-                } else {
-                    format!("for {left}")
-                };
-                vec![
-                    grant.id.clone(),
-                    how,
-                    console::cell_text(&describe_target(&grant.target), usize::MAX),
-                ]
-            })
-            .collect();
-        console::print_line("");
-        let columns = [
-            Column::id("GRANT"),
-            Column::text("HOLDS"),
-            Column::flexible("FOR"),
-        ];
-        console::print_table(&columns, &rows);
-    }
+    print_grants(&grants);
     Ok(Exit::Done)
+}
+
+/// Prints the grants, if there are any.
+fn print_grants(grants: &[PolicyGrant]) {
+    if grants.is_empty() {
+        return;
+    }
+    let now = Clock::system_clock().now_ms();
+    let rows: Vec<Vec<String>> = grants
+        .iter()
+        .map(|grant| {
+            let left = display_time::format_coarse(grant.until_ms.saturating_sub(now));
+            let how = if grant.once {
+                format!("once, within {left}")
+            } else {
+                format!("for {left}")
+            };
+            vec![
+                grant.id.clone(),
+                how,
+                console::cell_text(&describe_target(&grant.target), usize::MAX),
+            ]
+        })
+        .collect();
+    console::print_line("");
+    let columns = [
+        Column::id("GRANT"),
+        Column::text("HOLDS"),
+        Column::flexible("FOR"),
+    ];
+    console::print_table(&columns, &rows);
 }
 
 /// Prints whether a running runner goes by this, and what of config.toml is not in force.

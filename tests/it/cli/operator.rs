@@ -81,7 +81,9 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
             .types(&["--backend-url", &url, "--workspace", ".", "pair", code])
             .await
     };
-    pair(code).await.refused(77, "PAIRING_REQUIRED");
+    pair(code)
+        .await
+        .refused(77, "does not accept this pairing code");
     let code = operates(&["--json", "pairing", "renew"])
         .await
         .done()

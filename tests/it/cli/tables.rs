@@ -2,10 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use punie_runner::home::{ApproverPresence, Home};
 use regex::Regex;
 
 use super::{Said, User};
-use crate::harness::wait::eventually;
+use crate::harness::wait::{eventually, until};
 
 /// The lines of a screen without colours. None is wider than the terminal.
 #[track_caller]
@@ -151,6 +152,13 @@ async fn the_trash_and_the_approvals_fit_a_terminal() {
     let path = (r"/\S+…", "/path…");
     hold!("screen_trash_list", shown, age, id, path);
 
+    // Somebody can be asked.
+    let mut watch = user
+        .command(&["approvals", "--watch"])
+        .spawn()
+        .expect("started");
+    let home = Home::open_home(&user.path("home")).expect("a home");
+    until("the watch", || ApproverPresence::is_announced(&home)).await;
     let command = format!("{{\"command\":\"echo {}\"}}", "ran ".repeat(40));
     user.asks(&dev.ready, &["send", "Bash", &command, "--wait", "0"])
         .await
@@ -160,10 +168,7 @@ async fn the_trash_and_the_approvals_fit_a_terminal() {
         said.out.contains("Bash").then_some(said)
     })
     .await;
-    let times = (
-        r"(?:ASKED|now|\d+ s ago) +(?:LEFT|\d+ \w+)  ",
-        "[age]  [left]  ",
-    );
-    hold!("screen_approvals", shown, times, id);
+    hold!("screen_approvals", shown, (r"work/|/\S+", "WORK"), id);
+    watch.kill().await.expect("killed");
     dev.stopped().await;
 }
