@@ -9,7 +9,9 @@ use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, approvals, call_line, console, embedded_tokens, level_question, signals};
+use super::{
+    acp, approvals, call_line, console, embedded_tokens, level_question, signals, startup_banner,
+};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
@@ -122,7 +124,15 @@ pub async fn serve_dev(
     ));
     let _door = acp::admit_editors(&config, home, host, editors, stop);
     let _warming = processes.start_background_work();
-    let ended = Box::pin(processes.serve_runner(stop, runner.run_until_stopped(stop))).await;
+    let running = async {
+        let banner = async {
+            if !context.is_json() {
+                startup_banner::print_confinement(&processes).await;
+            }
+        };
+        tokio::join!(runner.run_until_stopped(stop), banner).0
+    };
+    let ended = Box::pin(processes.serve_runner(stop, running)).await;
     backend.stop_server().await;
     Ok(ended?)
 }
@@ -166,13 +176,13 @@ fn print_ready_message(ready: &ReadyMessage, json: bool) {
     if json {
         return console::print_json(ready);
     }
-    console::print_line(&format!("Backend    {}", ready.url));
+    startup_banner::print_fact("Backend", &ready.url);
     if let Some(device) = &ready.device_id {
-        console::print_line(&format!("Device     {device}"));
+        startup_banner::print_fact("Device", device);
     }
-    console::print_line(&format!("Workspace  {}", ready.workspaces.join(", ")));
-    console::print_line("\nAsk it for something, from another terminal:");
-    let home = &ready.home;
-    console::print_line(&format!("  punie-runner --home {home} send Bash -- ls"));
-    console::print_line("\nStop it with Ctrl-C.");
+    startup_banner::print_fact("Workspace", &ready.workspaces.join(", "));
+    startup_banner::print_fact(
+        "Try it",
+        &format!("punie-runner --home {} send Bash -- ls", ready.home),
+    );
 }

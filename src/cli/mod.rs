@@ -41,6 +41,7 @@ mod secrets;
 mod send;
 mod signals;
 mod skills;
+mod startup_banner;
 mod status;
 mod stop;
 mod table;

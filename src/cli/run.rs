@@ -9,7 +9,7 @@ use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::first_contact::{self, FirstStep};
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, approvals, call_line, console, signals};
+use super::{acp, approvals, call_line, console, signals, startup_banner};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -117,7 +117,13 @@ impl RunnerLaunch<'_> {
             ));
             let _door = acp::admit_editors(config, home, host, editors, stop);
             let _warming = processes.start_background_work();
-            runner.run_until_stopped(stop).await.map(|()| None)
+            let banner = async {
+                if console::is_terminal() && !self.context.is_json() {
+                    startup_banner::print_banner(config, home, &processes).await;
+                }
+            };
+            let (ended, ()) = tokio::join!(runner.run_until_stopped(stop), banner);
+            ended.map(|()| None)
         };
         Ok(Box::pin(processes.serve_runner(stop, running)).await?)
     }

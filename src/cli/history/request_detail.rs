@@ -106,11 +106,9 @@ fn request_steps(history: &FullHistory, undone: Option<i64>) -> Vec<HistoryStep>
 /// Returns the steps whose times the journal's row holds.
 fn entry_steps(entry: &HistoryEntry) -> Vec<HistoryStep> {
     let offered = (entry.offers > 1).then(|| format!("offered {} times", entry.offers));
-    let started = || {
-        let epoch = entry.epoch.map_or_else(String::new, |epoch| {
-            format!(" in life {epoch} of the runner")
-        });
-        format!("attempt {}{epoch}", entry.attempts)
+    let started = || match entry.attempts {
+        1 => "first attempt".to_owned(),
+        attempts => format!("attempt {attempts}"),
     };
     let finished = || {
         let took = execution_duration(entry)
@@ -149,7 +147,9 @@ fn show_request_facts(id: &str, history: &FullHistory) {
     match &history.entry {
         Some(entry) => show_entry_facts(entry),
         None => {
-            console::print_line("It was never accepted; this is what happened to offers of it.");
+            console::print_line(
+                "This device never accepted the request. What the backend offered:",
+            );
         }
     }
     if history.declared > 0 {

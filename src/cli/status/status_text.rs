@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::attention::describe_trouble;
 use super::runner_status::{RunnerStatus, Verdict};
-use crate::cli::wiring::SandboxOpening;
+use crate::cli::wiring::{SandboxOpening, describe_confinement};
 use crate::cli::{console, display_time};
 
 /// The width of a label with the blanks around it.
@@ -169,16 +169,7 @@ pub(super) fn describe_commands(status: &RunnerStatus) -> String {
     if status.policy.broken.is_some() || !status.can_execute.exec {
         return "refused (see below)".to_owned();
     }
-    let level = match status.confinement.as_str() {
-        "full" => "confined",
-        "none" => return "not confined: they can do all that you can".to_owned(),
-        _ => "partly confined (punie-runner status -v)",
-    };
-    let network = match status.network.as_str() {
-        "full" => "internet open",
-        _ => "no internet",
-    };
-    format!("{level}; {network}")
+    describe_confinement(&status.confinement, &status.network)
 }
 
 /// Counts the calls that wait or run, and the answers that are not delivered.

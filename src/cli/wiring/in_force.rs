@@ -201,6 +201,20 @@ impl ConfinementInForce {
     }
 }
 
+/// Describes the confinement of commands in words, by its level and the network access.
+pub fn describe_confinement(level: &str, network: &str) -> String {
+    let level = match level {
+        "full" => "confined",
+        "none" => return "not confined: they can do all that you can".to_owned(),
+        _ => "partly confined (punie-runner status -v)",
+    };
+    let network = match network {
+        "full" => "internet open",
+        _ => "no internet",
+    };
+    format!("{level}; {network}")
+}
+
 /// Returns the hash of a configuration file's text; `None` if there is no text.
 pub fn config_file_hash(file: &Path) -> Option<String> {
     let text = read_config_text(file).ok()??;

@@ -93,6 +93,14 @@ impl LiveConfig {
         self.0.loaded.lock().in_force.clone()
     }
 
+    /// Waits for the self-test and describes the confinement of commands.
+    pub async fn prove_confinement(&self) -> ConfinementInForce {
+        let parts = &self.0.parts;
+        parts.confinement.confinement_level().await;
+        let config = self.current_config();
+        ConfinementInForce::from_confinement(&config, &parts.confinement, &parts.environment)
+    }
+
     /// Returns whether the file has changed since it was read, from its metadata only.
     fn is_file_changed(&self) -> bool {
         // Called on the event loop, so it must not wait for another thread that reads the file.

@@ -24,7 +24,8 @@ pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host, open_workspace};
 pub use in_force::{
     ConfinementInForce, PolicyInForce, SettingsInForce, WaitingSetting, config_file_hash,
+    describe_confinement,
 };
 pub use openings::SandboxOpening;
-pub use runner_assembly::{AssembledRunner, assemble_runner};
+pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_trash};

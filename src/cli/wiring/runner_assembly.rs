@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
 use super::host::{ToolHost, assemble_host};
+use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
@@ -69,6 +70,15 @@ impl RunnerProcesses {
             self.redactor.clone(),
         ));
         tasks
+    }
+
+    /// Waits for the self-test and describes the confinement of commands in words.
+    pub async fn describe_commands(&self) -> String {
+        let confinement = self.live.prove_confinement().await;
+        if !confinement.can_execute {
+            return "refused: `punie-runner status -v` says why".to_owned();
+        }
+        describe_confinement(&confinement.level, &confinement.network)
     }
 
     /// Awaits the runner, and ends the processes as soon as no call is awaited, during its last deliveries.

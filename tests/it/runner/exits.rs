@@ -37,17 +37,15 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
     let stage = Stage::unpaired("").await;
-    for args in [
-        &["run", "--pairing-code", "WRONG-CODE"][..],
-        &["run"],
-        &["--once"],
-        &["pair", "WRONG-CODE"],
+    let (wrong, none) = ("does not accept this pairing code", "is not paired with");
+    for (args, words) in [
+        (&["run", "--pairing-code", "WRONG-CODE"][..], wrong),
+        (&["run"], none),
+        (&["--once"], none),
+        (&["pair", "WRONG-CODE"], wrong),
     ] {
-        assert_ends(
-            &stage.command(args).await,
-            77,
-            &["PAIRING_REQUIRED", "pairing code"],
-        );
+        let advice = "then run: punie-runner pair CODE";
+        assert_ends(&stage.command(args).await, 77, &[words, advice]);
     }
     let paired = stage.command(&["pair", stage.pairing_code()]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");

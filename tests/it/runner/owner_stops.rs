@@ -300,7 +300,7 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
         paused
             .out
             .contains("Ended 1 call, and 1 shell in the background: sh_1.")
-            && paused.out.contains("No runner runs now"),
+            && paused.out.contains("No runner is running"),
         "{paused:?}"
     );
     let again = stage.command(&["pause", "--now"]).await;
