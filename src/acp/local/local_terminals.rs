@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use tracing::Instrument as _;
 
 use super::child_log::ChildLog;
 use super::child_process::ProcessSpawner;
@@ -232,7 +233,23 @@ impl LocalTerminals {
 
 impl TerminalClient for LocalTerminals {
     fn create_terminal(&self, request: CreateTerminal) -> ToolFuture<'_, OpenTerminal> {
-        Box::pin(self.start_command(request))
+        let terminals = self.clone();
+        // In a task of its own: a call that is dropped meanwhile must not leave the command without its terminal.
+        let starting = async move {
+            let terminal = terminals.start_command(request).await?;
+            Ok(UnclaimedTerminal {
+                terminals,
+                terminal,
+                is_claimed: false,
+            })
+        };
+        Box::pin(async move {
+            let started = tokio::spawn(starting.in_current_span()).await;
+            let unclaimed = started.map_err(|panicked| {
+                ToolError::internal_error(format!("starting the command failed: {panicked}"))
+            })?;
+            unclaimed.map(UnclaimedTerminal::claim_terminal)
+        })
     }
 
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
@@ -328,6 +345,28 @@ impl TerminalClient for LocalTerminals {
             .spawn(move || terminal.stop_command(&StopSequence::for_timeout()));
         if let Err(cause) = stopping {
             tracing::error!(%cause, "a command whose caller is gone could not be stopped");
+        }
+    }
+}
+
+/// A terminal that nobody has received yet. Its command is stopped if nobody does.
+struct UnclaimedTerminal {
+    terminals: LocalTerminals,
+    terminal: OpenTerminal,
+    is_claimed: bool,
+}
+
+impl UnclaimedTerminal {
+    fn claim_terminal(mut self) -> OpenTerminal {
+        self.is_claimed = true;
+        self.terminal.clone()
+    }
+}
+
+impl Drop for UnclaimedTerminal {
+    fn drop(&mut self) {
+        if !self.is_claimed {
+            self.terminals.abandon_terminal(self.terminal.id.clone());
         }
     }
 }

@@ -155,7 +155,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         // A request that comes while the runner starts may be found in two ways, and says so behind this.
         "  accepted",
         "  started ",
-        "attempt 1",
+        "first attempt",
         "  finished ",
         "ok after",
         "  delivered",

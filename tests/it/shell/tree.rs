@@ -1,7 +1,10 @@
 //! The whole tree dies: daemons by every trick of becoming one, each with an argument of its own by which it is looked
 //! for afterwards among all processes.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use punie_runner::acp::terminals::StopSequence;
 
@@ -149,6 +152,30 @@ async fn a_call_that_is_dropped_and_a_stop_of_everything_end_daemons_too() {
         .stop_all_commands(StopSequence::kill_at_once())
         .await;
     assert_eq!(left(&markers), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_its_command_starts_leaves_no_daemon() {
+    let bench = Bench::new();
+    let marker = marker();
+    let command = format!("setsid sleep {marker} > /dev/null 2>&1 & sleep 600");
+    {
+        let mut call = pin!(bench.call("Bash", json!({"command": command})));
+        let mut unheard = Context::from_waker(Waker::noop());
+        // The thread of the runtime is held up, so that the call is never told of the process before it is dropped.
+        while {
+            assert!(
+                call.as_mut().poll(&mut unheard).is_pending(),
+                "it runs for ten minutes"
+            );
+            let polled = Instant::now();
+            while carrying(&marker).is_empty() && polled.elapsed() < Duration::from_millis(100) {}
+            carrying(&marker).is_empty()
+        } {
+            tokio::task::yield_now().await;
+        }
+    }
+    until("no daemon", || carrying(&marker).is_empty()).await;
 }
 
 #[tokio::test]
