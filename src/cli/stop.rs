@@ -12,7 +12,8 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{audit, console, history};
 use crate::acp::local::process_identity::ProcessIdentity;
-use crate::acp::local::process_kill::kill_survivor;
+use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
+use crate::acp::terminals::{StopSequence, list_processes};
 use crate::audit::AuditEvent;
 use crate::home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget};
 use crate::ids::RequestId;
@@ -162,6 +163,15 @@ pub(super) fn end_leftovers(home: &Home) -> anyhow::Result<StopOutcome> {
             None => {}
         }
     }
+    // The runner may have been killed before it recorded a process.
+    for request in reader.started_requests()? {
+        let stopped = end_request_processes(&request, &StopSequence::kill_at_once());
+        if !stopped.survivors.is_empty() {
+            outcome.left.push(list_processes(&stopped.survivors));
+        } else if stopped.by.is_some() && !outcome.calls.contains(&request) {
+            outcome.calls.push(request);
+        }
+    }
     Ok(outcome)
 }
 
@@ -170,9 +180,7 @@ fn end_leftover(request: &str, identity: &str) -> Option<Result<(), String>> {
     let request = RequestId::parse(request).ok()?;
     let stopped = kill_survivor(&identity.parse::<ProcessIdentity>().ok()?, &request);
     if !stopped.survivors.is_empty() {
-        return Some(Err(crate::acp::terminals::list_processes(
-            &stopped.survivors,
-        )));
+        return Some(Err(list_processes(&stopped.survivors)));
     }
     stopped.by.map(|_| Ok(()))
 }

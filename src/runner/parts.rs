@@ -81,6 +81,9 @@ pub trait LeftoverCleanup: Send + Sync + 'static {
     /// got the same number is left alone. Returns whether nothing of it is left.
     fn end_leftover(&self, request: &RequestId, identity: &str) -> bool;
 
+    /// Ends the processes that this request started, if the earlier process ended before it recorded them.
+    fn end_unrecorded(&self, request: &RequestId);
+
     /// Inspects the effects that this request's call declared, in the order of declaration.
     fn inspect_effects<'a>(
         &'a self,

@@ -244,6 +244,10 @@ impl TerminalClient for LocalTerminals {
             })
         };
         Box::pin(async move {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "nothing waits for it but the call: a command that nobody receives is stopped"
+            )]
             let started = tokio::spawn(starting.in_current_span()).await;
             let unclaimed = started.map_err(|panicked| {
                 ToolError::internal_error(format!("starting the command failed: {panicked}"))

@@ -15,8 +15,9 @@ use crate::acp::local::command_environment::WithheldObserver;
 use crate::acp::local::intent_recovery;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::process_identity::ProcessIdentity;
-use crate::acp::local::process_kill::kill_survivor;
+use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
 use crate::acp::terminals::ExitStatus;
+use crate::acp::terminals::StopSequence;
 use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
@@ -228,6 +229,10 @@ impl LeftoverCleanup for CrashCleanup {
                 true
             }
         }
+    }
+
+    fn end_unrecorded(&self, request: &RequestId) {
+        end_request_processes(request, &StopSequence::kill_at_once());
     }
 }
 

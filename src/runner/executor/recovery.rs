@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::call_backlog::Backlog;
 use super::outcome::cancelled_before_start;
+use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, Journal, RecoveredRequest, RulesReply, UnfinishedRequest};
 use crate::request::{CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta};
 use crate::runner::call_audit::{AuditFacts, CallAudit};
@@ -87,7 +88,25 @@ impl Recovery {
     async fn end_child_processes(&self) -> Result<(), RunnerError> {
         // All at once, because killing a process tree may wait for its end.
         let mut ending = tokio::task::JoinSet::new();
-        for (request, identity) in self.journal.open_reader()?.child_processes()? {
+        let reader = self.journal.open_reader()?;
+        let (recorded, shells) = (reader.child_processes()?, reader.list_shell_rows()?);
+        let has_record = |request: &RequestId| {
+            let of_shell = shells.iter().filter_map(|row| row.trace.as_ref());
+            recorded.iter().any(|(known, _)| known == request)
+                || of_shell
+                    .into_iter()
+                    .any(|trace| trace.request == request.as_str())
+        };
+        for request in reader.started_requests()? {
+            if !has_record(&request) {
+                let survivors = Arc::clone(&self.survivors);
+                ending.spawn_blocking(move || {
+                    survivors.end_unrecorded(&request);
+                    None
+                });
+            }
+        }
+        for (request, identity) in recorded {
             tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
             let survivors = Arc::clone(&self.survivors);
             ending.spawn_blocking(move || {

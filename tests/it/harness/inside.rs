@@ -199,6 +199,7 @@ impl LeftoverCleanup for Nobody {
     fn end_leftover(&self, _request: &RequestId, _identity: &str) -> bool {
         true
     }
+    fn end_unrecorded(&self, _request: &RequestId) {}
     fn inspect_effects<'a>(
         &'a self,
         _request: &'a RequestId,
