@@ -1,6 +1,7 @@
 //! `send`: sends a request to a device and prints the answer.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -89,6 +90,7 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             ask: &ask,
             limit: wait,
             streams,
+            is_stored: AtomicBool::new(false),
         };
         let (answer, shown) = waiting
             .wait_or_interrupt()
@@ -120,6 +122,8 @@ struct AnswerWait<'a> {
     limit: Duration,
     /// Output goes to stdout as it comes.
     streams: bool,
+    /// The backend has confirmed the request.
+    is_stored: AtomicBool,
 }
 
 impl AnswerWait<'_> {
@@ -144,7 +148,10 @@ impl AnswerWait<'_> {
                     }
                     is_cancelled = true;
                     tokio::select! {
-                        cancelled = self.caller.cancel_request(&self.ask.id) => self.print_cancelled(&cancelled),
+                        cancelled = self.caller.cancel_request(&self.ask.id) => {
+                            self.check_confirmed(&cancelled)?;
+                            self.print_cancelled(&cancelled);
+                        }
                         () = interrupts.next_press() => break,
                     }
                 }
@@ -154,6 +161,23 @@ impl AnswerWait<'_> {
             Exit::Failed,
             "left without its answer",
         ))
+    }
+
+    /// Ends the command if the backend has not confirmed the request: it must not be sent again.
+    fn check_confirmed(&self, cancelled: &Result<String, BackendError>) -> anyhow::Result<()> {
+        let is_known = matches!(
+            cancelled.as_ref().map(String::as_str),
+            Ok("cancelling" | "finished")
+        );
+        if is_known || self.is_stored.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let text = format!(
+            "the backend did not confirm the request, and it is not sent again. If it arrived all the same, this \
+             cancels it: punie-runner cancel {}",
+            self.ask.id
+        );
+        Err(CommandError::with_exit(Exit::Unreachable, text))
     }
 
     fn print_cancelled(&self, cancelled: &Result<String, BackendError>) {
@@ -171,6 +195,7 @@ impl AnswerWait<'_> {
         self.caller
             .append_within(self.device, self.ask, self.limit)
             .await?;
+        self.is_stored.store(true, Ordering::Relaxed);
         let mut shown = String::new();
         let mut show = |piece: &OutputPiece| {
             let text = progress_text(piece);

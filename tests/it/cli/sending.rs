@@ -158,6 +158,20 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
 }
 
 #[tokio::test]
+async fn ctrl_c_before_the_backend_has_the_request_ends_the_sending() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let url = dev.ready["url"].as_str().expect("an address").to_owned();
+    dev.stopped().await;
+    let args = ["--backend-url", &url, "send", "Bash", "--", "touch ran"];
+    let mut sending = Sending::start(&user, &args);
+    sending.says("sent again").await;
+    sending.interrupt();
+    sending.says("it is not sent again").await;
+    assert_eq!(sending.ends().await.0, 69);
+}
+
+#[tokio::test]
 async fn a_backend_that_is_away_is_asked_again() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json"]).await;
