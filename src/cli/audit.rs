@@ -235,7 +235,7 @@ fn audit_cells(row: &Value, now_ms: i64) -> Vec<String> {
         text("who"),
         text("toolName"),
         text("decision"),
-        request_ids::id_cell(&text("requestId")),
+        text("requestId"),
         more.join(" "),
     ]
 }

@@ -1,5 +1,4 @@
-//! The outcome of a call in a few words, and widths of columns that fit the terminal. Not here: the tables themselves
-//! (console).
+//! The outcome of a call in a few words, and the line about a finished call on the runner's terminal.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -40,7 +39,7 @@ pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
     }
     logging::hide_answered_calls();
     Some(Arc::new(|call| {
-        let columns = terminal_columns(io::stderr()).unwrap_or(80);
+        let columns = console::stream_width(io::stderr()).unwrap_or(80);
         console::print_stderr(&format!("{}\n", finished_call_line(call, columns)));
     }))
 }
@@ -61,30 +60,6 @@ fn finished_call_line(call: &FinishedCall, columns: usize) -> String {
     let width = columns.min(MAX_LINE_COLUMNS).saturating_sub(taken);
     let title = console::cell_text(&call.title, width);
     format!("{before}{title:<width$}{after}")
-}
-
-/// Shrinks columns until a row fits: those named first go first, each down to its least width.
-pub fn shrink_columns(widths: &mut [usize], columns: usize, order: &[(usize, usize)]) {
-    let gaps = 2 * widths.len().saturating_sub(1);
-    for (column, least) in order {
-        let total = widths.iter().sum::<usize>() + gaps;
-        let excess = total.saturating_sub(columns);
-        let width = &mut widths[*column];
-        *width = width.saturating_sub(excess).max((*least).min(*width));
-    }
-}
-
-/// Returns the number of columns of a terminal; `None` for anything else.
-#[cfg(unix)]
-pub fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    (size.ws_col > 0).then(|| usize::from(size.ws_col))
-}
-
-/// Returns the number of columns of a terminal; `None` for anything else.
-#[cfg(not(unix))]
-pub fn terminal_columns(stream: impl std::io::IsTerminal) -> Option<usize> {
-    stream.is_terminal().then_some(80)
 }
 
 #[cfg(test)]
@@ -139,18 +114,5 @@ mod tests {
         call.code = Some("policy_denied".to_owned());
         call.end.rule = Some("deny-everything-that-is-dangerous".to_owned());
         assert_eq!(finished_call_line(&call, 80).chars().count(), 80);
-    }
-
-    #[test]
-    fn a_row_fits_where_it_can() {
-        let mut widths = [10, 40, 200, 30];
-        shrink_columns(&mut widths, 80, &[(2, 8), (1, 12)]);
-        assert_eq!(widths, [10, 26, 8, 30]);
-        let mut fits = [10, 20];
-        shrink_columns(&mut fits, 80, &[(1, 8)]);
-        assert_eq!(fits, [10, 20]);
-        let mut narrow = [10, 4, 30];
-        shrink_columns(&mut narrow, 20, &[(2, 8), (1, 12)]);
-        assert_eq!(narrow, [10, 4, 8]);
     }
 }

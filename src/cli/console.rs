@@ -123,17 +123,19 @@ fn truncate_text(text: &str, width: usize) -> String {
 
 /// Returns the number of columns if stdout is a terminal; 80 if the terminal does not say.
 pub fn terminal_width() -> Option<usize> {
-    is_terminal().then(|| reported_width().unwrap_or(80))
+    is_terminal().then(|| stream_width(io::stdout()).unwrap_or(80))
 }
 
+/// Returns the number of columns of a stream that is a terminal, if the terminal says it.
 #[cfg(unix)]
-fn reported_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+pub fn stream_width(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
+/// Returns nothing: the width is not known on this system.
 #[cfg(not(unix))]
-fn reported_width() -> Option<usize> {
+pub fn stream_width(_stream: impl IsTerminal) -> Option<usize> {
     None
 }
 

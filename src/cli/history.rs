@@ -11,7 +11,8 @@ use clap::Args;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{call_line, console, display_time, request_ids, wiring};
+use super::table::Column;
+use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
 use crate::runner::Clock;
@@ -47,12 +48,6 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "MINUTES", conflicts_with = "request")]
     within: Option<u32>,
 }
-
-/// The places of the columns that shrink on a narrow terminal.
-const TOOL: usize = 1;
-const WHAT: usize = 2;
-const RESULT: usize = 3;
-const BACKEND: usize = 4;
 
 /// Lists the history, or shows one request.
 pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<Exit> {
@@ -123,12 +118,18 @@ fn show_history(
     if entries.is_empty() {
         return console::print_line("No matching requests in the last 30 days.");
     }
-    let columns = call_line::terminal_columns(std::io::stdout());
-    let mut head = vec!["WHEN", "TOOL", "WHAT", "RESULT", "TOOK", "ID"];
+    let mut columns = vec![
+        Column::text("WHEN"),
+        Column::text("TOOL"),
+        Column::flexible("WHAT"),
+        Column::outcome("RESULT"),
+        Column::number("TOOK"),
+        Column::id("ID"),
+    ];
     if several {
-        head.insert(4, "BACKEND");
+        columns.insert(4, Column::text("BACKEND"));
     }
-    let mut rows: Vec<Vec<String>> = entries
+    let rows: Vec<Vec<String>> = entries
         .iter()
         .map(|entry| {
             let mut row = vec![
@@ -139,7 +140,7 @@ fn show_history(
                 execution_duration(entry)
                     .map(display_time::format_elapsed)
                     .unwrap_or_default(),
-                request_ids::id_cell(&entry.id),
+                entry.id.clone(),
             ];
             if several {
                 row.insert(4, entry.backend.clone().unwrap_or_default());
@@ -147,24 +148,5 @@ fn show_history(
             row
         })
         .collect();
-    if let Some(columns) = columns {
-        let mut widths: Vec<usize> = (0..head.len())
-            .map(|column| {
-                let cells = rows.iter().map(|row| row[column].chars().count());
-                cells.chain([head[column].len()]).max().unwrap_or_default()
-            })
-            .collect();
-        let mut order = vec![(WHAT, 20), (TOOL, 10), (RESULT, 12)];
-        if several {
-            order.insert(1, (BACKEND, 8));
-        }
-        order.push((WHAT, 4));
-        call_line::shrink_columns(&mut widths, columns, &order);
-        for row in &mut rows {
-            for (cell, width) in row.iter_mut().zip(&widths) {
-                *cell = console::cell_text(cell, *width);
-            }
-        }
-    }
-    console::print_table(&head, &rows);
+    console::print_table(&columns, &rows);
 }

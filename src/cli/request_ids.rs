@@ -1,7 +1,6 @@
 //! The ids of requests as people type and read them: the last characters of an id, its beginning, or `@last`. Not here:
 //! the ids themselves (core).
 
-use super::console;
 use super::exit::{CommandError, Exit};
 use crate::home::Home;
 use crate::journal::JournalReader;
@@ -12,21 +11,6 @@ pub const LAST: &str = "@last";
 const SHORT_CHARS: usize = 8;
 /// The most candidates that an error lists.
 const MAX_CANDIDATES: u32 = 5;
-
-/// Returns the last characters of an id.
-pub fn short_id(id: &str) -> &str {
-    let start = id.char_indices().rev().nth(SHORT_CHARS - 1);
-    start.map_or(id, |(at, _)| &id[at..])
-}
-
-/// Returns an id for a column of a table: the short one on a terminal, else all of it.
-pub fn id_cell(id: &str) -> String {
-    if console::is_terminal() {
-        short_id(id).to_owned()
-    } else {
-        id.to_owned()
-    }
-}
 
 /// Finds the request that is meant by an id, its end, its beginning or `@last` in the journal; `None` if it knows none.
 ///
@@ -140,6 +124,5 @@ mod tests {
             error.contains(ids[0]) && error.contains(ids[1]) && error.lines().count() == 3,
             "{error}"
         );
-        assert_eq!((short_id(ids[0]), short_id("abc")), ("11112222", "abc"));
     }
 }

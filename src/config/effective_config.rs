@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::proxy::ProxyVariables;
-use super::sources::{FileStamp, ProcessEnvironment, ValueOrigin};
+use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
     WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
+use crate::durable::FileStamp;
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 

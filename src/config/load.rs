@@ -12,7 +12,7 @@ use super::overrides::{
     resolve_home, value_error,
 };
 use super::proxy::ProxyVariables;
-use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode,
     Sandbox, Trash, WebSocket, Workspaces,
@@ -35,7 +35,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let (home, home_origin) = resolve_home(flags, environment)?;
         let (file, file_origin) = resolve_config_file(flags, environment, &home)?;
-        let stamp = sources::read_file_stamp(&file).ok();
+        let stamp = crate::durable::read_file_stamp(&file).ok();
         let written = read_config_file(&file, &file_origin)?;
         let paths = [(home, home_origin), (file, file_origin)];
         let source = ConfigSource {

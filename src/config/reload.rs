@@ -8,7 +8,8 @@ use super::error::ConfigError;
 use super::sources;
 use super::tables::Limits;
 
-pub use super::sources::FileStamp;
+use crate::durable;
+pub use crate::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox.
 const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
@@ -47,7 +48,7 @@ impl Config {
     /// # Errors
     /// The system's error, unless there is no file.
     pub fn read_stamp(&self) -> io::Result<FileStamp> {
-        sources::read_file_stamp(&self.file)
+        durable::read_file_stamp(&self.file)
     }
 
     /// Returns whether calls may write the configuration file: it, or the file to which it links, lies in a workspace or

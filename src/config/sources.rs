@@ -10,7 +10,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
 
 /// The largest accepted configuration file.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -188,24 +187,6 @@ pub fn read_config_text(path: &Path) -> io::Result<Option<String>> {
     String::from_utf8(bytes)
         .map(Some)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
-}
-
-/// The metadata that changes with a file; `None` if there is no file.
-pub type FileStamp = Option<(SystemTime, u64, u64)>;
-
-/// Reads the stamp of a file.
-pub(super) fn read_file_stamp(path: &Path) -> io::Result<FileStamp> {
-    match std::fs::metadata(path) {
-        Ok(found) => {
-            #[cfg(unix)]
-            let number = std::os::unix::fs::MetadataExt::ino(&found);
-            #[cfg(not(unix))]
-            let number = 0;
-            Ok(Some((found.modified()?, found.len(), number)))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Resolves a folder with all links followed.

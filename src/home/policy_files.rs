@@ -7,13 +7,13 @@
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::error::HomeError;
 use super::file_modes;
 use super::layout::Home;
 use super::private_files::create_private_file;
-use crate::durable::{self, Readers};
+use crate::durable::{self, FileStamp, Readers};
 use crate::ids::RequestId;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
@@ -31,7 +31,7 @@ pub struct PolicyFile {
 }
 
 /// The metadata that changes with the file; `None` if there is no file.
-pub type PolicyStamp = Option<(SystemTime, u64, u64)>;
+pub type PolicyStamp = FileStamp;
 
 impl PolicyFile {
     /// Returns the policy file of this home.
@@ -59,17 +59,7 @@ impl PolicyFile {
     /// # Errors
     /// The system's error, unless there is no file.
     pub fn read_stamp(&self) -> io::Result<PolicyStamp> {
-        match fs::metadata(&self.path) {
-            Ok(found) => {
-                #[cfg(unix)]
-                let number = std::os::unix::fs::MetadataExt::ino(&found);
-                #[cfg(not(unix))]
-                let number = 0;
-                Ok(Some((found.modified()?, found.len(), number)))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        durable::read_file_stamp(&self.path)
     }
 
     /// Reads the current text; `None` if there is no file.

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,6 +61,27 @@ pub fn allow_unsupported_sync(synced: io::Result<()>) -> io::Result<()> {
 /// The system's.
 pub fn sync_parent_folder(path: &Path) -> io::Result<()> {
     sync_folder(parent_folder(path))
+}
+
+/// The metadata that changes with a file: its time of change, size and inode. `None` if there is no file.
+pub type FileStamp = Option<(SystemTime, u64, u64)>;
+
+/// Reads the stamp of a file.
+///
+/// # Errors
+/// The system's error, unless there is no file.
+pub fn read_file_stamp(path: &Path) -> io::Result<FileStamp> {
+    match fs::metadata(path) {
+        Ok(found) => {
+            #[cfg(unix)]
+            let number = std::os::unix::fs::MetadataExt::ino(&found);
+            #[cfg(not(unix))]
+            let number = 0;
+            Ok(Some((found.modified()?, found.len(), number)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a file; one that is made by this is readable for this user only.

@@ -18,7 +18,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, dev, embedded_tokens, signals, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, TokenName};
+use crate::home::TokenName;
 use crate::ids::{DeviceId, RequestId};
 use crate::sandbox::ConfinementLevel;
 use demo_runner::DemoRunner;
@@ -101,7 +101,6 @@ async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::
     }
     let demonstration = Demonstration {
         place,
-        home: &home,
         caller,
         device,
         level,
@@ -127,7 +126,6 @@ fn print_introduction(workspace: &str, level: &ConfinementLevel) {
 /// The parts that take part.
 struct Demonstration<'d> {
     place: &'d DemoFolder,
-    home: &'d Home,
     caller: CallerClient,
     device: DeviceId,
     level: ConfinementLevel,
@@ -168,7 +166,7 @@ impl Demonstration<'_> {
     ) -> anyhow::Result<(Option<CallerAnswer>, Duration)> {
         let begun = Instant::now();
         if step.action == StepAction::Undo {
-            let answer = runner.undo_request(self.home, &memory.edit).await?;
+            let answer = runner.undo_request(&memory.edit).await?;
             return Ok((Some(answer), begun.elapsed()));
         }
         let ask = CallerRequest {

@@ -1,16 +1,13 @@
 //! What the owner can see of calls: the list and one request of the history, the lines on the runner's terminal, and
 //! short ids.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use regex::Regex;
 use serde_json::Value;
 
 use super::{Serving, User, within};
+use crate::harness::terminal::{open_terminal, read_screen};
 
 const NO_PUSH: &str =
     "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n";
@@ -31,37 +28,6 @@ async fn json_lines(user: &User, args: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Opens a terminal of 80 columns and returns both sides.
-fn open_terminal() -> (File, File) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours: OwnedFd = openpt(flags).expect("a terminal");
-    grantpt(&ours)
-        .and_then(|()| unlockpt(&ours))
-        .expect("its other side");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
-    let other = other.expect("opened");
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 80,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&other, size).expect("a width");
-    (File::from(ours), File::from(other))
-}
-
-/// Reads all that is shown on a terminal until its other side is closed.
-fn read_shown(mut ours: File) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut shown = Vec::new();
-        // Reading ends with an error when the last of the other sides is closed.
-        let _ = ours.read_to_end(&mut shown);
-        String::from_utf8_lossy(&shown).into_owned()
-    })
-}
-
 /// Runs a command on a terminal of 80 columns, and returns what it shows there.
 async fn shown_on_terminal(user: &User, args: &[&str]) -> String {
     let (ours, theirs) = open_terminal();
@@ -69,11 +35,13 @@ async fn shown_on_terminal(user: &User, args: &[&str]) -> String {
     let mut child = command.stdout(theirs).spawn().expect("started");
     // The command holds a copy of the other side.
     drop(command);
-    let shown = read_shown(ours);
+    let shown = read_screen(ours);
     let ended = within(child.wait()).await.expect("waited for");
     let shown = shown.join().expect("read");
     assert!(ended.success(), "{shown}");
-    shown
+    // Colours take no room.
+    let color = Regex::new("\u{1b}\\[[0-9;]*m").expect("a pattern");
+    color.replace_all(&shown, "").into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -266,7 +234,7 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
         .spawn()
         .expect("started");
     drop(command);
-    let shown = read_shown(ours);
+    let shown = read_screen(ours);
     let mut rest = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
         child.stdout.take().expect("piped"),
     ));

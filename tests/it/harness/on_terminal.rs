@@ -2,14 +2,11 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
 use super::process::{PROGRAM, Setting};
+use super::terminal::open_terminal;
 use super::wait::until;
 
 /// A program on a terminal of 80 columns. Dropping it kills the program.
@@ -93,24 +90,4 @@ impl Drop for OnTerminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Opens a terminal and returns both sides.
-fn open_terminal() -> (File, File) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours: OwnedFd = openpt(flags).expect("a terminal");
-    grantpt(&ours)
-        .and_then(|()| unlockpt(&ours))
-        .expect("its other side");
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 80,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&ours, size).expect("a size");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-    let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
-    (File::from(ours), File::from(other.expect("opened")))
 }

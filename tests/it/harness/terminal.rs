@@ -22,7 +22,7 @@ pub fn open_terminal() -> (File, File) {
     };
     tcsetwinsize(&ours, size).expect("a size");
     let name = ptsname(&ours, Vec::new()).expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
     let other = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty());
     (File::from(ours), File::from(other.expect("opened")))
 }
