@@ -269,16 +269,26 @@ mod tests {
 
     use super::*;
 
-    /// The locks on a file, as the kernel lists them: kind and range, sorted. A file of its own, not shared.
+    /// The locks that this process holds on a file: kind and range, sorted.
+    ///
+    /// Read from `/proc/self/fdinfo`: unlike `/proc/locks`, other tests' locks do not change it while it is read.
     fn locks(path: &Path) -> Vec<String> {
         use std::os::unix::fs::MetadataExt;
         let file = format!(":{}", fs::metadata(path).expect("a file").ino());
-        let list = fs::read_to_string("/proc/locks").expect("the kernel's list");
-        let mut found: Vec<String> = list
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .filter(|words| words.len() == 8 && words[5].ends_with(&file))
-            .map(|words| format!("{} {} {}-{}", words[1], words[3], words[6], words[7]))
+        let descriptors = fs::read_dir("/proc/self/fdinfo").expect("the open files");
+        // Another test may close a file before its entry is read.
+        let infos = descriptors.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok());
+        let mut found: Vec<String> = infos
+            .flat_map(|info| info.lines().map(str::to_owned).collect::<Vec<_>>())
+            .filter_map(|line| {
+                let words: Vec<_> = line.split_whitespace().collect();
+                let &["lock:", _, kind, _, access, _, inode, first, last] = words.as_slice() else {
+                    return None;
+                };
+                inode
+                    .ends_with(&file)
+                    .then(|| format!("{kind} {access} {first}-{last}"))
+            })
             .collect();
         found.sort();
         found
