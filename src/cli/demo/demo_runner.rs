@@ -13,7 +13,7 @@ use crate::cli::caller_client::{CallerAnswer, CallerClient};
 use crate::cli::exit::{CommandError, Exit};
 use crate::ids::DeviceId;
 
-/// The interval in which a file or the device is looked for.
+/// The interval at which it looks for a file or the device.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A runner in the folder of the demonstration. It is killed when this is dropped.
@@ -50,10 +50,10 @@ impl DemoRunner {
         }
     }
 
-    /// Waits until a command made this file.
-    pub async fn wait_for_file(&mut self, file: &Path) -> anyhow::Result<()> {
+    /// Waits until a command wrote to this file. A shell creates it before it writes.
+    pub async fn wait_for_content(&mut self, file: &Path) -> anyhow::Result<()> {
         let begun = Instant::now();
-        while !file.exists() {
+        while std::fs::metadata(file).map_or(0, |found| found.len()) == 0 {
             self.check_running(begun)?;
             tokio::time::sleep(POLL_INTERVAL).await;
         }

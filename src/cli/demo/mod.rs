@@ -49,15 +49,16 @@ struct DemoFolder {
 
 impl DemoFolder {
     fn create_demo_folder() -> anyhow::Result<Self> {
-        let root = std::env::temp_dir().join(format!("punie-demo-{}", uuid::Uuid::new_v4()));
-        let place = Self { root };
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        let root = std::env::temp_dir().join(format!("punie-demo-{}", &random[..8]));
         let failed = |cause: std::io::Error| {
-            CommandError::with_exit(
-                Exit::CannotWrite,
-                format!("{}: {cause}", place.root.display()),
-            )
+            let text = format!("{}: {cause}", root.display());
+            CommandError::with_exit(Exit::CannotWrite, text)
         };
-        std::fs::create_dir_all(place.path("workspace")).map_err(failed)?;
+        // Fails if the folder exists: the end removes it.
+        std::fs::create_dir(&root).map_err(failed)?;
+        let place = Self { root: root.clone() };
+        std::fs::create_dir(place.path("workspace")).map_err(failed)?;
         demo_steps::write_settings(&place.root).map_err(failed)?;
         demo_steps::create_sample_files(&place.path("workspace"))?;
         Ok(place)
@@ -184,7 +185,7 @@ impl Demonstration<'_> {
                 self.caller.cancel_request(&ask.id).await?;
             }
             StepAction::KillRunner => {
-                runner.wait_for_file(&memory.started_file()).await?;
+                runner.wait_for_content(&memory.started_file()).await?;
                 runner.kill_and_restart().await?;
             }
             StepAction::Request | StepAction::Undo => {}
