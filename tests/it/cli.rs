@@ -8,6 +8,7 @@ mod in_force;
 mod keychain;
 mod operator;
 mod owner;
+mod recording;
 mod remote;
 mod secrets;
 mod sending;

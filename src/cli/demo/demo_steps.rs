@@ -243,7 +243,7 @@ pub(super) const STEPS: &[DemoStep] = &[
     ),
     DemoStep::new(
         "git",
-        "git_status",
+        "GitStatus",
         "told: not a repository",
         |_| json!({}),
         |a, _| a.outcome == "error" && a.answer_text() == "Error: Not a git repository",

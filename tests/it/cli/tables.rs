@@ -134,6 +134,46 @@ async fn audit_rows_fit_a_terminal() {
 }
 
 #[tokio::test]
+async fn the_status_and_the_history_fit_a_terminal() {
+    let user = User::new();
+    user.write(
+        "home/policy.toml",
+        "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n",
+    );
+    user.write("work/notes.txt", "old\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let long = format!("echo {}; exit 7", "word ".repeat(20));
+    for args in [
+        &["Read", "file_path=notes.txt"] as &[&str],
+        &["Write", "file_path=notes.txt", "content=new"],
+        &["Bash", "--", "git", "push"],
+        &["Bash", "--", "sh", "-c", &long],
+    ] {
+        user.asks(&dev.ready, &[&["send"], args].concat()).await;
+    }
+    let work = regex::escape(&user.text("work"));
+    let (work, port) = ((work.as_str(), "WORK"), (r":\d{5}\b", ":PORT"));
+    let pid = (r"\(pid .*\) +", "(pid PID, AGE)             ");
+    let took = (r" {2}\d+(\.\d)? m?s\b", "  9 ms");
+    let (age, id) = (
+        (r"\b(now|\d+ s)\b", "9 s"),
+        (r"\b[0-9a-f]{8}\b", "<the-id>"),
+    );
+    let shown = user.types_on_terminal(&["status"]).await;
+    hold!("screen_status", shown, work, port, pid, age);
+    let shown = user.types_on_terminal(&["history"]).await;
+    hold!("screen_history", shown, took, age, id);
+    let shown = user.types_on_terminal(&["history", "@last"]).await;
+    let time = (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "<when>              ");
+    let (long_id, took) = (
+        (r"[0-9a-f]{8}(-[0-9a-f]+){4}", "<id>"),
+        (r"\d+ ms|\d\.\d s", "9 ms"),
+    );
+    hold!("screen_history_id", shown, port, time, long_id, took);
+    dev.stopped().await;
+}
+
+#[tokio::test]
 async fn the_trash_and_the_approvals_fit_a_terminal() {
     let user = User::new();
     user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
