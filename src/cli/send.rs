@@ -203,7 +203,7 @@ impl AnswerWait<'_> {
                 console::print_text(&text);
                 shown.push_str(&text);
             } else {
-                console::print_stderr(&text);
+                console::print_stderr_unwrapped(&text);
             }
         };
         let show: Option<&mut (dyn FnMut(&OutputPiece) + Send)> = if self.ask.progress {
@@ -233,7 +233,7 @@ fn print_rest(shown: &str, answer: &CallerAnswer) -> Exit {
         rest
     };
     if !rest.is_empty() {
-        console::print_line(rest);
+        console::print_unwrapped(rest);
     }
     answer_exit(answer)
 }
@@ -316,7 +316,7 @@ pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: 
         }
         console::print_json(&shown);
     } else {
-        console::print_line(&answer.answer_text());
+        console::print_unwrapped(&answer.answer_text());
     }
     answer_exit(answer)
 }

@@ -11,6 +11,7 @@ mod owner;
 mod remote;
 mod secrets;
 mod sending;
+mod sentences;
 mod tables;
 mod what_ran;
 
@@ -95,6 +96,7 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.dir.path())
             .env("TMPDIR", self.dir.path())
+            .env("TZ", "UTC0")
             .env("PUNIE_HOME", self.path("home"))
             .current_dir(self.path("work"))
             .stdin(Stdio::null())

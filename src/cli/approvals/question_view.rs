@@ -32,7 +32,7 @@ pub(super) fn question_text(question: &OpenQuestion) -> String {
     );
     lines.push(row(
         "Expires at",
-        &display_time::format_utc(question.expires_at_ms),
+        &display_time::format_moment(question.expires_at_ms),
     ));
     lines.extend(question.why.as_deref().map(|why| row("Asked because", why)));
     lines.push(format!("\n{arguments}\n"));

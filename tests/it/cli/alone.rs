@@ -464,7 +464,7 @@ async fn shells_are_helped_to_complete() {
     ] {
         let script = user.types(&["completions", shell]).await.done().out;
         assert!(
-            script.contains(words) && script.contains("backend-url"),
+            script.contains(words) && script.contains("PUNIE_COMPLETE"),
             "{shell}"
         );
     }
