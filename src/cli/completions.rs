@@ -90,7 +90,14 @@ fn add_candidates(
     list: ListCandidates,
 ) -> Command {
     match path {
-        [] => command.mut_arg(argument, |found| found.add(ArgValueCandidates::new(list))),
+        // `mut_arg` would move a positional argument behind the others.
+        [] => command.mut_args(|found| {
+            if found.get_id() == argument {
+                found.add(ArgValueCandidates::new(list))
+            } else {
+                found
+            }
+        }),
         [first, rest @ ..] => {
             command.mut_subcommand(first, |below| add_candidates(below, rest, argument, list))
         }
@@ -210,6 +217,17 @@ mod tests {
 
     #[test]
     fn every_argument_with_words_of_the_home_exists() {
-        completed_command().debug_assert();
+        let command = completed_command();
+        command.clone().debug_assert();
+        for (path, argument, _) in ARGUMENTS {
+            let below = path
+                .iter()
+                .try_fold(&command, |command, name| command.find_subcommand(name));
+            let mut arguments = below.expect("a command").get_arguments();
+            assert!(
+                arguments.any(|found| found.get_id() == *argument),
+                "{path:?} {argument}"
+            );
+        }
     }
 }

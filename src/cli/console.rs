@@ -1,6 +1,7 @@
 //! Output to stdout and stderr: sentences, raw text, JSON lines, tables, and questions to the person at the terminal. Not
 //! here: the form of tables (table), logs (logging).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -14,7 +15,12 @@ use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_
 /// Writes sentences to stdout and flushes them. On a terminal they are wrapped at word boundaries. Write errors are
 /// ignored if the reader is gone: a command must still clean up, and a server must go on.
 pub fn print_line(text: &str) {
-    print_unwrapped(&wrap_lines(text, terminal_width()));
+    print_unwrapped(&wrap_sentences(text));
+}
+
+/// Wraps sentences as [`print_line`] does.
+pub fn wrap_sentences(text: &str) -> Cow<'_, str> {
+    wrap_lines(text, terminal_width())
 }
 
 /// Writes a text that is not ours, such as the output of a command, and a line's end to stdout. It ignores write errors

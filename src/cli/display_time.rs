@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use super::console;
 use crate::output::number_format;
 
-/// Formats a time for a table: on a terminal the local time of today, or the date and the minute; else in UTC.
+/// Formats a time for a table: on a terminal the local time of today, or the day and the minute; else in UTC.
 pub fn format_when(at_ms: i64, now_ms: i64) -> String {
     if console::is_terminal() {
         format_in_zone(at_ms, now_ms, TimeZone::system())
@@ -32,7 +32,7 @@ pub fn format_clock(at_ms: i64) -> String {
 fn format_in_zone(at_ms: i64, now_ms: i64, zone: TimeZone) -> String {
     let day = |ms| format_zoned(ms, "%F", zone.clone());
     let is_today = day(at_ms) == day(now_ms);
-    let format = if is_today { "%T" } else { "%F %H:%M" };
+    let format = if is_today { "%T" } else { "%b %d %H:%M" };
     format_zoned(at_ms, format, zone)
 }
 
@@ -112,8 +112,8 @@ mod tests {
         for (ms, text) in [
             (now_ms, "13:30:05"),
             (1_772_319_600_000, "00:00:00"),
-            (1_772_319_599_000, "2026-02-28 23:59"),
-            (1_751_371_200_000, "2025-07-01 14:00"),
+            (1_772_319_599_000, "Feb 28 23:59"),
+            (1_751_371_200_000, "Jul 01 14:00"),
         ] {
             assert_eq!(format_in_zone(ms, now_ms, zone.clone()), text);
         }

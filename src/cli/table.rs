@@ -364,8 +364,8 @@ mod tests {
             ),
             [
                 "PATHS                  FILES",
-                "/home/…lders/notes.txt     1",
-                "/日本…日本語/日本.txt      2",
+                "/home/…ders/notes.txt      1",
+                "/日本語…本語/日本.txt      2",
             ]
         );
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter};
-use unicode_width::UnicodeWidthStr as _;
 
 /// The longest label before the text of a line, with the blanks around it.
 const MAX_LABEL: usize = 24;
@@ -11,7 +11,7 @@ const MAX_LABEL: usize = 24;
 /// Wraps the lines of a text that are longer than the width, if there is one. A line goes on below its own text: after
 /// its indent, its bullet, or a label with two blanks behind it. A long word stays whole.
 pub fn wrap_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
-    let fits = |width: usize| text.split('\n').all(|line| line.width() <= width);
+    let fits = |width: usize| text.split('\n').all(|line| display_width(line) <= width);
     let Some(width) = width.filter(|width| !fits(*width)) else {
         return Cow::Borrowed(text);
     };
@@ -42,7 +42,7 @@ fn text_start(line: &str) -> usize {
     }
     let label = text.find("  ").map(|end| {
         let rest = text[end..].trim_start_matches(' ');
-        line[..line.len() - rest.len()].width()
+        display_width(&line[..line.len() - rest.len()])
     });
     label.filter(|start| *start <= MAX_LABEL).unwrap_or(indent)
 }
@@ -70,6 +70,10 @@ mod tests {
                 "one\n\ntwo three four\nfive\n",
             ),
             ("日本語 日本語 日本語", "日本語 日本語\n日本語"),
+            (
+                "\u{1b}[2m15:04\u{1b}[0m  one two three",
+                "\u{1b}[2m15:04\u{1b}[0m  one two\n       three",
+            ),
         ] {
             assert_eq!(wrap_lines(text, Some(14)), wrapped);
         }

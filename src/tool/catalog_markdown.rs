@@ -38,16 +38,15 @@ pub fn render_catalog_markdown<'a>(specs: impl Iterator<Item = &'a ToolSpec>) ->
             spec.same_as.is_some(),
         )
     });
-    let domains: Vec<&[&ToolSpec]> = specs.chunk_by(|a, b| a.domain == b.domain).collect();
     let mut text = "# The tools\n\nThis page is written by `punie-runner tools --markdown`; a test compares it with \
                     the program.\nEvery call is a JSON object. Keys are also understood in camelCase, numbers also as \
                     text, and null means absent.\n"
         .to_owned();
-    for tools in &domains {
+    for tools in specs.chunk_by(|a, b| a.domain == b.domain) {
         write_domain(&mut text, tools);
-    }
-    for spec in domains.concat() {
-        write_section(&mut text, spec);
+        for spec in tools {
+            write_section(&mut text, spec);
+        }
     }
     text
 }
