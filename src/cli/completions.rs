@@ -131,7 +131,7 @@ fn tool_names() -> Vec<CompletionCandidate> {
         let own = host.registry.device_specs();
         let own = own.filter(|spec| spec.offered && spec.same_as.is_none());
         Some(
-            own.map(|spec| described(&spec.name.to_string(), &spec.summary()))
+            own.map(|spec| described(spec.name.as_ref(), &spec.summary()))
                 .collect(),
         )
     };

@@ -66,7 +66,7 @@ fn write_domain(text: &mut String, tools: &[&ToolSpec]) {
         let _ = writeln!(
             text,
             "| {} | {} | {} |",
-            section_link(&spec.name.to_string()),
+            section_link(spec.name.as_ref()),
             spec.effect.as_str(),
             table_cell(&spec.summary())
         );
@@ -75,7 +75,7 @@ fn write_domain(text: &mut String, tools: &[&ToolSpec]) {
         return;
     }
     let names = same.iter().filter_map(|spec| {
-        let name = section_link(&spec.name.to_string());
+        let name = section_link(spec.name.as_ref());
         Some(format!("{name} for {}", section_link(spec.same_as?)))
     });
     let _ = writeln!(

@@ -207,5 +207,10 @@ fn show_steps(steps: &[HistoryStep]) {
         ]
     };
     let rows: Vec<Vec<String>> = steps.iter().map(row).collect();
-    console::print_table(&["TIME (UTC)", "STEP", "DETAIL"], &rows);
+    let time = if console::is_terminal() {
+        "TIME"
+    } else {
+        "TIME (UTC)"
+    };
+    console::print_table(&[time, "STEP", "DETAIL"], &rows);
 }

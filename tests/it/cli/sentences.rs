@@ -16,6 +16,7 @@ async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
         &["history", "no-such-id"][..],
         &["logs"],
         &["undo", "no-such-id"],
+        &["call", "Read", "path=/etc/passwd"],
         &["keygen", "key"],
     ] {
         let piped = user.types(args).await;
@@ -28,9 +29,10 @@ async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
         if args[0] == "keygen" {
             continue;
         }
-        assert_eq!(piped.err.lines().count(), 1, "{piped:?}");
+        let text = piped.out + &piped.err;
+        assert_eq!(text.lines().count(), 1, "{text}");
         assert!(shown.out.lines().count() > 1, "{shown:?}");
-        assert_eq!(words_of(&piped.err), words_of(&shown.out));
+        assert_eq!(words_of(&text), words_of(&shown.out));
     }
 }
 
