@@ -7,6 +7,10 @@ use textwrap::{Options, WordSplitter};
 
 /// The longest label before the text of a line, with the blanks around it.
 const MAX_LABEL: usize = 24;
+/// The longest command between backticks that stays in one line.
+const MAX_WHOLE_COMMAND: usize = 40;
+/// A blank at which no line is broken.
+const FIXED_BLANK: &str = "\u{a0}";
 
 /// Wraps the lines of a text that are longer than the width, if there is one. A line goes on below its own text: after
 /// its indent, its bullet, or a label with two blanks behind it. A long word stays whole.
@@ -30,7 +34,21 @@ fn wrap_line(line: &str, width: usize) -> String {
         .subsequent_indent(&indent)
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation);
-    textwrap::fill(text, options) + &line[text.len()..]
+    let wrapped = textwrap::fill(&keep_commands(text), options);
+    wrapped.replace(FIXED_BLANK, " ") + &line[text.len()..]
+}
+
+/// Replaces the blanks of short commands between backticks, so that they stay in one line.
+fn keep_commands(text: &str) -> String {
+    let parts = text.split('`').enumerate().map(|(number, part)| {
+        let is_command = number % 2 == 1 && part.len() <= MAX_WHOLE_COMMAND;
+        if is_command {
+            part.replace(' ', FIXED_BLANK)
+        } else {
+            part.to_owned()
+        }
+    });
+    parts.collect::<Vec<String>>().join("`")
 }
 
 /// Returns the column at which the text of a line begins.
@@ -63,6 +81,7 @@ mod tests {
             ("  1  one two three", "  1  one two\n     three"),
             ("  - one two three", "  - one two\n    three"),
             ("Label  one two three", "Label  one two\n       three"),
+            ("Now run `a b c d`.", "Now run\n`a b c d`."),
             ("See /a/path/longer/than/it", "See\n/a/path/longer/than/it"),
             ("Are you sure? [y/N] ", "Are you sure?\n[y/N] "),
             (
