@@ -203,6 +203,16 @@ impl BackendError {
         }
     }
 
+    /// Returns whether no backend answered: each of its calls ends so until it is back.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            self.connection_problem(),
+            ConnectionProblem::Intercepted
+                | ConnectionProblem::NoBackend
+                | ConnectionProblem::Unreachable
+        )
+    }
+
     /// Returns the contract's code, if the backend gave one.
     pub fn refusal_code(&self) -> Option<&str> {
         match self {

@@ -15,7 +15,7 @@ pub fn run_ack(context: &CliContext) -> anyhow::Result<Exit> {
         if context.is_json() {
             console::print_json(notice);
         } else {
-            let at = display_time::format_utc(notice.at_ms);
+            let at = display_time::format_moment(notice.at_ms);
             console::print_line(&format!(
                 "{at}  {}",
                 console::cell_text(&notice.text, usize::MAX)

@@ -1,6 +1,5 @@
 //! The outcome of a call in a few words, and the line about a finished call on the runner's terminal.
 
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use tracing::level_filters::LevelFilter;
@@ -34,20 +33,22 @@ pub fn describe_result(kind: OutcomeKind, code: Option<&str>, end: &CallEnd) -> 
 /// Returns a listener that prints a line per finished call, if stderr is a terminal and the log shows such lines. The
 /// line then replaces that of the log.
 pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
-    if !io::stderr().is_terminal() || level.level_filter() < LevelFilter::INFO {
+    if console::stderr_width().is_none() || level.level_filter() < LevelFilter::INFO {
         return None;
     }
     logging::hide_answered_calls();
     Some(Arc::new(|call| {
-        let columns = console::stream_width(io::stderr()).unwrap_or(80);
-        console::print_stderr(&format!("{}\n", finished_call_line(call, columns)));
+        let (time, columns) = (
+            display_time::format_clock(call.at_ms),
+            console::stderr_width(),
+        );
+        let line = finished_call_line(call, &time, columns.unwrap_or(80));
+        console::print_stderr_unwrapped(&format!("{line}\n"));
     }))
 }
 
 /// Returns the line about a finished call: its time, tool, title, result and duration.
-fn finished_call_line(call: &FinishedCall, columns: usize) -> String {
-    let time = display_time::format_utc(call.at_ms);
-    let time = time.split_once(' ').map_or(&*time, |(_, time)| time);
+fn finished_call_line(call: &FinishedCall, time: &str, columns: usize) -> String {
     let result = describe_result(call.kind, call.code.as_deref(), &call.end);
     let took = i64::try_from(call.took.as_millis()).unwrap_or(i64::MAX);
     let before = format!("{time}  {:<10}  ", console::cell_text(&call.tool, 14));
@@ -102,10 +103,10 @@ mod tests {
             end: CallEnd::default(),
             took: std::time::Duration::from_millis(14),
         };
-        let line = finished_call_line(&call, 80);
+        let line = finished_call_line(&call, "12:30:05", 80);
         assert_eq!(
             line,
-            "12:30:05Z  Bash        git log | head                         \
+            "12:30:05  Bash        git log | head                          \
              ok           14 ms"
         );
         call.title = "x".repeat(200);
@@ -113,6 +114,9 @@ mod tests {
         call.kind = OutcomeKind::Error;
         call.code = Some("policy_denied".to_owned());
         call.end.rule = Some("deny-everything-that-is-dangerous".to_owned());
-        assert_eq!(finished_call_line(&call, 80).chars().count(), 80);
+        assert_eq!(
+            finished_call_line(&call, "12:30:05", 80).chars().count(),
+            80
+        );
     }
 }

@@ -1,17 +1,31 @@
-//! Output to stdout: lines, JSON lines and tables. Not here: the form of tables (table), logs (logging).
+//! Output to stdout and stderr: sentences, raw text, JSON lines, tables, and questions to the person at the terminal. Not
+//! here: the form of tables (table), logs (logging).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead as _, IsTerminal, Write};
 use std::sync::OnceLock;
 
-use super::prompt_line;
+use super::prompt_line::{self, ShownPrompt};
 use super::table::{self, Column};
+use super::wrapped_text::wrap_lines;
 use crate::config::ColorChoice;
 use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
 
-/// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
-/// up, and a server must go on.
+/// Writes sentences to stdout and flushes them. On a terminal they are wrapped at word boundaries. Write errors are
+/// ignored if the reader is gone: a command must still clean up, and a server must go on.
 pub fn print_line(text: &str) {
+    print_unwrapped(&wrap_sentences(text));
+}
+
+/// Wraps sentences as [`print_line`] does.
+pub fn wrap_sentences(text: &str) -> Cow<'_, str> {
+    wrap_lines(text, terminal_width())
+}
+
+/// Writes a text that is not ours, such as the output of a command, and a line's end to stdout. It ignores write errors
+/// as [`print_line`] does.
+pub fn print_unwrapped(text: &str) {
     let _ = try_print_line(text);
 }
 
@@ -21,7 +35,7 @@ pub fn print_text(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Writes a line to stdout, and fails if it cannot be written whole.
+/// Writes a line to stdout unchanged, and fails if it cannot be written whole.
 pub fn try_print_line(text: &str) -> io::Result<()> {
     prompt_line::write_above_prompt(&mut io::stdout(), format!("{text}\n").as_bytes())
 }
@@ -36,7 +50,7 @@ pub fn print_row(label: &str, text: &str) {
 /// # Panics
 /// If a value has keys that are not strings; the runner's own types have none.
 pub fn print_json(value: &impl serde::Serialize) {
-    print_line(&json_line(value));
+    print_unwrapped(&json_line(value));
 }
 
 /// Returns a value as one line of JSON, as [`print_json`] writes it.
@@ -55,14 +69,31 @@ pub fn json_line(value: &impl serde::Serialize) -> String {
 
 /// Writes an error to stderr, with control characters escaped, because it may contain foreign text.
 pub fn print_error(text: &str) {
-    // If stderr is closed, there is no other place to report it.
-    let _ = writeln!(io::stderr().lock(), "{}", escape_hidden_characters(text));
+    print_stderr(&format!("{}\n", escape_hidden_characters(text)));
 }
 
-/// Writes to stderr unchanged, beside the result on stdout.
+/// Writes sentences to stderr, beside the result on stdout. On a terminal they are wrapped at word boundaries.
 pub fn print_stderr(text: &str) {
-    let mut out = io::stderr().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    print_stderr_unwrapped(&wrap_lines(text, stderr_width()));
+}
+
+/// Writes to stderr unchanged.
+pub fn print_stderr_unwrapped(text: &str) {
+    // If stderr is closed, there is no other place to report it.
+    let _ = prompt_line::write_above_prompt(&mut io::stderr(), text.as_bytes());
+}
+
+/// Asks the person at the terminal, and reads a line. `None` at the end of the input.
+pub fn ask_line(question: &str) -> io::Result<Option<String>> {
+    let wrapped = wrap_lines(question, terminal_width().or_else(stderr_width));
+    let (before, prompt) = wrapped.rsplit_once('\n').unwrap_or(("", &wrapped));
+    if !before.is_empty() {
+        print_stderr_unwrapped(&format!("{before}\n"));
+    }
+    let _standing = ShownPrompt::show(prompt);
+    let mut line = String::new();
+    let bytes = io::stdin().lock().read_line(&mut line)?;
+    Ok((bytes > 0).then(|| line.trim().to_owned()))
 }
 
 /// Returns whether stdout is a terminal.
@@ -74,16 +105,13 @@ pub fn is_terminal() -> bool {
 pub fn print_table<'h, C: Copy + Into<Column<'h>>>(columns: &[C], rows: &[Vec<String>]) {
     let columns: Vec<Column<'h>> = columns.iter().map(|column| (*column).into()).collect();
     for line in table::render_table(&columns, rows, terminal_width(), is_colored()) {
-        print_line(&line);
+        print_unwrapped(&line);
     }
 }
 
 /// Prints a paragraph with each line indented. On a terminal it is wrapped at the width.
 pub fn print_paragraph(indent: &str, text: &str) {
-    for line in table::wrap_text(
-        text,
-        terminal_width().map(|width| width.saturating_sub(indent.len())),
-    ) {
+    for line in text.split('\n') {
         print_line(format!("{indent}{line}").trim_end());
     }
 }
@@ -126,16 +154,24 @@ pub fn terminal_width() -> Option<usize> {
     is_terminal().then(|| stream_width(io::stdout()).unwrap_or(80))
 }
 
+/// Returns the number of columns if stderr is a terminal; 80 if the terminal does not say.
+pub fn stderr_width() -> Option<usize> {
+    let stderr = io::stderr();
+    stderr
+        .is_terminal()
+        .then(|| stream_width(&stderr).unwrap_or(80))
+}
+
 /// Returns the number of columns of a stream that is a terminal, if the terminal says it.
 #[cfg(unix)]
-pub fn stream_width(stream: impl std::os::fd::AsFd) -> Option<usize> {
+fn stream_width(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// Returns nothing: the width is not known on this system.
 #[cfg(not(unix))]
-pub fn stream_width(_stream: impl IsTerminal) -> Option<usize> {
+fn stream_width(_stream: impl IsTerminal) -> Option<usize> {
     None
 }
 

@@ -1,15 +1,44 @@
-//! Times for display: ages, durations, and UTC timestamps as in the log.
+//! Times for display: local times for people at a terminal, ages, durations, and UTC timestamps as in the log file.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::console;
 use crate::output::number_format;
 
-/// Formats a time for a table: on a terminal how long ago it was, else in UTC.
+/// Formats a time for a table: on a terminal the local time of today, or the day and the minute; else in UTC.
 pub fn format_when(at_ms: i64, now_ms: i64) -> String {
     if console::is_terminal() {
-        format_age(at_ms, now_ms)
+        format_in_zone(at_ms, now_ms, TimeZone::system())
     } else {
         format_utc(at_ms)
     }
+}
+
+/// Formats a moment: on a terminal the local date and time, else in UTC.
+pub fn format_moment(at_ms: i64) -> String {
+    if console::is_terminal() {
+        format_zoned(at_ms, "%F %T", TimeZone::system())
+    } else {
+        format_utc(at_ms)
+    }
+}
+
+/// Formats the local time of the day: `15:04:05`.
+pub fn format_clock(at_ms: i64) -> String {
+    format_zoned(at_ms, "%T", TimeZone::system())
+}
+
+fn format_in_zone(at_ms: i64, now_ms: i64, zone: TimeZone) -> String {
+    let day = |ms| format_zoned(ms, "%F", zone.clone());
+    let is_today = day(at_ms) == day(now_ms);
+    let format = if is_today { "%T" } else { "%b %d %H:%M" };
+    format_zoned(at_ms, format, zone)
+}
+
+fn format_zoned(at_ms: i64, format: &str, zone: TimeZone) -> String {
+    let at = Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    at.to_zoned(zone).strftime(format).to_string()
 }
 
 /// Formats a time by RFC 3339, for programs: `2026-03-01T12:30:05Z`.
@@ -73,6 +102,20 @@ mod tests {
             (-1_000, "1969-12-31 23:59:59Z"),
         ] {
             assert_eq!(format_utc(ms), text);
+        }
+    }
+
+    #[test]
+    fn a_person_reads_the_local_time_and_the_date_of_other_days() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        let now_ms = 1_772_368_205_000;
+        for (ms, text) in [
+            (now_ms, "13:30:05"),
+            (1_772_319_600_000, "00:00:00"),
+            (1_772_319_599_000, "Feb 28 23:59"),
+            (1_751_371_200_000, "Jul 01 14:00"),
+        ] {
+            assert_eq!(format_in_zone(ms, now_ms, zone.clone()), text);
         }
     }
 

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::backend::{BackendError, BadUrl, RecoveryAction};
 use crate::config::ConfigError;
 use crate::dev_backend::DevBackendError;
@@ -12,7 +14,8 @@ use crate::journal::JournalError;
 use crate::runner::RunnerError;
 
 /// The exit code of a command, from sysexits.h where possible.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// Success.
     Done,

@@ -1,7 +1,7 @@
 //! First contact: the question to a person who starts a runner that knows no backend, and the next step after each
 //! step. Not here: the commands themselves.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
@@ -31,7 +31,7 @@ pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<Firs
     }
     console::print_stderr(FIRST_QUESTION);
     loop {
-        let Some(answer) = read_answer("[1/2/q] ")? else {
+        let Some(answer) = console::ask_line("[1/2/q] ")? else {
             return Ok(Some(FirstStep::Done(Exit::Done)));
         };
         match answer.as_str() {
@@ -48,22 +48,14 @@ pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<Firs
 
 fn pair_with_answers(context: &CliContext) -> anyhow::Result<FirstStep> {
     let (Some(url), Some(code)) = (
-        read_answer("The backend's address: ")?,
-        read_answer("The pairing code: ")?,
+        console::ask_line("The backend's address: ")?,
+        console::ask_line("The pairing code: ")?,
     ) else {
         return Ok(FirstStep::Done(Exit::Done));
     };
     let context = context.with_flags(|flags| flags.backend_url = Some(url));
     pair::run_pair(&pair::PairArgs::with_code(code), &context)?;
     Ok(FirstStep::Run)
-}
-
-/// Reads a line from the terminal. `None` at the end of the input.
-fn read_answer(prompt: &str) -> anyhow::Result<Option<String>> {
-    console::print_stderr(prompt);
-    let mut line = String::new();
-    let bytes = io::stdin().lock().read_line(&mut line)?;
-    Ok((bytes > 0).then(|| line.trim().to_owned()))
 }
 
 /// Explains to the owner that this device is not paired, or that the code is wrong. Leaves other errors as they are.

@@ -133,7 +133,7 @@ fn show_history(
         .iter()
         .map(|entry| {
             let mut row = vec![
-                display_time::format_age(entry.received_at_ms, now_ms),
+                display_time::format_when(entry.received_at_ms, now_ms),
                 console::cell_text(&entry.tool, 30),
                 console::cell_text(entry.title.as_deref().unwrap_or_default(), usize::MAX),
                 describe_state(entry, undone.contains_key(&entry.id)),

@@ -1,7 +1,7 @@
 //! The question to the owner whether commands may run where the system cannot confine them in full. Not here: measuring
 //! the level (acp).
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 
 use super::context::{CliContext, command_runtime};
 use super::{console, init, wiring};
@@ -9,9 +9,10 @@ use crate::config::{Config, ValueOrigin};
 use crate::home::Home;
 use crate::sandbox::{ConfinementLevel, EscapeAttempt, RequiredLevel};
 
-const NEEDS_NAMESPACES: &str = "  - user namespaces. On Ubuntu 23.10 and later: an AppArmor profile for punie-runner that allows `userns`, or
-    sysctl kernel.apparmor_restrict_unprivileged_userns=0. On Debian: sysctl kernel.unprivileged_userns_clone=1.
-    Containers usually cannot have them.
+const NEEDS_NAMESPACES: &str =
+    "  - user namespaces. On Ubuntu 23.10 and later: an AppArmor profile for punie-runner \
+that allows `userns`, or sysctl kernel.apparmor_restrict_unprivileged_userns=0. On Debian: sysctl \
+kernel.unprivileged_userns_clone=1. Containers usually cannot have them.
 ";
 const NEEDS_KERNEL: &str = "  - Linux 6.12 or later, with Landlock.
 ";
@@ -45,12 +46,11 @@ pub(super) fn ask_about_level(
         ));
         return Ok(());
     }
-    console::print_stderr("Let commands run all the same? Without it they are refused. [y/N] ");
-    let mut answer = String::new();
-    if std::io::stdin().lock().read_line(&mut answer)? == 0 {
+    let question = "Let commands run all the same? Without it they are refused. [y/N] ";
+    let Some(answer) = console::ask_line(question)? else {
         return Ok(());
-    }
-    let required = match answer.trim() {
+    };
+    let required = match answer.as_str() {
         "y" | "Y" | "yes" => RequiredLevel::Partial,
         _ => RequiredLevel::Full,
     };

@@ -14,7 +14,9 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, reload};
 
 use super::log_file::RotatingLog;
-use super::prompt_line;
+use super::terminal_log_line::TerminalLogLine;
+use super::wrapped_text::wrap_lines;
+use super::{console, prompt_line};
 use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::redact::{self, Redactor};
@@ -27,17 +29,21 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stderr().is_terminal(),
     };
-    let is_terminal = io::stderr().is_terminal();
     let shown = fmt::layer()
         .with_writer(move || MaskingWriter {
-            to: TerminalLog { is_terminal },
+            to: StderrLog,
             colored,
         })
         .with_ansi(colored)
-        .with_target(false)
-        .with_filter(live_filter(level).and(dynamic_filter_fn(|meta, _| {
-            meta.target() != ANSWERED_TARGET || !HIDES_ANSWERED.load(Ordering::Relaxed)
-        })));
+        .with_target(false);
+    let shown = if io::stderr().is_terminal() {
+        shown.event_format(TerminalLogLine).boxed()
+    } else {
+        shown.boxed()
+    };
+    let shown = shown.with_filter(live_filter(level).and(dynamic_filter_fn(|meta, _| {
+        meta.target() != ANSWERED_TARGET || !HIDES_ANSWERED.load(Ordering::Relaxed)
+    })));
     let kept = folder.map(|folder| {
         fmt::layer()
             .with_writer(Mutex::new(MaskingWriter {
@@ -105,19 +111,14 @@ pub fn mask_with(redactor: &Redactor) {
 /// The redactor of this process.
 static LOG_REDACTOR: RwLock<Option<Redactor>> = parking_lot::const_rwlock(None);
 
-/// The log on stderr. On a terminal its lines stand above a prompt.
-struct TerminalLog {
-    is_terminal: bool,
-}
+/// The log on stderr. On a terminal its lines are wrapped, and stand above a prompt.
+struct StderrLog;
 
-impl Write for TerminalLog {
+impl Write for StderrLog {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let mut out = io::stderr();
-        if self.is_terminal {
-            prompt_line::write_above_prompt(&mut out, lines)?;
-        } else {
-            out.write_all(lines)?;
-        }
+        let text = String::from_utf8_lossy(lines);
+        let wrapped = wrap_lines(&text, console::stderr_width());
+        prompt_line::write_above_prompt(&mut io::stderr(), wrapped.as_bytes())?;
         Ok(lines.len())
     }
 

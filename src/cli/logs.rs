@@ -78,7 +78,7 @@ fn show_log_line(line: &str, json: bool) {
     if json {
         console::print_json(&LogLine { line });
     } else {
-        console::print_line(&escape_hidden_characters(line));
+        console::print_unwrapped(&escape_hidden_characters(line));
     }
 }
 

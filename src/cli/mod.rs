@@ -19,6 +19,7 @@ mod demo;
 mod dev;
 mod display_time;
 mod embedded_tokens;
+mod error_output;
 pub mod exit;
 mod first_contact;
 mod history;
@@ -45,11 +46,13 @@ mod startup_banner;
 mod status;
 mod stop;
 mod table;
+mod terminal_log_line;
 mod tool_arguments;
 mod tools;
 mod trash;
 mod undo;
 mod wiring;
+mod wrapped_text;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -88,7 +91,7 @@ pub struct Cli {
     command: Option<CliCommand>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 struct GlobalArgs {
     /// The home folder [env: PUNIE_HOME] [default: ~/.punie]
@@ -219,6 +222,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = run_helper_program(&args) {
         return code;
     }
+    match completions::answer_shell(&args) {
+        Ok(false) => {}
+        Ok(true) => return Exit::Done.into(),
+        Err(error) => {
+            let _ = error.print();
+            return Exit::Usage.into();
+        }
+    }
+    let wants_json = args.iter().any(|argument| argument == "--json");
     let mut command = command_groups::grouped_command();
     let parsed = command.try_get_matches_from_mut(args).and_then(|matches| {
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
@@ -227,21 +239,26 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with exit code 0; anything else is an invalid command line.
-            let code = if error.use_stderr() {
-                Exit::Usage
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Done.into();
+            }
+            if wants_json {
+                let text = error.render().to_string();
+                error_output::print_failure(Exit::Usage, text.trim_end(), true);
             } else {
-                Exit::Done
-            };
-            let _ = error.print();
-            return code.into();
+                let _ = error.print();
+            }
+            return Exit::Usage.into();
         }
     };
     let context = CliContext::new(cli.global, ProcessEnvironment::from_process());
     match dispatch_command(cli.command, cli.once, &context) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            console::print_error(&format!("punie-runner: {error:#}"));
-            Exit::from_error(&error).into()
+            let exit = Exit::from_error(&error);
+            error_output::print_failure(exit, &format!("{error:#}"), context.is_json());
+            exit.into()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The line on the terminal at which a person types an answer. Other lines of this process, such as its log, are written
-//! above it, and it is written again below them. Not here: the questions (approvals).
+//! above it, and it is written again below them. Not here: the questions.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use parking_lot::Mutex;
 
@@ -55,24 +55,34 @@ impl Drop for ShownPrompt {
     }
 }
 
-/// Writes lines to this output, which shows on the terminal; a standing prompt moves below them. The output must not be
-/// locked by the caller.
-pub(super) fn write_above_prompt(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
+/// Writes lines to this output. If it is the terminal, a standing prompt moves below them. The output must not be locked
+/// by the caller.
+pub(super) fn write_above_prompt(
+    out: &mut (impl Write + IsTerminal),
+    lines: &[u8],
+) -> io::Result<()> {
     let prompt = PROMPT.lock();
-    if prompt.is_some() {
+    let standing = prompt.as_ref().filter(|_| out.is_terminal());
+    if standing.is_some() {
         out.write_all(ERASE_LINE)?;
     }
     out.write_all(lines)?;
     out.flush()?;
-    if let Some(text) = &*prompt {
+    if let Some(text) = standing {
         write_to_terminal(&[text.as_bytes()]);
     }
     Ok(())
 }
 
-/// Writes to stdout. If it is gone, there is nobody to read a prompt.
+/// Writes to the terminal: stdout, or stderr if only that is one. If it is gone, there is nobody to read a prompt.
 fn write_to_terminal(parts: &[&[u8]]) {
-    let mut out = io::stdout().lock();
-    let written = parts.iter().try_for_each(|part| out.write_all(part));
-    let _ = written.and_then(|()| out.flush());
+    let text = parts.concat();
+    let written = if io::stdout().is_terminal() {
+        let mut out = io::stdout().lock();
+        out.write_all(&text).and_then(|()| out.flush())
+    } else {
+        io::stderr().lock().write_all(&text)
+    };
+    // If the terminal is gone, nobody reads it.
+    let _ = written;
 }

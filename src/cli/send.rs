@@ -203,7 +203,7 @@ impl AnswerWait<'_> {
                 console::print_text(&text);
                 shown.push_str(&text);
             } else {
-                console::print_stderr(&text);
+                console::print_stderr_unwrapped(&text);
             }
         };
         let show: Option<&mut (dyn FnMut(&OutputPiece) + Send)> = if self.ask.progress {
@@ -233,7 +233,7 @@ fn print_rest(shown: &str, answer: &CallerAnswer) -> Exit {
         rest
     };
     if !rest.is_empty() {
-        console::print_line(rest);
+        print_answer_text(answer, rest);
     }
     answer_exit(answer)
 }
@@ -304,6 +304,15 @@ fn print_request_id(ask: &CallerRequest, as_json: bool) {
     }
 }
 
+/// Prints the text of an answer: an error is sentences, anything else output.
+fn print_answer_text(answer: &CallerAnswer, text: &str) {
+    if answer.outcome == "error" {
+        console::print_line(text);
+    } else {
+        console::print_unwrapped(text);
+    }
+}
+
 /// Prints an answer; an error of the tool makes the command fail.
 pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: bool) -> Exit {
     if as_json {
@@ -316,7 +325,7 @@ pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: 
         }
         console::print_json(&shown);
     } else {
-        console::print_line(&answer.answer_text());
+        print_answer_text(answer, &answer.answer_text());
     }
     answer_exit(answer)
 }

@@ -87,12 +87,12 @@ pub fn show_documents(
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         };
-        console::print_line(if json { &one.published } else { &one.body });
+        console::print_unwrapped(if json { &one.published } else { &one.body });
         return Ok(Exit::Done);
     }
     if json {
         for shown in &all {
-            console::print_line(&shown.published);
+            console::print_unwrapped(&shown.published);
         }
         for problem in problems {
             console::print_json(

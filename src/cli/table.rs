@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Effects, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, Row, Table, Width};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The blanks between two columns.
 const GAP: usize = 2;
@@ -27,6 +27,7 @@ enum ColumnKind {
     Text,
     Number,
     Flexible,
+    Path,
     Wrapped,
     Outcome,
     Id,
@@ -46,6 +47,11 @@ impl<'h> Column<'h> {
     /// Creates a column that is cut where the terminal has no room for all of it.
     pub fn flexible(heading: &'h str) -> Self {
         Self::of_kind(heading, ColumnKind::Flexible)
+    }
+
+    /// Creates a column of paths, which are cut in the middle: the file's name stays.
+    pub fn path(heading: &'h str) -> Self {
+        Self::of_kind(heading, ColumnKind::Path)
     }
 
     /// Creates a column whose texts go on in the next line where the terminal has no room for them.
@@ -68,7 +74,10 @@ impl<'h> Column<'h> {
     }
 
     fn shrinks(self) -> bool {
-        matches!(self.kind, ColumnKind::Flexible | ColumnKind::Wrapped)
+        matches!(
+            self.kind,
+            ColumnKind::Flexible | ColumnKind::Path | ColumnKind::Wrapped
+        )
     }
 
     /// Returns the style of a cell with this text.
@@ -149,14 +158,6 @@ pub fn render_table(
     lines.collect()
 }
 
-/// Returns the lines of a paragraph, wrapped at the width.
-pub fn wrap_text(text: &str, width: Option<usize>) -> Vec<String> {
-    let rows = [vec![text.to_owned()]];
-    let mut lines = render_table(&[Column::wrapped("")], &rows, width, false);
-    lines.remove(0);
-    lines
-}
-
 /// Returns a width for each column. As long as the line is too long, the columns that shrink give up theirs down to a
 /// least width, then the widest column does.
 fn fit_widths(columns: &[Column<'_>], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
@@ -185,7 +186,14 @@ fn lay_out(columns: &[Column<'_>], cells: &[Vec<String>], widths: &[usize]) -> T
         .iter()
         .any(|column| column.kind == ColumnKind::Wrapped);
     for (number, texts) in cells.iter().enumerate() {
-        let mut row = Row::from(texts.clone());
+        let texts = columns.iter().zip(texts).zip(widths);
+        let shown: Vec<String> = texts
+            .map(|((column, text), width)| match column.kind {
+                ColumnKind::Path => cut_middle(text, *width),
+                _ => text.clone(),
+            })
+            .collect();
+        let mut row = Row::from(shown);
         if !is_wrapped || number == 0 {
             row.max_height(1);
         }
@@ -209,6 +217,28 @@ fn lay_out(columns: &[Column<'_>], cells: &[Vec<String>], widths: &[usize]) -> T
         }
     }
     table
+}
+
+/// Cuts a text in its middle to this width. More of its end stays than of its beginning.
+fn cut_middle(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let (mut head, mut tail) = (String::new(), String::new());
+    for c in text.chars().rev() {
+        if tail.width() + c.width().unwrap_or(0) > room - room / 3 {
+            break;
+        }
+        tail.insert(0, c);
+    }
+    for c in text.chars() {
+        if head.width() + tail.width() + c.width().unwrap_or(0) > room {
+            break;
+        }
+        head.push(c);
+    }
+    format!("{head}…{tail}")
 }
 
 /// Adds the colours to a line whose columns have these widths.
@@ -317,6 +347,27 @@ mod tests {
         });
         let without = render_table(&columns, &rows, Some(60), false);
         assert_eq!(plain.collect::<Vec<String>>(), without);
+    }
+
+    #[test]
+    fn a_path_is_cut_in_the_middle_and_keeps_the_name_of_the_file() {
+        let rows = [
+            row(&["/home/me/work/some/long/folders/notes.txt", "1"]),
+            row(&["/日本語/日本語/日本語/日本.txt", "2"]),
+        ];
+        assert_eq!(
+            render_table(
+                &[Column::path("PATHS"), Column::number("FILES")],
+                &rows,
+                Some(28),
+                false
+            ),
+            [
+                "PATHS                  FILES",
+                "/home/…ders/notes.txt      1",
+                "/日本語…本語/日本.txt      2",
+            ]
+        );
     }
 
     #[test]

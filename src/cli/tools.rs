@@ -8,7 +8,9 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::wiring;
 use crate::config::WorkspaceRule;
-use crate::tool::{CallLane, SchemaArgument, ToolSpec, list_arguments, render_catalog_markdown};
+use crate::tool::{
+    CallLane, SchemaArgument, ToolSpec, domain_rank, list_arguments, render_catalog_markdown,
+};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
@@ -35,7 +37,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
     let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
     match &args.name {
         None if args.markdown => {
-            console::print_line(
+            console::print_unwrapped(
                 render_catalog_markdown(machine.registry.device_specs()).trim_end(),
             );
         }
@@ -88,17 +90,6 @@ fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, all: bool, json: bo
     console::print_line("One tool with its arguments: `punie-runner tools Bash`.");
 }
 
-/// Returns the place of a domain in the list: the common ones first, those of connected editors last.
-fn domain_rank(domain: &str) -> usize {
-    const ORDER: [&str; 7] = [
-        "file", "search", "shell", "git", "sqlite", "state", "terminal",
-    ];
-    ORDER
-        .iter()
-        .position(|known| *known == domain)
-        .unwrap_or(ORDER.len())
-}
-
 fn show_tool(spec: &ToolSpec, json: bool) {
     if json {
         return console::print_json(&spec.catalog_body());
@@ -140,7 +131,7 @@ fn show_tool(spec: &ToolSpec, json: bool) {
     if !spec.examples.is_empty() {
         console::print_line("\nExamples:");
         for example in spec.examples {
-            console::print_line(&format!(
+            console::print_unwrapped(&format!(
                 "  punie-runner call {} '{}'",
                 spec.name,
                 example.replace('\'', r"'\''")

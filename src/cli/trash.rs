@@ -1,7 +1,7 @@
 //! `trash`: lists, restores and empties the stored before-images and removed files. Not here: undoing a request in
 //! place (undo).
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -101,7 +101,7 @@ fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
             Column::text("TOOL"),
             Column::number("FILES"),
             Column::number("SIZE"),
-            Column::flexible("PATHS"),
+            Column::path("PATHS"),
             Column::id("REQUEST"),
         ];
         console::print_table(&columns, &rows);
@@ -151,7 +151,7 @@ fn trash_row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
         ""
     };
     vec![
-        display_time::format_age(kept.at_ms, now_ms),
+        display_time::format_when(kept.at_ms, now_ms),
         console::cell_text(&kept.tool, 30),
         number_format::group_digits(kept.file_count()),
         number_format::format_size(kept.total_bytes()),
@@ -202,14 +202,12 @@ fn empty_trash(
         }
         let all = trash.list_entries()?;
         let bytes: u64 = all.iter().map(TrashEntry::total_bytes).sum();
-        console::print_stderr(&format!(
+        let answer = console::ask_line(&format!(
             "Delete the backups of {} ({})? They can no longer be undone. [y/N] ",
             number_format::format_count(all.len() as u64, "request"),
             number_format::format_size(bytes)
-        ));
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        ))?;
+        if !matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
             console::print_line("Nothing was deleted.");
             return Ok(Exit::Failed);
         }

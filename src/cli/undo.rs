@@ -40,7 +40,7 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         Err(UndoError::Already(request, at_ms)) => {
             let text = format!(
                 "request {request} was undone already, at {}",
-                display_time::format_utc(at_ms)
+                display_time::format_moment(at_ms)
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }

@@ -11,7 +11,7 @@ use super::tables::Limits;
 use crate::durable;
 pub use crate::durable::FileStamp;
 
-/// The tables whose settings are applied while the runner runs, beside the sandbox.
+/// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
 const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
 /// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
 /// files are opened when logging starts.
@@ -85,6 +85,11 @@ impl Config {
             // The tool for applications exists only if they were allowed at the start.
             applied.sandbox.apps = self.sandbox.apps && newer.sandbox.apps;
         }
+        // The trash of commands is set up at the start, if there is one.
+        let has_same_trash = (self.trash.max_mb > 0) == (newer.trash.max_mb > 0);
+        if has_same_trash {
+            applied.trash = newer.trash.clone();
+        }
         applied.policy = newer.policy.clone();
         applied.limits = Limits {
             lease: self.limits.lease,
@@ -96,6 +101,7 @@ impl Config {
             let is_applied = match setting.key {
                 "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,
                 key if key.starts_with("sandbox.") => has_same_workspaces,
+                key if key.starts_with("trash.") => has_same_trash,
                 key => is_live_setting(key),
             };
             let newer = newer.settings.iter().find(|now| now.key == setting.key);
@@ -161,6 +167,23 @@ mod tests {
                 in_force: "60000".to_owned(),
                 in_file: "1000".to_owned(),
             }
+        );
+    }
+
+    #[test]
+    fn limits_of_the_trash_are_applied_and_its_end_waits_for_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "");
+        let newer = load(folder.path(), "[trash]\nmax_mb = 5\nkeep_days = 9\n");
+        let applied = first.with_live_settings(&newer);
+        assert_eq!((applied.trash.max_mb, applied.trash.keep_days), (5, 9));
+        assert_eq!(keys(&applied.list_changes(&newer)), [""; 0]);
+        let none = load(folder.path(), "[trash]\nmax_mb = 0\n");
+        let applied = applied.with_live_settings(&none);
+        assert_eq!((applied.trash.max_mb, applied.trash.keep_days), (5, 9));
+        assert_eq!(
+            keys(&applied.list_changes(&none)),
+            ["trash.max_mb", "trash.keep_days"]
         );
     }
 

@@ -51,12 +51,7 @@ impl Home {
         ] {
             file_modes::ensure_dir(&inner, FolderAccess::OwnerOnly)?;
         }
-        for shown in [
-            home.skills_dir(),
-            home.agents_dir(),
-            home.plugins_dir(),
-            home.logs_dir(),
-        ] {
+        for shown in [home.skills_dir(), home.agents_dir(), home.logs_dir()] {
             file_modes::ensure_dir(&shown, FolderAccess::GroupWrites)?;
         }
         file_modes::check_writable(&home.state_dir())?;
@@ -283,10 +278,6 @@ impl Home {
     /// Returns `agents/`: one folder per agent.
     pub fn agents_dir(&self) -> PathBuf {
         self.root.join("agents")
-    }
-    /// Returns `plugins/`: one folder per plugin.
-    pub fn plugins_dir(&self) -> PathBuf {
-        self.root.join("plugins")
     }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {

@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_another_program_signed_is_taken() {
-        // Created with Node's crypto from the text that docs/audit.md describes.
+        // Created with Node's crypto from the text that docs/audit-format.md describes.
         let whole = "TloLEPynriOAoskeAF/rvZ7DQqqmR0c5BvOF2qpD6uF3oeEdNTbW65/DA59XDb7jGqPAkbIJdzwCL7aqY3obCQ==";
         let least = "kFQbAc1eaTVoWKnGZfMao0u+PuUgGLEzDLd+H5vCVk9GzrJLL/gyLDQSQosVfv+qSd8BKs1QGgOtbq4+hVQAAA==";
         assert_eq!(

@@ -32,6 +32,8 @@ pub(super) struct BackendClient {
     refusal_pause: Duration,
     state: Mutex<BackendClientState>,
     problem: watch::Sender<Option<ConnectionProblem>>,
+    /// Notified of every contact but polls and heartbeats, whose times are stored by themselves.
+    contact: watch::Sender<()>,
 }
 
 impl BackendClient {
@@ -48,6 +50,7 @@ impl BackendClient {
             refusal_pause,
             state: Mutex::default(),
             problem: watch::Sender::default(),
+            contact: watch::Sender::default(),
         }
     }
 
@@ -77,6 +80,16 @@ impl BackendClient {
     /// Returns the current connection problem; `None` while all calls succeed.
     pub(super) fn current_problem(&self) -> Option<ConnectionProblem> {
         *self.problem.borrow()
+    }
+
+    /// Returns a receiver of contacts with the backend other than polls and heartbeats.
+    pub(super) fn subscribe_contacts(&self) -> watch::Receiver<()> {
+        self.contact.subscribe()
+    }
+
+    /// Announces a contact with the backend.
+    pub(super) fn announce_contact(&self) {
+        self.contact.send_replace(());
     }
 
     /// Returns whether any call was answered since this moment.
@@ -111,6 +124,9 @@ impl BackendClient {
         drop(state);
         if let Some(answer) = answer {
             self.budget.record_success();
+            if !matches!(function, BackendFunction::Poll | BackendFunction::Beat) {
+                self.announce_contact();
+            }
             self.outbox
                 .record_backend_answer(answer == AnswerKind::WithSession);
         }

@@ -2,9 +2,11 @@
 //! here: the calls (`backend_client`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backend_client::BackendClient;
 use super::background::ShutdownPhases;
+use super::clock::Clock;
 use super::wakeup_state::WakeupState;
 use crate::backend::{Backend as _, ConnectionProblem};
 use crate::journal::Journal;
@@ -13,6 +15,10 @@ use crate::journal::Journal;
 const PROBLEM_KEY: &str = "backend_trouble";
 /// The journal key of the link state, for backends with a lasting connection.
 const LINK_KEY: &str = "backend_link";
+/// The journal key of the time of the last contact.
+pub(super) const CONTACT_KEY: &str = "last_contact_ms";
+/// The least time between two stored contacts.
+const CONTACT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stores the state of the connection.
 pub(super) struct ConnectionRecord {
@@ -20,6 +26,7 @@ pub(super) struct ConnectionRecord {
     /// The wake-up socket's state, for a backend without a lasting connection of its own.
     pub socket: Option<Arc<WakeupState>>,
     pub journal: Journal,
+    pub clock: Clock,
     pub phases: ShutdownPhases,
 }
 
@@ -70,5 +77,23 @@ pub(super) async fn store_link(record: Arc<ConnectionRecord>) {
             changed = changed => if !changed { return },
             () = record.phases.over.cancelled() => return,
         }
+    }
+}
+
+/// Stores the time of the last contact that was no poll and no heartbeat, until the runner is over.
+pub(super) async fn store_contact(record: Arc<ConnectionRecord>) {
+    let mut contacts = record.backend.subscribe_contacts();
+    let store_contacts = async {
+        while contacts.changed().await.is_ok() {
+            let now_ms = record.clock.now_ms().to_string();
+            record
+                .journal
+                .store_facts_later(vec![(CONTACT_KEY, now_ms)]);
+            tokio::time::sleep(CONTACT_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        () = store_contacts => {}
+        () = record.phases.over.cancelled() => {}
     }
 }

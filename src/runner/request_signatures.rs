@@ -93,7 +93,7 @@ fn explain_rejection(why: &SignatureRejection) -> String {
     let seconds = |ms: &i64| ms / 1_000;
     match why {
         SignatureRejection::Missing => "this one has no signature. Send it anew, under a new id, with `issuedAtMs` and \
-                               `signature` (docs/audit.md says what is signed)."
+                               `signature` (docs/audit-format.md says what is signed)."
             .to_owned(),
         SignatureRejection::Bad => "the signature of this one is not that key's for this request at this device. Sign the id, \
                            the device's id, the tool, the arguments and the times exactly as they are sent, with the \

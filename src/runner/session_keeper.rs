@@ -100,10 +100,11 @@ impl SessionKeeper {
         match opened {
             Ok(session) => {
                 let offset = self.clock.record_reading(session.server_now_ms, asked);
-                tracing::info!(
-                    clock_offset_ms = offset,
-                    "the session with the backend is open"
-                );
+                // After an outage, the line about its end suffices.
+                if now.opened == 0 {
+                    tracing::info!("the session with the backend is open");
+                }
+                tracing::debug!(clock_offset_ms = offset, "a session was opened");
                 self.record_backend_id(session.backend_id).await;
                 // Heartbeats report when there is none any more.
                 if session.other_process {

@@ -206,8 +206,10 @@ impl RunnerAssembly {
             backend: Arc::clone(&handles.backend),
             socket: has_socket.then(|| Arc::clone(&handles.socket)),
             journal: handles.journal.clone(),
+            clock: handles.server_clock.local_clock().clone(),
             phases: phases.clone(),
         });
+        background.spawn_component("contact", &record, connection_record::store_contact);
         background.spawn_component("problem", &record, connection_record::store_problem);
         background.spawn_component("link", &record, connection_record::store_link);
         let socket = Arc::new(WakeupSocket {

@@ -8,28 +8,85 @@ use serde_json::Value;
 use super::schema_arguments::{SchemaArgument, list_arguments};
 use super::{CallLane, ToolSpec};
 
-/// Returns the page: every tool with its arguments, limits and examples.
+/// The domains in the page's order, and what their tools are for. Other domains follow.
+const DOMAINS: [(&str, &str); 7] = [
+    ("file", "Read and change files"),
+    ("search", "Find files and text"),
+    ("shell", "Run commands"),
+    ("git", "Git repositories"),
+    ("sqlite", "SQLite files"),
+    ("state", "Outputs and background tasks"),
+    ("terminal", "Terminals that stay open"),
+];
+
+/// Returns the place of a domain in a list: the common ones first, those of connected editors last.
+pub fn domain_rank(domain: &str) -> usize {
+    DOMAINS
+        .iter()
+        .position(|(known, _)| *known == domain)
+        .unwrap_or(DOMAINS.len())
+}
+
+/// Returns the page: every tool with its arguments, limits and examples, by domain.
 pub fn render_catalog_markdown<'a>(specs: impl Iterator<Item = &'a ToolSpec>) -> String {
-    let specs: Vec<&ToolSpec> = specs.collect();
+    let mut specs: Vec<&ToolSpec> = specs.collect();
+    // Within a domain the order stays, but compatibility names are last.
+    specs.sort_by_key(|spec| {
+        (
+            domain_rank(spec.domain),
+            spec.domain,
+            spec.same_as.is_some(),
+        )
+    });
     let mut text = "# The tools\n\nThis page is written by `punie-runner tools --markdown`; a test compares it with \
                     the program.\nEvery call is a JSON object. Keys are also understood in camelCase, numbers also as \
-                    text, and null means absent.\n\n| tool | domain | effect | what it is for |\n|---|---|---|---|\n"
+                    text, and null means absent.\n"
         .to_owned();
-    for spec in &specs {
+    for tools in specs.chunk_by(|a, b| a.domain == b.domain) {
+        write_domain(&mut text, tools);
+        for spec in tools {
+            write_section(&mut text, spec);
+        }
+    }
+    text
+}
+
+/// Writes the table of a domain's tools, and its compatibility names in one sentence.
+fn write_domain(text: &mut String, tools: &[&ToolSpec]) {
+    let domain = tools.first().map_or("", |spec| spec.domain);
+    let known = DOMAINS.iter().find(|(known, _)| *known == domain);
+    let title = known.map_or(domain, |(_, title)| title);
+    let _ = writeln!(text, "\n## {title} ({domain})\n");
+    let (same, own): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
+        tools.iter().partition(|spec| spec.same_as.is_some());
+    if !own.is_empty() {
+        text.push_str("| tool | effect | what it is for |\n|---|---|---|\n");
+    }
+    for spec in own {
         let _ = writeln!(
             text,
-            "| [{0}](#{1}) | {2} | {3} | {4} |",
-            spec.name,
-            spec.name.to_lowercase(),
-            spec.domain,
+            "| {} | {} | {} |",
+            section_link(spec.name.as_ref()),
             spec.effect.as_str(),
             table_cell(&spec.summary())
         );
     }
-    for spec in specs {
-        write_section(&mut text, spec);
+    if same.is_empty() {
+        return;
     }
-    text
+    let names = same.iter().filter_map(|spec| {
+        let name = section_link(spec.name.as_ref());
+        Some(format!("{name} for {}", section_link(spec.same_as?)))
+    });
+    let _ = writeln!(
+        text,
+        "\nCompatibility names, for agents that were written for other programs' tools: {}.",
+        names.collect::<Vec<String>>().join(", ")
+    );
+}
+
+fn section_link(name: &str) -> String {
+    format!("[{name}](#{})", name.to_lowercase())
 }
 
 fn write_section(text: &mut String, spec: &ToolSpec) {
@@ -40,7 +97,7 @@ fn write_section(text: &mut String, spec: &ToolSpec) {
     };
     let _ = writeln!(
         text,
-        "\n## {}\n\n*{}, {}{beside}*\n\n{}\n",
+        "\n### {}\n\n*{}, {}{beside}*\n\n{}\n",
         spec.name,
         spec.domain,
         spec.effect.as_str(),

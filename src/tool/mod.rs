@@ -28,7 +28,7 @@ pub use allowed_calls::AllowedCalls;
 pub use argument_text::format_call_arguments;
 pub use before_images::{BeforeImages, CallBeforeImages, SaveFuture};
 pub use call_progress::{CallProgress, ProgressReader, UnreadProgress};
-pub use catalog_markdown::render_catalog_markdown;
+pub use catalog_markdown::{domain_rank, render_catalog_markdown};
 pub use declared_access::{
     CommandAccess, CommandFolder, DeclaredAccess, DefaultLocation, RequestedCommand, StartedCall,
 };

@@ -77,7 +77,7 @@ impl PathPrefixSource for CommandShims {
             proof: proof.ok()?,
             into: self.trash.home.trash_incoming_dir(),
             // Half is for what file tools change.
-            max_bytes: self.trash.limits.max_bytes / 2,
+            max_bytes: self.trash.limits().max_bytes / 2,
             workspaces: self.workspaces.clone(),
             programs: programs.clone(),
             mover: self.mover.as_ref().map(|mover| mover.socket().to_owned()),

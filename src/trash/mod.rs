@@ -33,6 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
+
 use crate::durable::open_lock_file;
 use crate::home::Home;
 
@@ -61,7 +63,7 @@ pub struct TrashLimits {
 #[derive(Debug, Clone)]
 pub struct Trash {
     home: Home,
-    limits: TrashLimits,
+    limits: Arc<Mutex<TrashLimits>>,
     /// The bytes that are kept, as far as this process knows, or [`UNKNOWN_SIZE`].
     used: Arc<AtomicU64>,
     proofs: manifest_proofs::ManifestProofs,
@@ -73,10 +75,19 @@ impl Trash {
         let used = Arc::new(AtomicU64::new(UNKNOWN_SIZE));
         Self {
             home: home.clone(),
-            limits,
+            limits: Arc::new(Mutex::new(limits)),
             used,
             proofs: manifest_proofs::ManifestProofs::default(),
         }
+    }
+
+    /// Changes the limits of this trash and its clones.
+    pub fn set_limits(&self, limits: TrashLimits) {
+        *self.limits.lock() = limits;
+    }
+
+    fn limits(&self) -> TrashLimits {
+        *self.limits.lock()
     }
 
     /// The folders that a confined command must be allowed to write, so that what it removes can be renamed into them.

@@ -48,7 +48,7 @@ impl Trash {
         self.with_trash_lock(|| {
             let more = self.collect_some_from_commands(most)?;
             self.add_used_bytes(more);
-            if more > 0 && self.used_bytes()? > self.limits.max_bytes {
+            if more > 0 && self.used_bytes()? > self.limits().max_bytes {
                 self.evict_entries(0, None)?;
             }
             Ok(())
@@ -91,7 +91,7 @@ impl Trash {
     /// Makes room for so many bytes, at the cost of other requests than this one. Returns whether there is room. The caller
     /// holds the lock.
     pub(super) fn free_quota(&self, bytes: u64, request: &RequestId) -> io::Result<bool> {
-        let fits = |used: u64| used.saturating_add(bytes) <= self.limits.max_bytes;
+        let fits = |used: u64| used.saturating_add(bytes) <= self.limits().max_bytes;
         Ok(
             fits(0)
                 && (fits(self.used_bytes()?) || fits(self.evict_entries(bytes, Some(request))?)),
@@ -151,19 +151,19 @@ impl Trash {
         wanted: u64,
         spared: Option<&RequestId>,
     ) -> Option<usize> {
-        let keep_ms = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
+        let keep_ms = i64::try_from(self.limits().keep.as_millis()).unwrap_or(i64::MAX);
         let oldest_ms = unix_time_ms().saturating_sub(keep_ms);
         let may_go = |entry: &TrashEntry| spared != Some(&entry.request);
         let too_old = all
             .iter()
             .rposition(|entry| entry.at_ms < oldest_ms && may_go(entry));
-        if too_old.is_some() || wanted <= self.limits.max_bytes {
+        if too_old.is_some() || wanted <= self.limits().max_bytes {
             return too_old;
         }
         let is_removed = |entry: &TrashEntry| {
             may_go(entry) && entry.records.iter().any(|one| one.disk_bytes() > 0)
         };
-        let commands_take_most = removed_bytes(all) > self.limits.max_bytes / 2;
+        let commands_take_most = removed_bytes(all) > self.limits().max_bytes / 2;
         let removed = if commands_take_most {
             all.iter().rposition(is_removed)
         } else {

@@ -12,6 +12,7 @@ mod recording;
 mod remote;
 mod secrets;
 mod sending;
+mod sentences;
 mod tables;
 mod what_ran;
 
@@ -96,6 +97,7 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.dir.path())
             .env("TMPDIR", self.dir.path())
+            .env("TZ", "UTC0")
             .env("PUNIE_HOME", self.path("home"))
             .current_dir(self.path("work"))
             .stdin(Stdio::null())

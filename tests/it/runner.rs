@@ -17,6 +17,7 @@ mod mounts;
 #[cfg(target_os = "linux")]
 mod notifications;
 mod once;
+mod outages;
 mod owner_stops;
 mod pages;
 mod progress;

@@ -97,7 +97,7 @@ impl WorkerConnector {
             Ok(link) => {
                 slot.failed = None;
                 slot.link = Some(Arc::clone(&link));
-                tracing::info!(
+                tracing::debug!(
                     url = self.dialer.socket_url(),
                     "the connection with the worker is up"
                 );
@@ -153,7 +153,7 @@ impl WorkerConnector {
         slot.work = JoinSet::new();
         slot.work.spawn(async move {
             let end = traffic.run_until_closed().await;
-            tracing::info!(cause = %end, "the connection with the worker is down");
+            tracing::debug!(cause = %end, "the connection with the worker is down");
             tell_end.send_replace(Some(end));
             is_up.send_replace(false);
         });

@@ -32,20 +32,20 @@ pub(super) fn question_text(question: &OpenQuestion) -> String {
     );
     lines.push(row(
         "Expires at",
-        &display_time::format_utc(question.expires_at_ms),
+        &display_time::format_moment(question.expires_at_ms),
     ));
-    lines.extend(question.why.as_deref().map(|why| row("Asked because", why)));
+    let why = question.why.as_deref().map(|why| row("Asked because", why));
+    lines.extend(why.map(|row| console::wrap_sentences(&row).into_owned()));
     lines.push(format!("\n{arguments}\n"));
     if question.runs_command {
-        lines.push(
-            "A yes is bound to the programs and scripts that the command names, as they are now. Other files that it \
-             reads (imports, includes, a shell's input) may change after your yes."
-                .to_owned(),
-        );
+        let bound = "A yes is bound to the programs and scripts that the command names, as they are now. Other files \
+                     that it reads (imports, includes, a shell's input) may change after your yes.";
+        lines.push(console::wrap_sentences(bound).into_owned());
     }
-    lines.push(format!(
+    let answer = format!(
         "Answer by `punie-runner approvals allow {id}` or `punie-runner approvals deny {id}`."
-    ));
+    );
+    lines.push(console::wrap_sentences(&answer).into_owned());
     lines.join("\n")
 }
 
@@ -80,7 +80,8 @@ pub(super) fn prompt_view(question: &OpenQuestion) -> PromptView {
             whole.chars().count()
         ));
     }
-    lines.extend(details(question));
+    let details = details(question).into_iter();
+    lines.extend(details.map(|row| console::wrap_sentences(&row).into_owned()));
     PromptView {
         text: lines.join("\n"),
         is_whole,

@@ -181,7 +181,7 @@ fn show_entry_facts(entry: &HistoryEntry) {
     if let Some(deadline) = entry.deadline_ms {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let deadline = deadline as i64;
-        console::print_row("Wanted until", &display_time::format_utc(deadline));
+        console::print_row("Wanted until", &display_time::format_moment(deadline));
     }
     if entry.failed_posts > 0 {
         let error = entry.last_error.as_deref().unwrap_or("no reason was noted");
@@ -196,16 +196,21 @@ fn show_steps(steps: &[HistoryStep]) {
         let detail = step.detail.as_deref().unwrap_or_default();
         let mut detail = console::cell_text(detail, 300);
         if step.times > 1 {
-            let last = step.last_at_ms.map(display_time::format_utc);
+            let last = step.last_at_ms.map(display_time::format_moment);
             let last = last.unwrap_or_default();
             detail = format!("{} times, the last {last}: {detail}", step.times);
         }
         vec![
-            display_time::format_utc(step.at_ms),
+            display_time::format_moment(step.at_ms),
             console::cell_text(&step.what, 30),
             detail,
         ]
     };
     let rows: Vec<Vec<String>> = steps.iter().map(row).collect();
-    console::print_table(&["TIME (UTC)", "STEP", "DETAIL"], &rows);
+    let time = if console::is_terminal() {
+        "TIME"
+    } else {
+        "TIME (UTC)"
+    };
+    console::print_table(&[time, "STEP", "DETAIL"], &rows);
 }

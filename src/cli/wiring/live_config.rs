@@ -18,7 +18,7 @@ use super::in_force::{
     SettingsInForce, config_file_hash,
 };
 use super::permission_rules::parse_ask_list;
-use super::settings::call_settings;
+use super::settings::{call_settings, trash_limits};
 use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::{ActiveRules, PermissionGate};
 use crate::cli::logging;
@@ -29,6 +29,7 @@ use crate::tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,
 };
+use crate::trash::Trash;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);
@@ -43,6 +44,7 @@ pub(super) struct LiveParts {
     pub gate: Arc<PermissionGate>,
     pub registry: Arc<ToolRegistry>,
     pub calls: LiveCallSettings,
+    pub trash: Trash,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -135,8 +137,8 @@ impl LiveConfig {
                     .collect();
                 let waiting_keys: Vec<&str> = waiting.iter().map(|change| change.key).collect();
                 if !applied.is_empty() {
-                    let applied = applied.join(", ");
-                    tracing::info!(applied, "config.toml has changed and is in force");
+                    let settings = applied.join(", ");
+                    tracing::info!(settings, "config.toml has changed and is in force");
                 }
                 if !waiting_keys.is_empty() && waiting != loaded.waiting {
                     let settings = waiting_keys.join(", ");
@@ -185,6 +187,7 @@ impl LiveConfig {
         parts
             .calls
             .replace(call_settings(&applied, parts.calls.current()));
+        parts.trash.set_limits(trash_limits(&applied));
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))

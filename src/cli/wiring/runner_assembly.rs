@@ -241,6 +241,7 @@ fn start_live_config(
         gate: Arc::clone(&host.gate),
         registry: Arc::clone(&host.registry),
         calls: settings.calls.clone(),
+        trash: host.trash.clone(),
     };
     LiveConfig::new(config, parts)
 }

@@ -88,9 +88,13 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
 
 /// Opens the trash of this home.
 pub fn open_trash(config: &Config, home: &Home) -> Trash {
-    let limits = TrashLimits {
+    Trash::new(home, trash_limits(config))
+}
+
+/// Converts the limits of the trash.
+pub(super) fn trash_limits(config: &Config) -> TrashLimits {
+    TrashLimits {
         max_bytes: (config.trash.max_mb as u64) << 20,
         keep: Duration::from_hours(24 * config.trash.keep_days as u64),
-    };
-    Trash::new(home, limits)
+    }
 }

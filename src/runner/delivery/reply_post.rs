@@ -163,7 +163,10 @@ impl Delivery {
     }
 
     async fn record_failed_post(&self, reply: &RecordedReply, error: &BackendError) {
-        tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
+        // An outage is reported by the poll.
+        if !error.is_unreachable() {
+            tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
+        }
         if let Err(error) = self
             .journal
             .record_failed_post(

@@ -188,8 +188,11 @@ impl Intake {
                 NextPoll::After(_) | NextPoll::OnSchedule => wait,
             };
         }
-        if recovered {
-            tracing::info!("the backend answers again");
+        if let Some(outage) = recovered {
+            tracing::info!(
+                "the backend answers again after {}",
+                describe_outage(outage)
+            );
             self.outbox.end_failure_waits();
         }
         self.is_drained = is_done;
@@ -230,8 +233,11 @@ impl Intake {
         if self.mode == RunMode::OnePass {
             return Err(RunnerError::Backend(error));
         }
+        if !self.schedule.is_failing() {
+            tracing::warn!(%error, "the backend cannot be used now; the runner tries again, and running calls go on");
+        }
         let wait = self.schedule.record_poll_error(&error);
-        tracing::warn!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
+        tracing::debug!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
         self.schedule_poll(wait);
         Ok(())
     }
@@ -360,6 +366,14 @@ fn check_permanent_failure(error: &BackendError) -> Result<(), RunnerError> {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
+}
+
+/// Describes the length of an outage: `9 s`, `5 min`.
+fn describe_outage(outage: Duration) -> String {
+    match outage.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
 }
 
 /// Returns the requests that a page cancels.

@@ -124,8 +124,8 @@ impl Intake {
     }
 
     pub fn handle_list_failure(&mut self, error: &BackendError) -> Result<(), RunnerError> {
-        // An error that ends the runner is reported then.
-        if error.recovery_action() != RecoveryAction::GiveUp {
+        // An error that ends the runner is reported then, and an outage by the poll.
+        if error.recovery_action() != RecoveryAction::GiveUp && !error.is_unreachable() {
             tracing::warn!(%error, "the open requests could not be listed now");
         }
         self.open.is_listed = true;

@@ -17,7 +17,8 @@ pub(super) struct PollSchedule {
     last_event: Option<Instant>,
     retry: RetryIntervals,
     slow: RetryIntervals,
-    failing: bool,
+    /// The time of the first of the polls in a row that failed.
+    failing_since: Option<Instant>,
 }
 
 impl PollSchedule {
@@ -30,25 +31,25 @@ impl PollSchedule {
             last_event: None,
             retry,
             slow,
-            failing: false,
+            failing_since: None,
         }
     }
 
     /// Records a page that came after this long; `listens` while the wake-up socket is connected. Returns the wait
-    /// before the next poll, and whether this page ends an outage.
+    /// before the next poll, and how long an outage was that this page ends.
     pub(super) fn record_page(
         &mut self,
         events: usize,
         is_done: bool,
         held: Duration,
         listens: bool,
-    ) -> (Duration, bool) {
-        let recovered = std::mem::take(&mut self.failing);
+    ) -> (Duration, Option<Duration>) {
+        let recovered = self.failing_since.take().map(|since| since.elapsed());
         self.retry.reset_intervals();
         self.slow.reset_intervals();
         if events > 0 {
             self.last_event = Some(Instant::now());
-        } else if is_done && !recovered {
+        } else if is_done && recovered.is_none() {
             // After an error the poll did not ask to be held.
             self.holds_polls =
                 Some(!self.settings.poll.hold.is_zero() && held >= self.settings.poll.hold / 4);
@@ -63,7 +64,7 @@ impl PollSchedule {
 
     /// Records a failed poll; returns the wait before the next.
     pub(super) fn record_poll_error(&mut self, error: &BackendError) -> Duration {
-        self.failing = true;
+        self.failing_since.get_or_insert_with(Instant::now);
         match error.recovery_action() {
             RecoveryAction::Retry(pause) => self.retry.delay_after(pause),
             RecoveryAction::ReopenSession => {
@@ -91,7 +92,7 @@ impl PollSchedule {
 
     /// Returns whether the last poll failed.
     pub(super) fn is_failing(&self) -> bool {
-        self.failing
+        self.failing_since.is_some()
     }
 
     fn poll_interval(&self, listens: bool) -> Duration {
@@ -160,8 +161,8 @@ mod tests {
             cause: String::new(),
         };
         assert!(rhythm.record_poll_error(&gone) <= Duration::from_secs(1));
-        assert!(rhythm.record_page(0, true, HELD, false).1);
-        assert!(!rhythm.record_page(0, true, HELD, false).1);
+        assert!(rhythm.record_page(0, true, HELD, false).1.is_some());
+        assert!(rhythm.record_page(0, true, HELD, false).1.is_none());
         let silent = BackendError::Function {
             message: "Server Error".into(),
         };

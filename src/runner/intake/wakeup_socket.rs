@@ -42,13 +42,14 @@ impl WakeupSocket {
         let begun = Instant::now();
         let heard = || {
             self.state.up.send_replace(true);
+            self.backend.announce_contact();
             self.wake_for_push();
         };
         let error = match self.backend.listen_for_wakeups(&heard).await {
             Ok(never) => match never {},
             Err(error) => error,
         };
-        tracing::info!(%error, "the wake-up socket is closed");
+        tracing::debug!(%error, "the wake-up socket is closed");
         if self.state.up.send_replace(false) {
             // Wake-ups may be missed now, so a poll is made, and from now on polls are as frequent as without the
             // socket.

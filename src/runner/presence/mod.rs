@@ -18,6 +18,7 @@ use super::backoff::{RetryBudget, RetryIntervals};
 use super::call_audit::CallAudit;
 use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
+use super::connection_record::CONTACT_KEY;
 use super::liveness::{Liveness, LivenessTask};
 use super::open_counts::{CountedRequests, OpenCounts};
 use super::runner_settings::RunnerSettings;
@@ -212,7 +213,7 @@ impl Presence {
     /// Stores the contact for `status`, which runs in another process.
     fn record_contact(&self, offset_ms: i64) {
         let now = self.audit.clock.now_ms();
-        let mut facts = vec![("last_contact_ms", now), ("clock_offset_ms", offset_ms)];
+        let mut facts = vec![(CONTACT_KEY, now), ("clock_offset_ms", offset_ms)];
         facts.extend(
             self.report
                 .take_poll_to_record()

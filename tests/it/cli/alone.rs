@@ -458,13 +458,13 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
 async fn shells_are_helped_to_complete() {
     let user = User::new();
     for (shell, words) in [
-        ("bash", "complete -F"),
+        ("bash", "-F _clap_complete_punie_runner"),
         ("zsh", "#compdef punie-runner"),
-        ("fish", "complete -c"),
+        ("fish", "--command punie-runner"),
     ] {
         let script = user.types(&["completions", shell]).await.done().out;
         assert!(
-            script.contains(words) && script.contains("backend-url"),
+            script.contains(words) && script.contains("PUNIE_COMPLETE"),
             "{shell}"
         );
     }

@@ -253,8 +253,22 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
         .find(|line| line.contains("echo words; exit 5"))
         .expect(&shown);
     assert!(
-        line.contains("Z  Bash ") && line.contains("exit 5"),
+        line[8..].starts_with("  Bash ") && line.contains("exit 5"),
         "{line}"
+    );
+    // Log lines have the same form.
+    let log_line = shown.lines().find(|line| line.contains("is published"));
+    let (time, sentence) = log_line.expect(&shown).split_once("  ").expect("a time");
+    let plain = time
+        .trim_start_matches("\u{1b}[2m")
+        .trim_end_matches("\u{1b}[0m");
+    assert!(
+        plain.len() == 8 && plain.split(':').count() == 3,
+        "{time:?}: {shown}"
+    );
+    assert!(
+        sentence.starts_with("the catalog is published (tools: "),
+        "{sentence:?}"
     );
     assert_eq!(line.chars().count(), 80, "{line}");
     assert!(!shown.contains("a call was answered"), "{shown}");

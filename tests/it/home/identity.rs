@@ -23,6 +23,13 @@ use serde_json::Value;
 use super::{chmod, home, mode};
 
 #[test]
+fn a_home_has_no_folder_that_nothing_uses() {
+    let (_dir, home) = home();
+    assert!(home.skills_dir().is_dir() && home.agents_dir().is_dir());
+    assert!(!home.root_dir().join("plugins").exists());
+}
+
+#[test]
 fn the_identity_is_made_once_and_signs() {
     let (_dir, home) = home();
     let first = DeviceIdentity::load_or_create(&home).expect("a new identity");

@@ -118,9 +118,17 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     until("a log line, and the prompt again below it", || {
         let shown = runner.shown();
         let since = &shown[before..];
-        since.contains("DEBUG") && since.ends_with("left): ")
+        since.contains("debug: ") && since.contains("  Glob  ") && since.ends_with("left): ")
     })
     .await;
+    let shown = runner.shown();
+    let line = shown.lines().find(|line| line.contains("  Glob  "));
+    let line = line.expect("the line of the call");
+    let before_time = &line[..line.find("  Glob").expect("there") - "15:04:05".len()];
+    assert!(
+        before_time.is_empty() || before_time.ends_with("\r\u{1b}[K"),
+        "not behind the prompt: {line:?}"
+    );
     runner.types("c\n");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let again = Ask::bash("echo two >> effect").of("talk");

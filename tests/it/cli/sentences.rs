@@ -1,0 +1,107 @@
+//! Sentences for people on a terminal of 80 columns and off it, errors as JSON, and the words that shells complete.
+
+use serde_json::Value;
+
+use super::User;
+
+/// The words of a text, however it is wrapped.
+fn words_of(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
+    let user = User::new();
+    for args in [
+        &["history", "no-such-id"][..],
+        &["logs"],
+        &["undo", "no-such-id"],
+        &["call", "Read", "path=/etc/passwd"],
+        &["keygen", "key"],
+    ] {
+        let piped = user.types(args).await;
+        let _ = std::fs::remove_file(user.path("work/key"));
+        let shown = user.types_on_terminal(args).await;
+        let _ = std::fs::remove_file(user.path("work/key"));
+        for line in shown.out.lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line:?}");
+        }
+        if args[0] == "keygen" {
+            continue;
+        }
+        let text = piped.out + &piped.err;
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(shown.out.lines().count() > 1, "{shown:?}");
+        assert_eq!(words_of(&text), words_of(&shown.out));
+    }
+}
+
+#[tokio::test]
+async fn with_json_an_error_is_an_object_on_stderr() {
+    let user = User::new();
+    for (args, code, name) in [
+        (&["--json", "history", "no-such-id"][..], 1, "failed"),
+        (&["status", "--json", "--frob"], 2, "usage"),
+        (
+            &["--json", "--backend-url", "ftp://x", "cancel", "x"],
+            78,
+            "config",
+        ),
+    ] {
+        let said = user.types(args).await;
+        let last = said.err.lines().last().expect("an error");
+        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{said:?}"));
+        assert_eq!(said.code, code, "{said:?}");
+        assert_eq!(error["error"]["exitCode"], code);
+        assert_eq!(error["error"]["code"], name);
+        let message = error["error"]["message"].as_str().expect("a text");
+        assert!(!message.is_empty());
+        assert!(said.out.is_empty(), "{said:?}");
+    }
+}
+
+/// Returns the words that bash is offered behind these.
+async fn offered(user: &User, words: &[&str]) -> Vec<String> {
+    let args = [&["--", "punie-runner"], words].concat();
+    let mut command = user.command(&args);
+    command
+        .env("PUNIE_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let said = super::said(command, "").await;
+    assert_eq!(said.code, 0, "{said:?}");
+    said.out
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_shell_completes_tools_rules_and_requests() {
+    let user = User::new();
+    assert!(offered(&user, &["send", "Gi"]).await.is_empty());
+    assert!(!user.path("home").exists(), "a home is not made for this");
+    user.write("home/config.toml", "");
+    user.write(
+        "home/policy.toml",
+        "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n",
+    );
+    let dev = user.serves(&["dev", "--json"]).await;
+    user.asks(&dev.ready, &["send", "Bash", r#"{"command":"true"}"#])
+        .await
+        .done();
+    let tools = offered(&user, &["send", "Gi"]).await;
+    assert!(tools.contains(&"GitStatus".to_owned()), "{tools:?}");
+    let flags = offered(&user, &["--back"]).await;
+    assert_eq!(flags, ["--backend-url"]);
+    let rules = offered(&user, &["policy", "allow", "no-"]).await;
+    assert_eq!(rules, ["no-push"]);
+    let list = user.types(&["history", "--json"]).await.done().out;
+    let row: Value = serde_json::from_str(list.trim()).expect("one row");
+    let id = row["requestId"].as_str().expect("an id");
+    let ids = offered(&user, &["history", ""]).await;
+    assert!(
+        ids.contains(&id[id.len() - 8..].to_owned()),
+        "{id}: {ids:?}"
+    );
+    dev.stopped().await;
+}

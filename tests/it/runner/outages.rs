@@ -1,0 +1,53 @@
+//! A backend that goes away for a while: what the log says, and when `status` had contact last.
+
+use punie_runner::runner::Clock;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
+    let mut stage = Stage::new().await;
+    let runner = stage.run();
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    runner.logs("the catalog is published").await;
+    let before = runner.log().lines().count();
+    stage.stop_backend().await;
+    until("some failed polls", || {
+        runner.log().matches("could not be polled").count() >= 3
+    })
+    .await;
+    stage.start_backend().await;
+    runner.logs("the backend answers again after ").await;
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    let log = runner.log();
+    let told: Vec<&str> = log
+        .lines()
+        .skip(before)
+        .filter(|line| !line.contains("DEBUG") && !line.contains("a call was answered"))
+        .collect();
+    let [lost, back] = told.as_slice() else {
+        panic!("{told:#?}");
+    };
+    assert!(
+        lost.contains("the runner tries again, and running calls go on"),
+        "{lost}"
+    );
+    assert!(back.contains("answers again after"), "{back}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivered_answer_is_a_contact() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    runner.logs("the catalog is published").await;
+    let asked_ms = Clock::system_clock().now_ms();
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    eventually("a contact since then", async || {
+        let status = stage.status().await;
+        let last = status["backend"]["lastContactMs"].as_i64()?;
+        (last >= asked_ms).then_some(())
+    })
+    .await;
+}
