@@ -7,6 +7,7 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, dev, pair};
 use crate::backend::BackendError;
+use crate::home::{change_hint_flags, command_to_type};
 use crate::runner::RunnerError;
 
 const FIRST_QUESTION: &str = "This device has no backend yet. Choose:
@@ -53,6 +54,7 @@ fn pair_with_answers(context: &CliContext) -> anyhow::Result<FirstStep> {
     ) else {
         return Ok(FirstStep::Done(Exit::Done));
     };
+    change_hint_flags(|flags| flags.backend_url = Some(url.clone()));
     let context = context.with_flags(|flags| flags.backend_url = Some(url));
     pair::run_pair(&pair::PairArgs::with_code(code), &context)?;
     Ok(FirstStep::Run)
@@ -80,15 +82,14 @@ pub(super) fn explain_pairing(
         return error;
     }
     let backend = url.unwrap_or("the backend");
+    let pair = command_to_type("pair CODE");
     let text = if has_code {
         format!(
             "{backend} does not accept this pairing code: it is wrong, or pairing is closed there. Get a code there, \
-             then run: punie-runner pair CODE"
+             then run: {pair}"
         )
     } else {
-        format!(
-            "This device is not paired with {backend}. Get a code there, then run: punie-runner pair CODE"
-        )
+        format!("This device is not paired with {backend}. Get a code there, then run: {pair}")
     };
     CommandError::with_exit(Exit::Refused, text)
 }

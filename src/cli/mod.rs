@@ -37,11 +37,11 @@ mod policy;
 mod prompt_line;
 mod request_ids;
 mod run;
+mod runner_screen;
 mod secrets;
 mod send;
 mod signals;
 mod skills;
-mod startup_banner;
 mod status;
 mod stop;
 mod table;
@@ -240,7 +240,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match dispatch_command(cli.command, cli.once, &context) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            console::print_error(&format!("punie-runner: {error:#}"));
+            console::print_error(&format!("punie-runner: {}", exit::describe_error(&error)));
             Exit::from_error(&error).into()
         }
     }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::backend_call_state::{AnswerKind, BackendClientState, BackendFunction, HeldError};
 use super::backoff::RetryBudget;
@@ -30,6 +31,8 @@ pub(super) struct BackendClient {
     outbox: Arc<Outbox>,
     /// The pause of all calls after the backend refused to open a session.
     refusal_pause: Duration,
+    /// Cancelled once the backend accepts this device.
+    connected: CancellationToken,
     state: Mutex<BackendClientState>,
     problem: watch::Sender<Option<ConnectionProblem>>,
 }
@@ -40,12 +43,14 @@ impl BackendClient {
         budget: Arc<RetryBudget>,
         outbox: Arc<Outbox>,
         refusal_pause: Duration,
+        connected: CancellationToken,
     ) -> Self {
         Self {
             backend,
             budget,
             outbox,
             refusal_pause,
+            connected,
             state: Mutex::default(),
             problem: watch::Sender::default(),
         }
@@ -111,8 +116,11 @@ impl BackendClient {
         drop(state);
         if let Some(answer) = answer {
             self.budget.record_success();
-            self.outbox
-                .record_backend_answer(answer == AnswerKind::WithSession);
+            let has_session = answer == AnswerKind::WithSession;
+            if has_session {
+                self.connected.cancel();
+            }
+            self.outbox.record_backend_answer(has_session);
         }
         self.problem
             .send_if_modified(|now| std::mem::replace(now, problem) != problem);

@@ -54,7 +54,7 @@ pub enum DevBackendError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The port cannot be listened on.
-    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    #[error("{}", describe_listen_error(*port, source))]
     Listen {
         /// The port.
         port: u16,
@@ -67,6 +67,15 @@ pub enum DevBackendError {
     /// The system provided no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+}
+
+fn describe_listen_error(port: u16, source: &std::io::Error) -> String {
+    let advice = "Choose another with --port, or leave it out to take a free one";
+    if source.kind() == std::io::ErrorKind::AddrInUse {
+        format!("port {port} of this machine is already in use. {advice}")
+    } else {
+        format!("cannot listen on port {port} of 127.0.0.1: {source}. {advice}")
+    }
 }
 
 impl From<FunctionFailure> for DevBackendError {
