@@ -10,12 +10,6 @@ use crate::backend::BackendError;
 use crate::home::{change_hint_flags, command_to_type};
 use crate::runner::RunnerError;
 
-const FIRST_QUESTION: &str = "This device has no backend yet. Choose:
-  1  try it here, without an account, until Ctrl-C (the same as `punie-runner dev`)
-  2  pair with a backend; you need its address and a pairing code
-  q  quit
-";
-
 /// The next command after a person answered.
 pub(super) enum FirstStep {
     /// The command was run.
@@ -30,7 +24,14 @@ pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<Firs
     if !can_ask || context.has_backend() {
         return Ok(None);
     }
-    console::print_stderr(FIRST_QUESTION);
+    console::print_stderr(&format!(
+        "This device has no backend yet. Choose:
+  1  try it here, without an account, until Ctrl-C (the same as `{}`)
+  2  pair with a backend; you need its address and a pairing code
+  q  quit
+",
+        command_to_type("dev")
+    ));
     loop {
         let Some(answer) = read_answer("[1/2/q] ")? else {
             return Ok(Some(FirstStep::Done(Exit::Done)));

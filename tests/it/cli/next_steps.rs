@@ -236,7 +236,7 @@ async fn a_port_in_use_is_told_as_that() {
     for command in ["dev", "backend"] {
         let refused = user.types(&[command, "--port", &port]).await;
         let text = format!(
-            "punie-runner: port {port} of this machine is already in use. Choose another with --port, or leave it out"
+            "punie-runner: port {port} of this machine is already in use. Choose another with --port, or leave it out to take a free one\n"
         );
         refused.refused(69, &text);
         assert!(!refused.err.contains("os error"), "{refused:?}");
