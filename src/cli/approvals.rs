@@ -20,7 +20,9 @@ use super::{audit, console, display_time, request_ids};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
+use crate::home::{
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, command_to_type,
+};
 use crate::runner::{Clock, ShutdownSignal};
 use question_view::{list_text, question_text};
 use terminal_asker::TerminalAsker;
@@ -91,7 +93,7 @@ struct GivenAnswer {
 
 /// Lists the open questions, shows one, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let (config, home) = context.config_beside_runner(WorkspaceRule::NotNeeded)?;
     if args.watch {
         return watch_questions(&home, &config.workspaces, context.is_json());
     }
@@ -114,8 +116,8 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         AnswerResult::SeenInPart => {
             let text = format!(
                 "the list shows only a part of this call, and your yes would let all of it run. Read it first: \
-                 `punie-runner approvals show {}`. Then allow it",
-                question.id
+                 `{}`. Then allow it",
+                command_to_type(&format!("approvals show {}", question.id))
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
@@ -204,9 +206,10 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
                 console::print_line(&question_lines(question));
             }
         }
-        console::print_line(
-            "To answer: punie-runner approvals allow ID (or deny ID; show ID prints it all).",
-        );
+        console::print_line(&format!(
+            "To answer: {} (or deny ID; show ID prints it all).",
+            command_to_type("approvals allow ID")
+        ));
     }
     Exit::Done
 }

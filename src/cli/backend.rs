@@ -10,9 +10,9 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use super::context::{CliContext, command_runtime};
-use super::dev::backend_ready_message;
+use super::dev::{ReadyMessage, backend_ready_message, send_hint};
 use super::exit::{self, Exit};
-use super::{console, embedded_tokens, signals};
+use super::{console, embedded_tokens, runner_screen, signals};
 use crate::config::WorkspaceRule;
 use crate::dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
@@ -83,11 +83,27 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
             console::print_row("Pairing code", code);
             console::print_row("Caller token", &stored(TokenName::Caller));
             console::print_row("Admin key", &stored(TokenName::Admin));
+            print_next_steps(&ready, context);
         }
         backend.serve_until(stop.wait_for_stop_request()).await;
         anyhow::Ok(())
     })?;
+    runner_screen::print_stopped(context.is_json());
     Ok(Exit::Done)
+}
+
+/// Prints the commands for a device and for a caller, and how to stop.
+fn print_next_steps(ready: &ReadyMessage, context: &CliContext) {
+    if let Some(code) = &ready.pairing_code {
+        console::print_line("\nTo pair a device with it, type there:");
+        console::print_line(&format!(
+            "  punie-runner --backend-url {} pair {code}\n  punie-runner",
+            ready.url
+        ));
+    }
+    console::print_line("To send the device a request, type here:");
+    console::print_line(&format!("  {}", send_hint(context, &ready.url)));
+    console::print_line("Ctrl-C stops the backend.");
 }
 
 /// Parses the faults in this file, or in this text.

@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use super::exit::{CommandError, Exit};
+use super::wiring::SettingsInForce;
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
-use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
+use crate::config::{
+    BackendKind, BackendUrl, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule,
+};
 use crate::home::{
-    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock, TokenName,
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, GivenFlags, Home, RunnerLock, TokenName,
+    change_hint_flags,
 };
 use crate::ids::DeviceId;
 
@@ -30,6 +34,14 @@ impl CliContext {
             caller_token: global.caller_token,
             device: global.device,
         };
+        change_hint_flags(|hints| {
+            *hints = GivenFlags {
+                home: flags.home.clone(),
+                config: flags.config.clone(),
+                backend_url: flags.backend_url.clone(),
+                workspaces: flags.workspaces.clone(),
+            };
+        });
         Self { flags, environment }
     }
 
@@ -76,42 +88,37 @@ impl CliContext {
     /// Loads the configuration of a caller, and opens its home. Where neither a flag nor a variable names a backend, it
     /// is the embedded one that serves in this home, if there is one.
     pub fn caller_config(&self) -> anyhow::Result<(Config, Home)> {
-        let (config, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        let (mut config, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
         let is_named =
             self.flags.backend_url.is_some() || self.environment.get("PUNIE_BACKEND_URL").is_some();
-        let found = if is_named {
-            None
-        } else {
-            EmbeddedBackendAddress::find_address(&home)?
-        };
-        let Some(url) = found else {
-            return Ok((config, home));
-        };
-        let Self { flags, environment } = self.with_embedded_backend(&url);
-        let config = Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded)?;
+        if !is_named && let Some(url) = EmbeddedBackendAddress::find_address(&home)? {
+            config.backend.url = BackendUrl::parse_url(&url).ok();
+            config.backend.kind = BackendKind::Convex;
+        }
         Ok((config, home))
     }
 
-    /// Loads the configuration and opens its home, for commands that show what is in force. While a runner runs they
-    /// also work with a wrong file, because the runner goes on with the settings that it read before.
+    /// Loads the configuration and opens its home, for commands that work beside a runner. While one runs they also work
+    /// with a wrong file, because the runner goes on with the settings that it read before.
     pub fn config_beside_runner(&self, rule: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
         let fault = match self.config_and_home(rule) {
             Ok(loaded) => return Ok(loaded),
             Err(fault) => fault,
         };
-        let config = Config::load_without_file(&self.flags, &self.environment, rule)?;
+        let mut config = Config::load_without_file(&self.flags, &self.environment, rule)?;
         let home = Home::open_home(&config.home)?;
-        match RunnerLock::find_holder(&home)? {
-            Some(holder) if wiring::SettingsInForce::read_for(holder, &home).is_some() => {
-                Ok((config, home))
-            }
-            _ => Err(fault),
+        let holder = RunnerLock::find_holder(&home)?;
+        let in_force = holder.and_then(|holder| SettingsInForce::read_for(holder, &home));
+        let in_force = in_force.ok_or(fault)?;
+        if config.backend.url.is_none() {
+            in_force.apply_backend(&mut config);
         }
+        Ok((config, home))
     }
 
     /// Opens the home of the configuration in force.
     pub fn open_home(&self) -> anyhow::Result<Home> {
-        let (_, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        let (_, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
         Ok(home)
     }
 
@@ -176,25 +183,29 @@ impl CliContext {
         if let Some(device) = &config.caller.device {
             return Ok(device.clone());
         }
-        if home.device_file().exists() {
-            return Ok(DeviceIdentity::load_or_create(home)?.device_id().clone());
+        let own = if home.device_file().exists() {
+            Some(DeviceIdentity::load_or_create(home)?.device_id().clone())
+        } else {
+            None
+        };
+        if let Some(own) = &own
+            && wiring::backend_tokens(config, home)?.backend_id().is_some()
+        {
+            return Ok(own.clone());
         }
+        // The identity of this home may never have been paired with this backend.
         let known = caller.list_known_devices().await?;
-        match known.as_slice() {
-            [(only, _)] => Ok(DeviceId::parse(only.clone())?),
-            [] => Err(CommandError::with_exit(
-                Exit::Failed,
-                "the backend knows no device yet; pair one, or name it with --device",
-            )),
-            many => {
-                let names: Vec<&str> = many.iter().map(|(id, _)| id.as_str()).collect();
-                Err(CommandError::with_exit(
-                    Exit::Usage,
-                    format!(
-                        "the backend knows several devices; name one with --device: {}",
-                        names.join(", ")
-                    ),
-                ))
+        match (known.as_slice(), own) {
+            ([(only, _)], _) => Ok(DeviceId::parse(only.clone())?),
+            (many, Some(own)) if many.iter().any(|(id, _)| id == own.as_str()) => Ok(own),
+            (many, _) => {
+                let text = describe_known_devices(config, many);
+                let exit = if many.is_empty() {
+                    Exit::Failed
+                } else {
+                    Exit::Usage
+                };
+                Err(CommandError::with_exit(exit, text))
             }
         }
     }
@@ -210,7 +221,10 @@ impl CliContext {
                     let path = BackendTokens::for_backend(home, functions.backend_url())
                         .token_path(TokenName::Caller);
                     let text = format!(
-                        "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
+                        "no caller token for {}. `punie-runner backend` prints the file with its token at its start: \
+                         type PUNIE_CALLER_TOKEN=$(cat FILE) before this command. The operator of a hosted backend makes \
+                         one. To keep it, put it into {} (mode 0600)",
+                        functions.backend_url(),
                         path.display()
                     );
                     CommandError::with_exit(Exit::Refused, text)
@@ -223,6 +237,23 @@ impl CliContext {
     pub fn is_interactive() -> bool {
         console::is_terminal()
     }
+}
+
+/// Describes what a caller has to type who addresses no device that the backend knows.
+pub fn describe_known_devices(config: &Config, known: &[(String, bool)]) -> String {
+    if known.is_empty() {
+        let url = config.backend.url.as_ref();
+        let url = url.map_or("URL", BackendUrl::as_str);
+        return format!(
+            "no device is paired with {url} yet. On the device, with the code that the backend shows, run: punie-runner \
+             --backend-url {url} pair CODE"
+        );
+    }
+    let names: Vec<&str> = known.iter().map(|(id, _)| id.as_str()).collect();
+    format!(
+        "name the device with --device ID (or PUNIE_DEVICE); the backend knows {}",
+        names.join(", ")
+    )
 }
 
 /// Builds a runtime for one command.

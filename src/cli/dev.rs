@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
+use super::runner_screen::RunnerScreen;
 use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{
-    acp, approvals, call_line, console, embedded_tokens, level_question, signals, startup_banner,
+    acp, approvals, call_line, console, embedded_tokens, level_question, runner_screen, signals,
 };
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
@@ -18,6 +19,7 @@ use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock, TokenName,
+    change_hint_flags, command_to_type,
 };
 use crate::redact::Redactor;
 use crate::runner::{ShutdownSignal, ToolThreads};
@@ -62,22 +64,19 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
         let stop = ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
         approvals::ask_people(context, &config, &home, &stop);
-        Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
-            print_ready_message(ready, context.is_json());
-        }))
-        .await
+        Box::pin(serve_dev(args.port, context, &home, &stop)).await
     })?;
     runtime.shutdown_background();
+    runner_screen::print_stopped(context.is_json());
     Ok(Exit::Done)
 }
 
-/// Runs an embedded backend with a paired runner until stopped; calls `ready` once requests are answered.
-pub async fn serve_dev(
+/// Runs an embedded backend with a paired runner until stopped.
+async fn serve_dev(
     port: u16,
     context: &CliContext,
     home: &Home,
     stop: &ShutdownSignal,
-    ready: impl FnOnce(&ReadyMessage),
 ) -> anyhow::Result<()> {
     let backend = start_dev_backend(home, port).await?;
     let tokens = embedded_tokens::prepare_tokens(&backend, home)?;
@@ -103,7 +102,7 @@ pub async fn serve_dev(
         &ToolThreads::default(),
     )?;
     let _address = EmbeddedBackendAddress::publish(home, backend.listen_url())?;
-    ready(&ReadyMessage {
+    let ready = ReadyMessage {
         device_id: Some(device),
         workspaces: config
             .workspaces
@@ -111,7 +110,8 @@ pub async fn serve_dev(
             .map(|path| path.display().to_string())
             .collect(),
         ..backend_ready_message(&backend, &tokens, &config)?
-    });
+    };
+    print_ready_message(&ready, context);
     let AssembledRunner {
         runner,
         processes,
@@ -120,17 +120,26 @@ pub async fn serve_dev(
     } = assembled;
     let runner = runner.with_call_listener(call_line::finished_call_lines(config.log.level));
     let host = Arc::new(EditorHost::already_running(
-        home, &editors, registry, journal,
+        home,
+        &editors,
+        registry,
+        journal.clone(),
     ));
     let _door = acp::admit_editors(&config, home, host, editors, stop);
     let _warming = processes.start_background_work();
+    let screen = RunnerScreen {
+        processes: &processes,
+        journal: journal.clone(),
+        connected: runner.connected_token(),
+        stop,
+    };
     let running = async {
-        let banner = async {
-            if !context.is_json() {
-                startup_banner::print_confinement(&processes).await;
-            }
-        };
-        tokio::join!(runner.run_until_stopped(stop), banner).0
+        let running = Box::pin(runner.run_until_stopped(stop));
+        if context.is_json() {
+            running.await
+        } else {
+            screen.show_beside(running).await
+        }
     };
     let ended = Box::pin(processes.serve_runner(stop, running)).await;
     backend.stop_server().await;
@@ -172,17 +181,22 @@ pub fn backend_ready_message(
     })
 }
 
-fn print_ready_message(ready: &ReadyMessage, json: bool) {
-    if json {
+fn print_ready_message(ready: &ReadyMessage, context: &CliContext) {
+    if context.is_json() {
         return console::print_json(ready);
     }
-    startup_banner::print_fact("Backend", &ready.url);
+    runner_screen::print_fact("Backend", &ready.url);
     if let Some(device) = &ready.device_id {
-        startup_banner::print_fact("Device", device);
+        runner_screen::print_fact("Device", device);
     }
-    startup_banner::print_fact("Workspace", &ready.workspaces.join(", "));
-    startup_banner::print_fact(
-        "Try it",
-        &format!("punie-runner --home {} send Bash -- ls", ready.home),
-    );
+    runner_screen::print_fact("Workspace", &ready.workspaces.join(", "));
+    runner_screen::print_fact("Try it", &send_hint(context, &ready.url));
+}
+
+/// Returns the command that sends a request to the embedded backend at this address, with a token of this home.
+pub fn send_hint(context: &CliContext, url: &str) -> String {
+    // A caller of this home finds its embedded backend, unless a variable names another.
+    let named = context.environment().get("PUNIE_BACKEND_URL").is_some();
+    change_hint_flags(|flags| flags.backend_url = named.then(|| url.to_owned()));
+    command_to_type("send Bash -- ls")
 }

@@ -25,7 +25,7 @@ pub enum Exit {
     Usage,
     /// No runner runs.
     NotRunning,
-    /// The backend cannot be reached.
+    /// The backend cannot be reached, or an embedded one cannot listen on its port.
     Unreachable,
     /// State cannot be written.
     CannotWrite,
@@ -112,10 +112,38 @@ fn exit_for_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
             RunnerError::Backend(error) => exit_for_backend_error(error),
         });
     }
-    if cause.is::<JournalError>() || cause.is::<DevBackendError>() {
+    if let Some(error) = cause.downcast_ref::<DevBackendError>() {
+        return Some(match error {
+            DevBackendError::Listen { .. } => Exit::Unreachable,
+            _ => Exit::CannotWrite,
+        });
+    }
+    if cause.is::<JournalError>() {
         return Some(Exit::CannotWrite);
     }
     cause.is::<BadUrl>().then_some(Exit::Config)
+}
+
+/// Describes an error with its causes, without the system's numbers. A cause that is named already is left out.
+pub fn describe_error(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = without_os_error(&cause.to_string());
+        if !text.contains(&cause) {
+            text.extend([if text.is_empty() { "" } else { ": " }, &cause]);
+        }
+    }
+    text
+}
+
+/// Removes each ` (os error N)`, which says nothing to people.
+fn without_os_error(text: &str) -> String {
+    let mut pieces = text.split(" (os error ");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        plain += piece.split_once(')').map_or(piece, |(_, rest)| rest);
+    }
+    plain
 }
 
 /// Returns the exit code for a backend's error.
@@ -163,3 +191,24 @@ impl fmt::Display for CommandError {
 }
 
 impl std::error::Error for CommandError {}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_each_cause_once() {
+        let source = io::Error::from_raw_os_error(13);
+        let path = "/h/config.toml".into();
+        let error = anyhow::Error::new(HomeError::Unwritable { path, source }).context("it failed");
+        let text = describe_error(&error);
+        assert!(text.starts_with("it failed: /h/config.toml cannot be written: "));
+        assert_eq!(text.matches("denied").count(), 1, "{text}");
+        assert!(
+            !text.contains("os error") && !text.contains("disk"),
+            "{text}"
+        );
+    }
+}

@@ -7,13 +7,8 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, dev, pair};
 use crate::backend::BackendError;
+use crate::home::{change_hint_flags, command_to_type};
 use crate::runner::RunnerError;
-
-const FIRST_QUESTION: &str = "This device has no backend yet. Choose:
-  1  try it here, without an account, until Ctrl-C (the same as `punie-runner dev`)
-  2  pair with a backend; you need its address and a pairing code
-  q  quit
-";
 
 /// The next command after a person answered.
 pub(super) enum FirstStep {
@@ -29,7 +24,14 @@ pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<Firs
     if !can_ask || context.has_backend() {
         return Ok(None);
     }
-    console::print_stderr(FIRST_QUESTION);
+    console::print_stderr(&format!(
+        "This device has no backend yet. Choose:
+  1  try it here, without an account, until Ctrl-C (the same as `{}`)
+  2  pair with a backend; you need its address and a pairing code
+  q  quit
+",
+        command_to_type("dev")
+    ));
     loop {
         let Some(answer) = console::ask_line("[1/2/q] ")? else {
             return Ok(Some(FirstStep::Done(Exit::Done)));
@@ -53,6 +55,7 @@ fn pair_with_answers(context: &CliContext) -> anyhow::Result<FirstStep> {
     ) else {
         return Ok(FirstStep::Done(Exit::Done));
     };
+    change_hint_flags(|flags| flags.backend_url = Some(url.clone()));
     let context = context.with_flags(|flags| flags.backend_url = Some(url));
     pair::run_pair(&pair::PairArgs::with_code(code), &context)?;
     Ok(FirstStep::Run)
@@ -72,15 +75,14 @@ pub(super) fn explain_pairing(
         return error;
     }
     let backend = url.unwrap_or("the backend");
+    let pair = command_to_type("pair CODE");
     let text = if has_code {
         format!(
             "{backend} does not accept this pairing code: it is wrong, or pairing is closed there. Get a code there, \
-             then run: punie-runner pair CODE"
+             then run: {pair}"
         )
     } else {
-        format!(
-            "This device is not paired with {backend}. Get a code there, then run: punie-runner pair CODE"
-        )
+        format!("This device is not paired with {backend}. Get a code there, then run: {pair}")
     };
     CommandError::with_exit(Exit::Refused, text)
 }

@@ -14,6 +14,7 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
+use crate::home::command_to_type;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
 use crate::runner::Clock;
 use history_line::{HistoryLine, describe_state, execution_duration};
@@ -51,7 +52,7 @@ pub struct HistoryArgs {
 
 /// Lists the history, or shows one request.
 pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let (config, home) = context.config_beside_runner(WorkspaceRule::NotNeeded)?;
     let path = home.journal_file();
     let undone: HashMap<String, i64> = wiring::open_trash(&config, &home)
         .list_undone()?
@@ -97,8 +98,8 @@ pub(super) fn find_request(
 ) -> anyhow::Result<(String, FullHistory)> {
     let unknown = || {
         let text = format!(
-            "the journal knows no request {typed:?}; it remembers requests for 30 days. `punie-runner history` \
-             lists them"
+            "the journal knows no request {typed:?}; it remembers requests for 30 days. `{}` lists them",
+            command_to_type("history")
         );
         CommandError::with_exit(Exit::Failed, text)
     };

@@ -17,6 +17,7 @@ use crate::config::default_file::{self, KnownSettings};
 use crate::config::file_edit::{self, KeyChange};
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::durable::{self, Readers};
+use crate::home::{HomeError, change_hint_flags, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -45,6 +46,7 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
         workspaces: config.workspaces.clone(),
     };
     write_config(&config.file, &default_file::render_default_config(&known))?;
+    forget_stored_flags();
     if context.is_json() {
         console::print_json(&json!({"config": config.file.display().to_string()}));
     } else {
@@ -58,10 +60,16 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
                 console::print_line(&format!("Workspace: {}", folder.display()));
             }),
         }
-        console::print_line(if config.backend.url.is_none() {
-            "Next: punie-runner --backend-url URL pair CODE, which puts the address into it."
+        console::print_line(&if config.backend.url.is_none() {
+            format!(
+                "Next: {}, which puts the address into it.",
+                command_to_type("--backend-url URL pair CODE")
+            )
         } else {
-            "Next: punie-runner pair CODE, with the code that the backend shows."
+            format!(
+                "Next: {}, with the code that the backend shows.",
+                command_to_type("pair CODE")
+            )
         });
     }
     // The file that was replaced may have set `require`.
@@ -104,10 +112,23 @@ pub(super) fn store_backend_url(config: &Config, url: &str) -> anyhow::Result<bo
             workspaces: config.workspaces.clone(),
         };
         write_config(&config.file, &default_file::render_default_config(&known))?;
+        forget_stored_flags();
         return Ok(true);
     }
     let set = store_key(&config.file, "backend", "url", url)?;
-    Ok(set.is_none_or(|set| set.trim_end_matches('/') == url.trim_end_matches('/')))
+    let is_stored = set.is_none_or(|set| set.trim_end_matches('/') == url.trim_end_matches('/'));
+    if is_stored {
+        change_hint_flags(|flags| flags.backend_url = None);
+    }
+    Ok(is_stored)
+}
+
+/// Leaves out of hints what the configuration file has now.
+fn forget_stored_flags() {
+    change_hint_flags(|flags| {
+        flags.backend_url = None;
+        flags.workspaces.clear();
+    });
 }
 
 /// Sets a key in the configuration file, unless the file sets it already: then returns the value there.
@@ -133,7 +154,8 @@ pub(super) fn store_key(
 }
 
 fn write_config(file: &Path, text: &str) -> anyhow::Result<()> {
-    durable::replace_file(file, text.as_bytes(), Readers::AsBefore).map_err(|cause| {
-        CommandError::with_exit(Exit::CannotWrite, format!("{}: {cause}", file.display()))
+    durable::replace_file(file, text.as_bytes(), Readers::AsBefore).map_err(|source| {
+        let path = file.to_owned();
+        HomeError::Unwritable { path, source }.into()
     })
 }

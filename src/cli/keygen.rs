@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
-use crate::home::make_request_key;
+use crate::home::{command_to_type, make_request_key, shell_word};
 use crate::request::public_key_from_seed;
 
 #[derive(Debug, Args)]
@@ -41,8 +41,11 @@ pub fn run_keygen(args: &KeygenArgs, context: &CliContext) -> anyhow::Result<Exi
     );
     console::print_line(&format!("[backend]\nrequest_key = \"{public_key}\"\n"));
     console::print_line(&format!(
-        "Sign with: punie-runner send --sign-key {} ...",
-        args.file.display()
+        "Sign with: {}",
+        command_to_type(&format!(
+            "send --sign-key {} ...",
+            shell_word(&args.file.display().to_string())
+        ))
     ));
     Ok(Exit::Done)
 }

@@ -38,11 +38,11 @@ mod policy;
 mod prompt_line;
 mod request_ids;
 mod run;
+mod runner_screen;
 mod secrets;
 mod send;
 mod signals;
 mod skills;
-mod startup_banner;
 mod status;
 mod stop;
 mod table;
@@ -257,7 +257,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = Exit::from_error(&error);
-            error_output::print_failure(exit, &format!("{error:#}"), context.is_json());
+            error_output::print_failure(exit, &exit::describe_error(&error), context.is_json());
             exit.into()
         }
     }

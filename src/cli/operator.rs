@@ -10,7 +10,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, wiring};
 use crate::backend::FunctionKind;
-use crate::home::TokenName;
+use crate::home::{TokenName, command_to_type};
 use crate::runner::Clock;
 
 #[derive(Debug, Args)]
@@ -114,9 +114,10 @@ impl OperatorCommand {
             }
             Self::Pairing(PairingCommand::Renew) => console::print_line(&text("pairingCode")),
             Self::Pairing(PairingCommand::Close) => {
-                console::print_line(
-                    "No new device is let in until `punie-runner operator pairing renew`.",
-                );
+                console::print_line(&format!(
+                    "No new device is let in until `{}`.",
+                    command_to_type("operator pairing renew")
+                ));
             }
             Self::Devices(DevicesCommand::Revoke { id }) => {
                 console::print_line(&format!("{id} is withdrawn."));

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::{console, first_contact, init, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
-use crate::home::{DeviceIdentity, RunnerLock, set_identity_aside};
+use crate::home::{DeviceIdentity, RunnerLock, command_to_type, set_identity_aside};
 use crate::redact::Redactor;
 
 #[derive(Debug, Args)]
@@ -63,16 +63,21 @@ pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
         console::print_line(&format!("This device ({device}) {already} ({url})."));
         if !kept {
             console::print_line(&format!(
-                "{} names another backend; a plain run uses that one.",
-                config.file.display()
+                "{} names another backend, which a plain run uses. For this one: {}",
+                config.file.display(),
+                command_to_type("")
             ));
         } else if config.workspaces.is_empty() {
             console::print_line(&format!(
-                "Next: set paths under [workspaces] in {}, or go to the folder to work in. Then run: punie-runner",
-                config.file.display()
+                "Next: set paths under [workspaces] in {}, or go to the folder to work in. Then run: {}",
+                config.file.display(),
+                command_to_type("")
             ));
         } else {
-            console::print_line("Next: punie-runner, which runs requests until Ctrl-C.");
+            console::print_line(&format!(
+                "Next: {}, which runs requests until Ctrl-C.",
+                command_to_type("")
+            ));
         }
     }
     Ok(Exit::Done)

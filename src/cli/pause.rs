@@ -12,7 +12,7 @@ use super::{audit, console, display_time};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::home::{
     Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
-    SupervisionStore, SwitchState,
+    SupervisionStore, SwitchState, command_to_type,
 };
 use crate::ids::ConversationId;
 use crate::journal::JournalReader;
@@ -118,15 +118,19 @@ fn show_work(answer: &PauseState) {
             console::print_line("No runner is running; the next one starts paused.");
         }
         (true, calls) if calls == 0 || answer.ended.is_some() => {
-            console::print_line("New requests are accepted and wait until `punie-runner resume`.");
+            console::print_line(&format!(
+                "New requests are accepted and wait until `{}`.",
+                command_to_type("resume")
+            ));
         }
         (true, calls) => console::print_line(&format!(
-            "{calls} running {}, and results are delivered. New requests wait until `punie-runner resume`.",
+            "{calls} running {}, and results are delivered. New requests wait until `{}`.",
             if calls == 1 {
                 "call finishes"
             } else {
                 "calls finish"
-            }
+            },
+            command_to_type("resume")
         )),
     }
 }
@@ -202,10 +206,10 @@ fn stop_editor_questions(home: &Home, context: &CliContext) -> anyhow::Result<Ex
 pub(super) fn describe_stopped(stop: &StoppedConversation, now_ms: i64) -> String {
     let since = display_time::format_age(stop.since_ms, now_ms);
     format!(
-        "Conversation {} was stopped {since} ({}): `punie-runner resume {}` lets it write and run again.",
+        "Conversation {} was stopped {since} ({}): `{}` lets it write and run again.",
         stop.conversation_id,
         console::cell_text(&stop.reason, 100),
-        stop.conversation_id
+        command_to_type(&format!("resume {}", stop.conversation_id))
     )
 }
 
@@ -244,10 +248,10 @@ fn resume_conversation(
         console::print_line(&format!("Conversation {conversation} was not stopped."));
     }
     if asked_still && !context.is_json() {
-        console::print_line(
-            "Its calls are still asked about: an editor was attached to all conversations. \
-             `punie-runner resume --without-editor` ends that.",
-        );
+        console::print_line(&format!(
+            "Its calls are still asked about: an editor was attached to all conversations. `{}` ends that.",
+            command_to_type("resume --without-editor")
+        ));
     }
     Ok(Exit::Done)
 }

@@ -8,8 +8,9 @@ use super::acp::EditorHost;
 use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
 use super::first_contact::{self, FirstStep};
+use super::runner_screen::{self, RunnerScreen};
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, approvals, call_line, console, signals, startup_banner};
+use super::{acp, approvals, call_line, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
@@ -69,7 +70,11 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
         let url = config.backend.url.as_ref().map(BackendUrl::as_str);
         first_contact::explain_pairing(error, url, args.pairing_code.is_some())
     })?;
-    Ok(ended.map_or(Exit::Done, |pass| report_pass(&pass, context.is_json())))
+    let Some(pass) = ended else {
+        runner_screen::print_stopped(context.is_json());
+        return Ok(Exit::Done);
+    };
+    Ok(report_pass(&pass, context.is_json()))
 }
 
 fn is_other_backend(error: &anyhow::Error) -> bool {
@@ -113,16 +118,26 @@ impl RunnerLaunch<'_> {
             }
             tracing::info!(home = %config.home.display(), "the runner is up");
             let host = Arc::new(EditorHost::already_running(
-                home, &editors, registry, journal,
+                home,
+                &editors,
+                registry,
+                journal.clone(),
             ));
             let _door = acp::admit_editors(config, home, host, editors, stop);
             let _warming = processes.start_background_work();
-            let banner = async {
-                if console::is_terminal() && !self.context.is_json() {
-                    startup_banner::print_banner(config, home, &processes).await;
-                }
+            let screen = RunnerScreen {
+                processes: &processes,
+                journal: journal.clone(),
+                connected: runner.connected_token(),
+                stop,
             };
-            let (ended, ()) = tokio::join!(runner.run_until_stopped(stop), banner);
+            let running = Box::pin(runner.run_until_stopped(stop));
+            let ended = if self.context.is_json() || !console::is_terminal() {
+                running.await
+            } else {
+                runner_screen::print_connecting(config, home);
+                screen.show_beside(running).await
+            };
             ended.map(|()| None)
         };
         Ok(Box::pin(processes.serve_runner(stop, running)).await?)

@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::caller_client::{CallerAnswer, CallerClient, CallerRequest, OutputPiece};
 use super::console;
-use super::context::{CliContext, command_runtime};
+use super::context::{CliContext, command_runtime, describe_known_devices};
 use super::exit::{CommandError, Exit};
 use super::signals::Interrupts;
 use super::table::short_id;
 use super::tool_arguments::ToolCallArgs;
 use crate::backend::BackendError;
-use crate::home::read_request_key;
+use crate::config::Config;
+use crate::home::{command_to_type, read_request_key, shell_word};
 use crate::ids::{ConversationId, DeviceId, RequestId};
 use crate::output::number_format::format_size;
 use crate::redact::Secret;
@@ -80,7 +80,9 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             sign_request(&mut ask, &device, key)?;
         }
         if wait.is_zero() {
-            caller.append_request(&device, &ask).await?;
+            if let Err(error) = caller.append_request(&device, &ask).await {
+                return Err(explain_unknown_device(error.into(), &config, &caller).await);
+            }
             print_request_id(&ask, context.is_json());
             return Ok(Exit::Done);
         }
@@ -92,14 +94,18 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             streams,
             is_stored: AtomicBool::new(false),
         };
-        let (answer, shown) = waiting
-            .wait_or_interrupt()
-            .await
-            .with_context(|| format!("request {}", ask.id))?;
+        let (answer, shown) = match waiting.wait_or_interrupt().await {
+            Ok(answered) => answered,
+            Err(error) => {
+                let error = explain_unknown_device(error, &config, &caller).await;
+                return Err(error.context(format!("request {}", ask.id)));
+            }
+        };
         let Some(answer) = answer else {
             let text = format!(
-                "no answer within {} s; the request stays: `punie-runner cancel {}` takes it back",
-                args.wait, ask.id
+                "no answer within {} s; the request stays: `{}` takes it back",
+                args.wait,
+                command_to_type(&format!("cancel {}", ask.id))
             );
             return Err(CommandError::with_exit(Exit::TimedOut, text));
         };
@@ -112,6 +118,22 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             print_answer(&ask.id, &ask.tool, &answer, context.is_json())
         })
     })
+}
+
+/// Names the devices that the backend knows, if it does not know the one that a request addresses.
+async fn explain_unknown_device(
+    error: anyhow::Error,
+    config: &Config,
+    caller: &CallerClient,
+) -> anyhow::Error {
+    let refusal = error.downcast_ref().and_then(BackendError::refusal_code);
+    if refusal != Some("DEVICE_UNKNOWN") {
+        return error;
+    }
+    match caller.list_known_devices().await {
+        Ok(known) => error.context(describe_known_devices(config, &known)),
+        Err(_) => error,
+    }
 }
 
 /// The wait for the answer to a request that is to be sent.
@@ -174,8 +196,8 @@ impl AnswerWait<'_> {
         }
         let text = format!(
             "the backend did not confirm the request, and it is not sent again. If it arrived all the same, this \
-             cancels it: punie-runner cancel {}",
-            self.ask.id
+             cancels it: {}",
+            command_to_type(&format!("cancel {}", self.ask.id))
         );
         Err(CommandError::with_exit(Exit::Unreachable, text))
     }
@@ -254,8 +276,12 @@ fn unshown_part<'t>(shown: &str, answer: &'t str) -> &'t str {
 fn load_sign_key(path: &Path) -> anyhow::Result<Secret<[u8; 32]>> {
     read_request_key(path)?.ok_or_else(|| {
         let text = format!(
-            "there is no {}; `punie-runner keygen` makes one",
-            path.display()
+            "there is no {}; `{}` makes one",
+            path.display(),
+            command_to_type(&format!(
+                "keygen {}",
+                shell_word(&path.display().to_string())
+            ))
         );
         CommandError::with_exit(Exit::Config, text)
     })

@@ -15,7 +15,7 @@ use crate::acp::local::process_identity::ProcessIdentity;
 use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
 use crate::acp::terminals::{StopSequence, list_processes};
 use crate::audit::AuditEvent;
-use crate::home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget};
+use crate::home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, command_to_type};
 use crate::ids::RequestId;
 use crate::journal::{JournalReader, JournalShellState, RequestState};
 
@@ -58,7 +58,8 @@ pub fn run_stop(args: &StopArgs, context: &CliContext) -> anyhow::Result<Exit> {
         StopAnswer::NoRunner => {
             let text = format!(
                 "no runner is running, so nothing was stopped. If an earlier one left {id} running, \
-                 `punie-runner pause --now` ends it"
+                 `{}` ends it",
+                command_to_type("pause --now")
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
@@ -257,7 +258,10 @@ fn find_open_call(home: &Home, typed: &str) -> anyhow::Result<String> {
     if matches!(state, Some(RequestState::Accepted | RequestState::Started)) {
         return Ok(id);
     }
-    let text = format!("the call {id} had ended before; `punie-runner history {id}` shows how");
+    let text = format!(
+        "the call {id} had ended before; `{}` shows how",
+        command_to_type(&format!("history {id}"))
+    );
     Err(CommandError::with_exit(Exit::Failed, text))
 }
 
@@ -266,7 +270,9 @@ fn describe_absence(home: &Home, id: &str) -> anyhow::Result<String> {
     if !is_command_id(id) {
         return Ok(format!(
             "the call {id} does not run: it has just ended, or waits far behind others. \
-             `punie-runner history {id}` shows which; `punie-runner pause` keeps it from beginning"
+             `{}` shows which; `{}` keeps it from beginning",
+            command_to_type(&format!("history {id}")),
+            command_to_type("pause")
         ));
     }
     let reader = JournalReader::find_journal(&home.journal_file())?;
@@ -276,7 +282,10 @@ fn describe_absence(home: &Home, id: &str) -> anyhow::Result<String> {
     Ok(if had_ended {
         format!("{id} had ended before")
     } else {
-        format!("no shell or terminal {id} is running; `punie-runner status` lists the shells")
+        format!(
+            "no shell or terminal {id} is running; `{}` lists the shells",
+            command_to_type("status")
+        )
     })
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::exit::{CommandError, Exit};
+use crate::home::command_to_type;
 use crate::policy::command_line::quote_word;
 
 /// A tool and its arguments.
@@ -78,7 +79,8 @@ impl ToolCallArgs {
         let tool = &self.tool;
         usage(format!(
             "{word:?} is no argument of {tool}: give key=value, a JSON object, or a command line behind --. \
-             `punie-runner tools {tool}` lists the arguments"
+             `{}` lists the arguments",
+            command_to_type(&format!("tools {tool}"))
         ))
     }
 }

@@ -8,6 +8,7 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::wiring;
 use crate::config::WorkspaceRule;
+use crate::home::command_to_type;
 use crate::tool::{
     CallLane, SchemaArgument, ToolSpec, domain_rank, list_arguments, render_catalog_markdown,
 };
@@ -83,11 +84,15 @@ fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, all: bool, json: bo
     console::print_table(&["DOMAIN", "TOOL", "EFFECT", "WHAT IT DOES"], &rows);
     if !hidden.is_empty() {
         console::print_line(&format!(
-            "\n{} more names exist for compatibility: `punie-runner tools --all`.",
-            hidden.len()
+            "\n{} more names exist for compatibility: `{}`.",
+            hidden.len(),
+            command_to_type("tools --all")
         ));
     }
-    console::print_line("One tool with its arguments: `punie-runner tools Bash`.");
+    console::print_line(&format!(
+        "One tool with its arguments: `{}`.",
+        command_to_type("tools Bash")
+    ));
 }
 
 fn show_tool(spec: &ToolSpec, json: bool) {
@@ -132,8 +137,8 @@ fn show_tool(spec: &ToolSpec, json: bool) {
         console::print_line("\nExamples:");
         for example in spec.examples {
             console::print_unwrapped(&format!(
-                "  punie-runner call {} '{}'",
-                spec.name,
+                "  {} '{}'",
+                command_to_type(&format!("call {}", spec.name)),
                 example.replace('\'', r"'\''")
             ));
         }

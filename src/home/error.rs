@@ -3,11 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::command_hint::{command_to_type, shell_word};
+
 /// The reason why the home, or a file in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// The disk, the mount or the permissions prevent writing.
-    #[error("{} cannot be written: {source}. Free or mount the disk, or name another home with --home", path.display())]
+    #[error("{} cannot be written: {source}. {}, or name another home with --home", path.display(), write_remedy(source))]
     Unwritable {
         /// The file or folder to be written.
         path: PathBuf,
@@ -26,7 +28,7 @@ pub enum HomeError {
     #[error(
         "{} is open to other users of this machine (mode {mode:04o}). Mend it with: chmod {mend} {}",
         path.display(),
-        shell_word(path)
+        shell_word(&path.display().to_string())
     )]
     TooOpen {
         /// The file or folder.
@@ -84,9 +86,10 @@ pub enum HomeError {
     /// The home was copied here from the machine that the identity belongs to.
     #[error(
         "{} belongs to another machine: this home was copied. Two runners under one identity would take each other's \
-         requests, and run some of them twice. Make this machine a device of its own with `punie-runner pair \
-         --new-device CODE`; or, where it is the same machine after all, delete the entry \"machine\" from that file",
-        record.display()
+         requests, and run some of them twice. Make this machine a device of its own with `{}`; or, where it is the same \
+         machine after all, delete the entry \"machine\" from that file",
+        record.display(),
+        command_to_type("pair --new-device CODE")
     )]
     OtherMachine {
         /// The file with the id and the machine.
@@ -168,24 +171,12 @@ impl HomeError {
     }
 }
 
-/// Quotes the path for a shell.
-fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);
-    if text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_with_blanks_and_quotes_can_be_pasted() {
-        assert_eq!(shell_word(Path::new("/home/me/.punie")), "/home/me/.punie");
-        assert_eq!(shell_word(Path::new("/it's here")), r"'/it'\''s here'");
+/// Returns what a person can do so that a file can be written.
+fn write_remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => "Give this user the right to write there",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Free space on that disk",
+        io::ErrorKind::ReadOnlyFilesystem => "Mount that disk so that it can be written",
+        _ => "Free or mount the disk",
     }
 }

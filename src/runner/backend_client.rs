@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::backend_call_state::{AnswerKind, BackendClientState, BackendFunction, HeldError};
 use super::backoff::RetryBudget;
@@ -30,6 +31,8 @@ pub(super) struct BackendClient {
     outbox: Arc<Outbox>,
     /// The pause of all calls after the backend refused to open a session.
     refusal_pause: Duration,
+    /// Cancelled once the backend accepts this device.
+    connected: CancellationToken,
     state: Mutex<BackendClientState>,
     problem: watch::Sender<Option<ConnectionProblem>>,
     /// Notified of every contact but polls and heartbeats, whose times are stored by themselves.
@@ -42,12 +45,14 @@ impl BackendClient {
         budget: Arc<RetryBudget>,
         outbox: Arc<Outbox>,
         refusal_pause: Duration,
+        connected: CancellationToken,
     ) -> Self {
         Self {
             backend,
             budget,
             outbox,
             refusal_pause,
+            connected,
             state: Mutex::default(),
             problem: watch::Sender::default(),
             contact: watch::Sender::default(),
@@ -127,8 +132,11 @@ impl BackendClient {
             if !matches!(function, BackendFunction::Poll | BackendFunction::Beat) {
                 self.announce_contact();
             }
-            self.outbox
-                .record_backend_answer(answer == AnswerKind::WithSession);
+            let has_session = answer == AnswerKind::WithSession;
+            if has_session {
+                self.connected.cancel();
+            }
+            self.outbox.record_backend_answer(has_session);
         }
         self.problem
             .send_if_modified(|now| std::mem::replace(now, problem) != problem);

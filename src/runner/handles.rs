@@ -39,6 +39,7 @@ use crate::journal::Journal;
 use crate::tool::ToolRegistry;
 use tokio::sync::{Notify, OnceCell, RwLock};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// The handles that several components use. Each component takes from it the handles that it needs.
 pub(super) struct Handles {
@@ -66,7 +67,11 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    pub(super) fn new(parts: &mut RunnerParts, waker: LoopWaker) -> Self {
+    pub(super) fn new(
+        parts: &mut RunnerParts,
+        waker: LoopWaker,
+        connected: CancellationToken,
+    ) -> Self {
         let (journal, settings) = (parts.journal.clone(), parts.settings.clone());
         let server_clock = ServerClock::new(parts.clock.clone());
         let budget = Arc::new(RetryBudget::new());
@@ -84,6 +89,7 @@ impl Handles {
             spent,
             Arc::clone(&outbox),
             barred_for,
+            connected,
         ));
         let health = Arc::new(HealthState::default());
         let sessions = Arc::new(SessionKeeper::new(

@@ -10,6 +10,7 @@ use super::backend_client::BackendClient;
 use super::clock::ServerClock;
 use super::presence::health::HealthState;
 use crate::backend::{Backend as _, BackendError, RecoveryAction};
+use crate::home::command_to_type;
 use crate::journal::Journal;
 
 /// The longest wait of a start for the deployment's id.
@@ -119,11 +120,12 @@ impl SessionKeeper {
                     tracing::warn!(%error, "nothing more is asked of it under the name of the other");
                     self.backend.pause_refused_device(&error);
                     self.found_other_backend.store(true, Ordering::Release);
-                } else if matches!(
-                    error.recovery_action(),
-                    RecoveryAction::ReopenSession | RecoveryAction::GiveUp
-                ) {
-                    tracing::warn!(%error, "the backend refuses this device; polls pause. If it was never paired: punie-runner pair CODE");
+                } else if error.recovery_action() == RecoveryAction::ReopenSession {
+                    tracing::warn!(%error, "the backend refuses this device; polls pause. If it was never paired: {}", command_to_type("pair CODE"));
+                    self.backend.pause_refused_device(&error);
+                } else if error.recovery_action() == RecoveryAction::GiveUp {
+                    // The runner ends with this error, and the command line says what to do.
+                    tracing::warn!(%error, "the backend refuses this device");
                     self.backend.pause_refused_device(&error);
                 }
                 *failed = Some(error.clone());

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::connection_record::{self, ConnectionRecord};
 use super::delivery::{self, Delivery};
 use super::disk_space::DiskSpaceGate;
@@ -30,12 +32,22 @@ use super::wake_event::{LoopWaker, WakeReceiver};
 pub struct Runner {
     parts: RunnerParts,
     wakes: (LoopWaker, WakeReceiver),
+    connected: CancellationToken,
 }
 
 impl Runner {
     /// Creates a runner of these parts.
     pub fn new(parts: RunnerParts, wakes: (LoopWaker, WakeReceiver)) -> Self {
-        Self { parts, wakes }
+        Self {
+            parts,
+            wakes,
+            connected: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the token that is cancelled once the backend accepts this device.
+    pub fn connected_token(&self) -> CancellationToken {
+        self.connected.clone()
     }
 
     /// Tells this listener of every finished call.
@@ -50,7 +62,12 @@ impl Runner {
     /// # Errors
     /// [`RunnerError::Journal`], [`RunnerError::Barred`], [`RunnerError::OtherBackend`].
     pub async fn run_until_stopped(self, stop: &ShutdownSignal) -> Result<(), RunnerError> {
-        let assembly = RunnerAssembly::new(self.parts, self.wakes.0, RunMode::UntilStopped);
+        let assembly = RunnerAssembly::new(
+            self.parts,
+            self.wakes.0,
+            self.connected,
+            RunMode::UntilStopped,
+        );
         let mut main = assembly.begin_loop(self.wakes.1).await?;
         main.start_ready_calls().await;
         main.intake.request_open_list();
@@ -66,7 +83,8 @@ impl Runner {
     /// As [`Runner::run_until_stopped`], and [`RunnerError::Backend`] if the backend does not answer.
     pub async fn run_once(self, stop: &ShutdownSignal) -> Result<OnePassSummary, RunnerError> {
         let begun = std::time::Instant::now();
-        let assembly = RunnerAssembly::new(self.parts, self.wakes.0, RunMode::OnePass);
+        let assembly =
+            RunnerAssembly::new(self.parts, self.wakes.0, self.connected, RunMode::OnePass);
         let main = assembly.begin_loop(self.wakes.1).await?;
         main.run_one_pass(stop, begun).await
     }
@@ -87,8 +105,13 @@ struct RunnerAssembly {
 }
 
 impl RunnerAssembly {
-    fn new(mut parts: RunnerParts, waker: LoopWaker, mode: RunMode) -> Self {
-        let handles = Handles::new(&mut parts, waker);
+    fn new(
+        mut parts: RunnerParts,
+        waker: LoopWaker,
+        connected: CancellationToken,
+        mode: RunMode,
+    ) -> Self {
+        let handles = Handles::new(&mut parts, waker, connected);
         let report = Arc::new(handles.health_report());
         let counts = Arc::new(OpenCounts::new(handles.journal.clone()));
         let delivery = Arc::new(handles.delivery());

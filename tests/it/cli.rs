@@ -6,6 +6,7 @@ mod dev;
 mod first_contact;
 mod in_force;
 mod keychain;
+mod next_steps;
 mod operator;
 mod owner;
 mod recording;

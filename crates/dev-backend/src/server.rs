@@ -54,12 +54,12 @@ pub enum DevBackendError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The port cannot be listened on.
-    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    #[error("{}", describe_listen_error(*port, cause))]
     Listen {
         /// The port.
         port: u16,
         /// The reason.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The database failed.
     #[error("the backend's database failed: {0}")]
@@ -67,6 +67,15 @@ pub enum DevBackendError {
     /// The system provided no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+}
+
+fn describe_listen_error(port: u16, cause: &std::io::Error) -> String {
+    let advice = "Choose another with --port, or leave it out to take a free one";
+    if cause.kind() == std::io::ErrorKind::AddrInUse {
+        format!("port {port} of this machine is already in use. {advice}")
+    } else {
+        format!("cannot listen on port {port} of 127.0.0.1: {cause}. {advice}")
+    }
 }
 
 impl From<FunctionFailure> for DevBackendError {
@@ -114,7 +123,7 @@ impl DevBackend {
         let snapshots = SnapshotCache::for_database(db);
         let pairing = ensure_pairing(&store)?;
         let admin_key = ensure_admin_key(&store)?;
-        let listen = |source| DevBackendError::Listen { port, source };
+        let listen = |cause| DevBackendError::Listen { port, cause };
         let listener = bind_listener(port).map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
         let listener = LimitedListener::new(listener, max_connections);

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::home::command_to_type;
 use crate::ids::RequestId;
 
 /// The largest file whose content is remembered, in bytes.
@@ -109,7 +110,10 @@ pub(super) fn describe_change(
     };
     let undo = match done {
         Ok(Some(request)) => {
-            format!(". If the owner made this change: `punie-runner undo {request}` brings it back")
+            format!(
+                ". If the owner made this change: `{}` brings it back",
+                command_to_type(&format!("undo {request}"))
+            )
         }
         _ => String::new(),
     };

@@ -8,7 +8,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{AgentHost, HostFuture};
 use crate::acp::editor::{AttachedEditors, EditorSession, discover_editor_tools};
-use crate::home::{Home, ThreadStore};
+use crate::home::{Home, ThreadStore, command_to_type};
 use crate::journal::Journal;
 use crate::tool::ToolRegistry;
 
@@ -140,7 +140,8 @@ impl EditorHost {
                     None => "the backend answers".to_owned(),
                     Some(word) => {
                         format!(
-                            "the backend is in trouble ({word}); `punie-runner status` says more"
+                            "the backend is in trouble ({word}); `{}` says more",
+                            command_to_type("status")
                         )
                     }
                 };

@@ -9,7 +9,7 @@ use notify_rust::{Notification, NotificationHandle, Timeout};
 
 use super::terminal_asker::announce;
 use crate::cli::console;
-use crate::home::{ApprovalQuestions, Home, OpenQuestion};
+use crate::home::{ApprovalQuestions, Home, OpenQuestion, command_to_type};
 use crate::ids::RequestId;
 use crate::runner::ShutdownSignal;
 
@@ -90,7 +90,8 @@ fn notification_for(question: &OpenQuestion) -> Notification {
         .appname("punie-runner")
         .summary(&format!("{} waits for your approval", question.tool))
         .body(&format!(
-            "{call}\nAnswer in a terminal: punie-runner approvals"
+            "{call}\nAnswer in a terminal: {}",
+            command_to_type("approvals")
         ))
         .timeout(Timeout::Never);
     notification

@@ -2,7 +2,7 @@
 //! characters in its texts already. Not here: the answers.
 
 use crate::cli::{console, display_time, table};
-use crate::home::OpenQuestion;
+use crate::home::{OpenQuestion, command_to_type};
 use crate::policy::command_line::quote_word;
 
 /// The most characters and lines of a call that a prompt shows; a longer call is shown whole on request.
@@ -43,7 +43,9 @@ pub(super) fn question_text(question: &OpenQuestion) -> String {
         lines.push(console::wrap_sentences(bound).into_owned());
     }
     let answer = format!(
-        "Answer by `punie-runner approvals allow {id}` or `punie-runner approvals deny {id}`."
+        "Answer by `{}` or `{}`.",
+        command_to_type(&format!("approvals allow {id}")),
+        command_to_type(&format!("approvals deny {id}"))
     );
     lines.push(console::wrap_sentences(&answer).into_owned());
     lines.join("\n")

@@ -13,7 +13,9 @@ use crate::approval_answer::ApprovalOption;
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
-use crate::home::{AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
+use crate::home::{
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, command_to_type,
+};
 use crate::policy::{AddedPolicyRule, PolicyDecision};
 use crate::runner::{Clock, ShutdownSignal};
 
@@ -72,7 +74,7 @@ impl TerminalAsker {
             .name("approvals".to_owned())
             .spawn(asking)
         {
-            tracing::warn!(%error, "nobody is asked on this terminal; use `punie-runner approvals`");
+            tracing::warn!(%error, "nobody is asked on this terminal; use `{}`", command_to_type("approvals"));
         }
     }
 
@@ -222,7 +224,7 @@ impl TerminalAsker {
         if question.is_cut
             && let Err(error) = self.questions.record_shown(&question.id)
         {
-            tracing::warn!(%error, "the call can only be allowed after `punie-runner approvals show`");
+            tracing::warn!(%error, "the call can only be allowed after `{}`", command_to_type("approvals show"));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, dev, embedded_tokens, signals, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::TokenName;
+use crate::home::{TokenName, command_to_type};
 use crate::ids::{DeviceId, RequestId};
 use crate::sandbox::ConfinementLevel;
 use demo_runner::DemoRunner;
@@ -152,8 +152,9 @@ impl Demonstration<'_> {
         }
         if !self.is_json {
             console::print_line(&format!(
-                "\n{expected} of {done} as expected, in {:.1} s. Next, in a folder of yours: punie-runner dev",
-                begun.elapsed().as_secs_f64()
+                "\n{expected} of {done} as expected, in {:.1} s. Next, in a folder of yours: {}",
+                begun.elapsed().as_secs_f64(),
+                command_to_type("dev")
             ));
         }
         Ok(done == expected)

@@ -3,7 +3,7 @@
 
 use crate::cli::{console, wiring};
 use crate::config::Config;
-use crate::home::Home;
+use crate::home::{Home, command_to_type};
 use crate::journal::{FullHistory, HistoryEntry};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::output::{CallRecord, CallRecordStore};
@@ -81,7 +81,7 @@ impl RequestContent {
             show_block("Changed files", &self.changed_files.join("\n"));
         }
         if self.can_undo {
-            console::print_row("Undo", &format!("punie-runner undo {}", entry.id));
+            console::print_row("Undo", &command_to_type(&format!("undo {}", entry.id)));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::runner_status::{RunnerStatus, WaitingApproval};
 use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
-use crate::home::SwitchState;
+use crate::home::{SwitchState, command_to_type};
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
@@ -30,9 +30,10 @@ impl AttentionItem {
         }
     }
 
-    fn with_command(self, command: impl Into<String>) -> Self {
+    /// Adds the command with these arguments.
+    fn with_command(self, arguments: &str) -> Self {
         Self {
-            command: Some(command.into()),
+            command: Some(command_to_type(arguments)),
             ..self
         }
     }
@@ -53,8 +54,9 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     if !status.can_execute.exec && status.policy.broken.is_none() {
         let text = format!(
             "Commands are refused: the confinement is {} here, and more is required (require under [sandbox] in \
-             config.toml, or `punie-runner init` asks)",
-            status.confinement
+             config.toml, or `{}` asks)",
+            status.confinement,
+            command_to_type("init")
         );
         items.push(AttentionItem::new("commands", text));
     }
@@ -72,7 +74,7 @@ fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<Atte
             format!("{count} calls wait for your approval, the next one {left} more ({title})")
         }
     };
-    Some(AttentionItem::new("approval", text).with_command("punie-runner approvals"))
+    Some(AttentionItem::new("approval", text).with_command("approvals"))
 }
 
 /// Describes what of the configuration file is not in force.
@@ -122,11 +124,17 @@ fn describe_backend(status: &RunnerStatus) -> Option<AttentionItem> {
     match trouble {
         // It is among the problems already.
         "intercepted" => None,
+        "refused" if backend.paired == Some(false) => Some(
+            item(format!(
+                "This device is not paired with {url}. Get a code there, then run"
+            ))
+            .with_command("pair CODE"),
+        ),
         "refused" => Some(
             item(format!(
                 "The backend {url} refuses this device. If it was never paired there, get a code from it"
             ))
-            .with_command("punie-runner pair CODE"),
+            .with_command("pair CODE"),
         ),
         other => Some(item(format!("The backend {url} {}", describe_trouble(other)))),
     }
@@ -156,7 +164,7 @@ fn describe_stops(status: &RunnerStatus, now_ms: i64) -> Vec<AttentionItem> {
         .collect();
     if let Some(more @ 1..) = stops.len().checked_sub(MAX_STOPPED_SHOWN) {
         let text = format!("{more} more conversations are stopped");
-        items.push(AttentionItem::new("stopped", text).with_command("punie-runner resume"));
+        items.push(AttentionItem::new("stopped", text).with_command("resume"));
     }
     items
 }
@@ -182,7 +190,7 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
             ))
         }
         "secrets" => item("Your secrets cannot be read".to_owned())
-            .with_command("punie-runner secrets list"),
+            .with_command("secrets list"),
         "policy" => {
             let why = status.policy.broken.as_deref().unwrap_or_default();
             let why = console::cell_text(why, 300);
@@ -194,23 +202,23 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
             "Paused{}: no new call starts",
             describe_switch(status.paused.as_ref(), now_ms)
         ))
-        .with_command("punie-runner resume"),
+        .with_command("resume"),
         "safe_mode" => item(format!(
             "Safe mode{}: the runner crashed several times, and starts no call until it has run for a while without \
              a crash. To end it now",
             describe_switch(status.safe_mode.as_ref(), now_ms)
         ))
-        .with_command("punie-runner resume"),
+        .with_command("resume"),
         "audit" => item(
             "The audit log cannot be written. Calls go on, and its rows wait in memory".to_owned(),
         )
-        .with_command("punie-runner logs"),
+        .with_command("logs"),
         "other_process" => item(
             "Another process with this device's identity is running (a copied home?): both answer the same requests. \
              Stop one, or make the copy a device of its own"
                 .to_owned(),
         )
-        .with_command("punie-runner pair --new-device"),
+        .with_command("pair --new-device"),
         "protected_paths" => {
             let changes = &status.protected_path_changes;
             let first = changes.first().map(|change| console::cell_text(&change.text, 600));
@@ -222,7 +230,7 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
                 "{}{more} To list and acknowledge it",
                 first.unwrap_or_default()
             ))
-            .with_command("punie-runner ack")
+            .with_command("ack")
         }
         other => item(other.to_owned()),
     }

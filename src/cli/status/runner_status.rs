@@ -157,6 +157,10 @@ pub(super) struct BackendStatus {
     /// `convex` or `websocket`.
     pub kind: &'static str,
     pub url: Option<String>,
+    /// It is the embedded backend that serves in this home.
+    pub embedded: bool,
+    /// It accepted this device once; null for a websocket backend, or if none is known.
+    pub paired: Option<bool>,
     /// `up` or `down` for a lasting connection; null if there is none or no runner runs.
     pub link: Option<String>,
     pub reachable: bool,

@@ -3,7 +3,7 @@
 use super::runner_status::{OtherBackendStatus, OutboxStatus, RunnerStatus};
 use super::status_text::Rows;
 use crate::cli::{console, display_time};
-use crate::home::KeyPlace;
+use crate::home::{KeyPlace, command_to_type};
 use crate::output::number_format::format_size;
 
 /// The maximum number of background shells to list.
@@ -69,8 +69,9 @@ fn add_work(rows: &mut Rows, status: &RunnerStatus) {
     }
     if status.outbox.undeliverable > 0 {
         let refused = format!(
-            "{} answers that the backend will never take (`punie-runner history --failed`)",
-            status.outbox.undeliverable
+            "{} answers that the backend will never take (`{}`)",
+            status.outbox.undeliverable,
+            command_to_type("history --failed")
         );
         rows.add("Refused", &refused);
     }
@@ -117,9 +118,15 @@ fn describe_outbox(outbox: &OutboxStatus) -> String {
 fn add_shells(rows: &mut Rows, status: &RunnerStatus, now_ms: i64) {
     for shell in status.shells.iter().take(MAX_SHELLS_SHOWN) {
         let end = if status.running {
-            format!("`punie-runner stop {}` ends it", shell.id)
+            format!(
+                "`{}` ends it",
+                command_to_type(&format!("stop {}", shell.id))
+            )
         } else {
-            "it may still run; `punie-runner pause --now` ends it".to_owned()
+            format!(
+                "it may still run; `{}` ends it",
+                command_to_type("pause --now")
+            )
         };
         let text = format!(
             "{}, started {}: {} ({end})",
@@ -144,7 +151,9 @@ fn add_asked_conversations(rows: &mut Rows, status: &RunnerStatus) {
     };
     let text = format!(
         "calls that write or run, as an editor was attached to {which}; without one they wait for \
-         `punie-runner approvals`. `punie-runner resume --without-editor` ends that"
+         `{}`. `{}` ends that",
+        command_to_type("approvals"),
+        command_to_type("resume --without-editor")
     );
     rows.add("Asked about", &text);
 }
@@ -193,8 +202,9 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
             _ => "anything else is denied",
         };
         let text = format!(
-            "{} {rules}; {otherwise} (`punie-runner policy`)",
-            policy.rules
+            "{} {rules}; {otherwise} (`{}`)",
+            policy.rules,
+            command_to_type("policy")
         );
         rows.add("Policy", &text);
     }

@@ -15,8 +15,8 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
 use crate::config::{BackendKind, BackendUrl, Config, WorkspaceRule};
 use crate::home::{
-    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
-    RunnerLockHolder, SecretStore, SupervisionStore,
+    ApprovalQuestions, BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch,
+    OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
 };
 use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
@@ -47,7 +47,9 @@ impl<'a> StatusFacts<'a> {
         let holder = RunnerLock::find_holder(&home)?;
         let in_force = holder.and_then(|holder| SettingsInForce::read_for(holder, &home));
         if let Some(in_force) = &in_force {
-            use_backend_in_force(&mut config, in_force);
+            in_force.apply_backend(&mut config);
+        } else if config.backend.url.is_none() {
+            use_embedded_backend(&mut config, &home)?;
         }
         let published = in_force.as_ref().map(|settings| &settings.confinement);
         let confinement = match published.filter(|confinement| confinement.is_proven()) {
@@ -92,13 +94,14 @@ impl<'a> StatusFacts<'a> {
     }
 }
 
-/// Takes the backend of the running runner, which flags or variables of its own may have named.
-fn use_backend_in_force(config: &mut Config, in_force: &SettingsInForce) {
-    let url = in_force.backend.url.as_deref();
-    config.backend.url = url.and_then(|url| BackendUrl::parse_url(url).ok());
-    if let Ok(kind) = BackendKind::parse(&in_force.backend.kind) {
-        config.backend.kind = kind;
+/// Takes the embedded backend that serves in this home, if there is one. A runner does not find it by itself.
+fn use_embedded_backend(config: &mut Config, home: &Home) -> anyhow::Result<()> {
+    if let Some(url) = EmbeddedBackendAddress::find_address(home)? {
+        config.backend.url = BackendUrl::parse_url(&url).ok();
+        config.backend.kind = BackendKind::Convex;
+        change_hint_flags(|flags| flags.backend_url = Some(url));
     }
+    Ok(())
 }
 
 fn build_status(
@@ -128,7 +131,7 @@ fn build_status(
         device_key: "file",
         secrets: secrets.list_secrets().map(|all| all.len()).ok(),
         secrets_key: secrets.key_place().ok(),
-        backend: collect_backend(config, &facts, running)?,
+        backend: collect_backend(config, home, &facts, running)?,
         confinement: confinement.level.clone(),
         network: confinement.network.clone(),
         protected_paths: confinement.protected_paths.clone(),
@@ -246,14 +249,26 @@ fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&
 
 fn collect_backend(
     config: &Config,
+    home: &Home,
     facts: &JournalFacts,
     running: bool,
 ) -> anyhow::Result<BackendStatus> {
     let recorded = |fact: &Option<String>| fact.clone().filter(|word| !word.is_empty());
     let (reachable, trouble) = probe_backend(config, recorded(&facts.trouble), running)?;
+    let url = config.backend.url.as_ref().map(ToString::to_string);
+    let embedded = EmbeddedBackendAddress::find_address(home)?;
+    let paired = match &url {
+        Some(url) if config.backend.kind == BackendKind::Convex => {
+            let id = BackendTokens::for_backend(home, url).backend_id();
+            Some(id.is_some() || facts.last_contact_ms.is_some())
+        }
+        _ => None,
+    };
     Ok(BackendStatus {
         kind: config.backend.kind.as_str(),
-        url: config.backend.url.as_ref().map(ToString::to_string),
+        embedded: url.is_some() && url == embedded,
+        paired,
+        url,
         link: recorded(&facts.link),
         reachable,
         trouble,

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use super::attention::describe_trouble;
-use super::runner_status::{RunnerStatus, Verdict};
+use super::runner_status::{BackendStatus, RunnerStatus, Verdict};
 use crate::cli::wiring::{SandboxOpening, describe_confinement};
 use crate::cli::{console, display_time};
+use crate::home::command_to_type;
 
 /// The width of a label with the blanks around it.
 const LABEL_WIDTH: usize = 15;
@@ -24,13 +25,8 @@ pub(super) fn summary_lines(
     let mut rows = Rows::new(width);
     rows.lines.push(headline(status, now_ms));
     if !status.running {
-        rows.add(
-            "Start it",
-            match status.backend.url {
-                Some(_) => "punie-runner",
-                None => "punie-runner dev (a backend and a runner for the folder you are in)",
-            },
-        );
+        let (label, command) = next_command(&status.backend);
+        rows.add(label, &command);
     }
     rows.add("Backend", &describe_backend(status, now_ms));
     rows.add("Workspaces", &describe_workspaces(status));
@@ -122,10 +118,32 @@ fn headline(status: &RunnerStatus, now_ms: i64) -> String {
     }
 }
 
+/// Returns the command after which a runner runs, with its label.
+fn next_command(backend: &BackendStatus) -> (&'static str, String) {
+    match (&backend.url, backend.paired) {
+        (None, _) => (
+            "Start it",
+            format!(
+                "{} (a backend and a runner for the folder you are in)",
+                command_to_type("dev")
+            ),
+        ),
+        (Some(_), Some(false)) => (
+            "Pair it",
+            format!(
+                "{} (the backend shows the code)",
+                command_to_type("pair CODE")
+            ),
+        ),
+        (Some(_), _) => ("Start it", command_to_type("")),
+    }
+}
+
 fn describe_backend(status: &RunnerStatus, now_ms: i64) -> String {
     let backend = &status.backend;
     let Some(url) = &backend.url else {
-        return "not configured: punie-runner --backend-url URL pair CODE".to_owned();
+        let pair = command_to_type("--backend-url URL pair CODE");
+        return format!("not configured: {pair}");
     };
     let state = match backend.trouble.as_deref() {
         Some(trouble) => describe_trouble(trouble).to_owned(),
@@ -136,9 +154,15 @@ fn describe_backend(status: &RunnerStatus, now_ms: i64) -> String {
             ),
             None => "it answers; no contact yet".to_owned(),
         },
+        None if backend.embedded => "it runs in this home".to_owned(),
         None => "it answers".to_owned(),
     };
-    format!("{url}  {state}")
+    let unpaired = if backend.paired == Some(false) {
+        "; this device is not paired with it"
+    } else {
+        ""
+    };
+    format!("{url}  {state}{unpaired}")
 }
 
 fn describe_workspaces(status: &RunnerStatus) -> String {

@@ -10,7 +10,7 @@ use crate::backend::{
 };
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables};
-use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName};
+use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use crate::ids::{DeviceId, ProcessId};
 use crate::journal::BackendIdentity;
 use crate::redact::Redactor;
@@ -106,8 +106,11 @@ pub(super) fn device_backend(
 }
 
 fn no_backend_error() -> anyhow::Error {
-    let text = "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; \
-                `punie-runner dev` starts one of its own";
+    let text = format!(
+        "no backend is set: give --backend-url (PUNIE_BACKEND_URL), or `url` under [backend] in config.toml; `{}` \
+         starts one of its own",
+        command_to_type("dev")
+    );
     exit::CommandError::with_exit(Exit::Config, text)
 }
 

@@ -9,8 +9,10 @@ use sha2::{Digest as _, Sha256};
 use super::openings::{SandboxOpening, list_openings};
 use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::RulesSnapshot;
-use crate::config::{ChangedSetting, Config, ProcessEnvironment, read_config_text};
-use crate::home::{Home, InForceFile, RunnerLockHolder};
+use crate::config::{
+    BackendKind, BackendUrl, ChangedSetting, Config, ProcessEnvironment, read_config_text,
+};
+use crate::home::{Home, InForceFile, RunnerLockHolder, command_to_type};
 use crate::ids::to_hex;
 use crate::sandbox::ConfinementLevel;
 
@@ -134,6 +136,17 @@ impl SettingsInForce {
         (Some(settings.pid) == holder.pid).then_some(settings)
     }
 
+    /// Takes over the backend of the running runner, which flags or variables of its own may have named.
+    pub fn apply_backend(&self, config: &mut Config) {
+        let url = self.backend.url.as_deref();
+        config.backend.url = url.and_then(|url| BackendUrl::parse_url(url).ok());
+        if let Ok(kind) = BackendKind::parse(&self.backend.kind) {
+            config.backend.kind = kind;
+        }
+        config.backend.allow_insecure_http |=
+            self.setting_value("backend.allow_insecure_http") == Some("true");
+    }
+
     /// Returns the value of a setting, as a file would have it.
     pub fn setting_value(&self, key: &str) -> Option<&str> {
         let mut settings = self.settings.iter();
@@ -206,7 +219,7 @@ pub fn describe_confinement(level: &str, network: &str) -> String {
     let level = match level {
         "full" => "confined",
         "none" => return "not confined: they can do all that you can".to_owned(),
-        _ => "partly confined (punie-runner status -v)",
+        _ => &format!("partly confined ({})", command_to_type("status -v")),
     };
     let network = match network {
         "full" => "internet open",

@@ -8,7 +8,7 @@ use crate::acp::Workspace;
 use crate::acp::permission::{ActiveRules, AskCondition};
 use crate::cli::exit::{CommandError, Exit};
 use crate::config::Config;
-use crate::home::Home;
+use crate::home::{Home, command_to_type};
 use crate::request::ToolEffect;
 use crate::tool::ToolRegistry;
 
@@ -27,8 +27,9 @@ pub(super) fn parse_ask_list(
         }
         other => {
             let text = format!(
-                "policy.ask holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` \
-                 lists them)"
+                "policy.ask holds {other:?}, which is neither reads, writes, executes nor a tool (`{}` lists \
+                 them)",
+                command_to_type("tools")
             );
             Err(CommandError::with_exit(Exit::Config, text))
         }

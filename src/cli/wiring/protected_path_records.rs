@@ -10,7 +10,7 @@ use crate::acp::local::protected_path_records::{
 };
 use crate::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
 use crate::cli::audit::audit_paths;
-use crate::home::{Home, OwnerNotice, OwnerSwitches};
+use crate::home::{Home, OwnerNotice, OwnerSwitches, command_to_type};
 use crate::ids::RequestId;
 use crate::runner::Clock;
 use crate::trash::{BeforeImageStore, Trash};
@@ -52,7 +52,7 @@ impl ProtectedPathRecords for HomeRecords {
             request,
             text,
         } = change;
-        tracing::warn!(path = %path.display(), "{text} `punie-runner ack` acknowledges this");
+        tracing::warn!(path = %path.display(), "{text} `{}` acknowledges this", command_to_type("ack"));
         let at_ms = Clock::system_clock().now_ms();
         let entry =
             AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);

@@ -1,6 +1,7 @@
 //! Assembles a runner with its host, and ends its processes. Not here: the host itself (host).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -17,7 +18,7 @@ use crate::acp::terminals::StopSequence;
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::{
     self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
-    SupervisionStore,
+    SupervisionStore, command_to_type,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -76,9 +77,14 @@ impl RunnerProcesses {
     pub async fn describe_commands(&self) -> String {
         let confinement = self.live.prove_confinement().await;
         if !confinement.can_execute {
-            return "refused: `punie-runner status -v` says why".to_owned();
+            return format!("refused: `{}` says why", command_to_type("status -v"));
         }
         describe_confinement(&confinement.level, &confinement.network)
+    }
+
+    /// Returns the longest wait of a stop for running calls.
+    pub fn stop_grace(&self) -> Duration {
+        self.live.current_config().limits.drain
     }
 
     /// Awaits the runner, and ends the processes as soon as no call is awaited, during its last deliveries.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::audit::AuditLog;
 use crate::backend::ConnectionProblem;
+use crate::home::command_to_type;
 use crate::journal::Journal;
 use crate::runner::backend_client::BackendClient;
 use crate::runner::call_pause::CallPause;
@@ -75,8 +76,8 @@ impl HealthState {
         if there {
             tracing::warn!(
                 "another process with this device's identity is running (a copied home?): both answer the same \
-                 requests; stop one of them, and register the copy as a device of its own with `punie-runner pair \
-                 --new-device`"
+                 requests; stop one of them, and register the copy as a device of its own with `{}`",
+                command_to_type("pair --new-device CODE")
             );
         } else {
             tracing::info!("no other process with this device's identity is running any more");

@@ -13,6 +13,7 @@ use super::super::preview::{TreePreview, contains_all_of};
 use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::UndoPlan;
 use crate::acp::WorkspacePath;
+use crate::home::command_to_type;
 use crate::output::number_format;
 
 /// So much is shown of a command of which nothing is kept: a command may have written the line itself.
@@ -31,10 +32,10 @@ impl UndoPlan<'_> {
         if let Some((path, _)) = later.first() {
             self.left_in_trash = Some(format!(
                 "left in the trash: {} that the request had put where it had removed something before (at {}), and \
-                 removed too; `punie-runner trash restore {} --to DIR` makes copies",
+                 removed too; `{}` makes copies",
                 number_format::format_count(later.len() as u64, "thing"),
                 display_path(path),
-                self.entry.request
+                command_to_type(&format!("trash restore {} --to DIR", self.entry.request))
             ));
         }
         for command in untracked {

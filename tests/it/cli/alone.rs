@@ -286,10 +286,12 @@ async fn status_says_the_same_keys_without_a_runner() {
         keys(&status["backend"]),
         [
             "clockSkewMs",
+            "embedded",
             "kind",
             "lastContactMs",
             "lastPollMs",
             "link",
+            "paired",
             "reachable",
             "trouble",
             "url"

@@ -50,7 +50,8 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
     let place = ["--backend-url", url, "--workspace", "."];
     let unpaired = user.types(&[&place[..], &["run", "--once"]].concat()).await;
     let advice = format!(
-        "punie-runner: This device is not paired with {url}. Get a code there, then run: punie-runner pair CODE\n"
+        "punie-runner: This device is not paired with {url}. Get a code there, then run: punie-runner --backend-url \
+         {url} pair CODE\n"
     );
     assert!(unpaired.err.ends_with(&advice), "{unpaired:?}");
     assert_eq!(

@@ -5,6 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::process::{PROGRAM, Setting};
 use super::terminal::open_terminal;
 use super::wait::until;
@@ -73,6 +75,12 @@ impl OnTerminal {
 
     pub fn types(&mut self, text: &str) {
         self.typed.write_all(text.as_bytes()).expect("typed");
+    }
+
+    /// Presses Ctrl-C.
+    pub fn interrupt(&self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("it runs"), Signal::INT).expect("it runs");
     }
 
     /// Waits until it ends by itself.

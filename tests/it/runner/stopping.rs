@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 
 use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
 use crate::harness::process::{Program, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
@@ -163,4 +164,21 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
     runner.logs("the runner is up").await;
     runner.signal(Signal::HUP);
     assert_eq!(runner.end().await.code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_shows_what_a_stop_waits_for() {
+    let stage = Stage::new().await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    runner.shows("Connected. Waiting for requests.").await;
+    let id = stage.ask(Ask::bash("echo here > began; sleep 600")).await;
+    stage.line("began").await;
+    runner.interrupt();
+    runner
+        .shows("Stopping. 1 call still runs: waiting up to 10 s. Ctrl-C again ends it.\n")
+        .await;
+    runner.interrupt();
+    assert_eq!(runner.end().await, Some(0), "{}", runner.shown());
+    runner.shows("Stopped.\n").await;
+    stage.answer(&id).await;
 }

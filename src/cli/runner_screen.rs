@@ -1,0 +1,92 @@
+//! The lines that a runner on a terminal shows about itself: where it works, how commands are confined, whether the
+//! backend answers, and its stop. Not here: the lines about calls (call_line).
+
+use std::convert::Infallible;
+
+use tokio_util::sync::CancellationToken;
+
+use super::console;
+use super::wiring::RunnerProcesses;
+use crate::config::Config;
+use crate::home::{DeviceIdentity, Home};
+use crate::journal::Journal;
+use crate::runner::ShutdownSignal;
+
+/// The screen of a running runner.
+pub(super) struct RunnerScreen<'a> {
+    pub processes: &'a RunnerProcesses,
+    pub journal: Journal,
+    /// Cancelled once the backend accepts this device.
+    pub connected: CancellationToken,
+    pub stop: &'a ShutdownSignal,
+}
+
+impl RunnerScreen<'_> {
+    /// Awaits the runner, and shows the lines meanwhile.
+    pub async fn show_beside<T>(&self, runner: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            never = self.show_lines() => match never {},
+            ended = runner => ended,
+        }
+    }
+
+    async fn show_lines(&self) -> Infallible {
+        tokio::select! {
+            () = self.show_start() => {}
+            () = self.stop.wait_for_stop_request() => {}
+        }
+        self.stop.wait_for_stop_request().await;
+        if console::is_terminal() {
+            console::print_line(&self.describe_stop());
+        }
+        std::future::pending().await
+    }
+
+    async fn show_start(&self) {
+        print_fact("Commands", &self.processes.describe_commands().await);
+        self.connected.cancelled().await;
+        console::print_line("Connected. Waiting for requests. Ctrl-C stops.");
+    }
+
+    /// Describes the stop that begins now: what it waits for, and how long.
+    fn describe_stop(&self) -> String {
+        let counts = self.journal.open_reader();
+        let counts = counts.and_then(|reader| reader.count_open_requests());
+        let calls = match counts.map(|counts| counts.started) {
+            Ok(0) | Err(_) => return "Stopping.".to_owned(),
+            Ok(1) => "1 call still runs".to_owned(),
+            Ok(count) => format!("{count} calls still run"),
+        };
+        let seconds = self.processes.stop_grace().as_secs_f64();
+        format!("Stopping. {calls}: waiting up to {seconds:.0} s. Ctrl-C again ends it.")
+    }
+}
+
+/// Prints the place where a runner works, before it asks the backend for the first time.
+pub(super) fn print_connecting(config: &Config, home: &Home) {
+    if let Ok(identity) = DeviceIdentity::load_or_create(home) {
+        print_fact("Device", identity.device_id().as_str());
+    }
+    let folders: Vec<String> = config
+        .workspaces
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    print_fact("Workspace", &folders.join(", "));
+    if let Some(url) = &config.backend.url {
+        console::print_line(&format!("Connecting to {url} ..."));
+    }
+}
+
+/// Prints the end of a runner's stop, on a terminal.
+pub(super) fn print_stopped(is_json: bool) {
+    if !is_json && console::is_terminal() {
+        console::print_line("Stopped.");
+    }
+}
+
+/// Prints a line with a label.
+pub(super) fn print_fact(label: &str, text: &str) {
+    console::print_line(&format!("{label:<11}{text}"));
+}
