@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod desktop_notifier;
+mod given_answer;
 mod question_view;
 mod terminal_asker;
 mod terminal_input;
@@ -16,15 +17,18 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console, display_time, request_ids};
-use crate::approval_answer::ApprovalOption;
-use crate::audit::{AuditEntry, AuditEvent};
+use super::{console, display_time, request_ids};
+use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{
-    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, command_to_type,
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, RunnerLock,
+    command_to_type,
 };
+use crate::journal::{InterruptedQuestion, JournalReader};
 use crate::runner::{Clock, ShutdownSignal};
-use question_view::{list_text, question_text};
+use given_answer::{AnswerEffect, GivenAnswer};
+pub(super) use question_view::call_summary;
+use question_view::{list_text, no_question_text, question_text, short_id};
 use terminal_asker::TerminalAsker;
 
 /// The interval of checks for new questions.
@@ -52,13 +56,13 @@ enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The question: its id or its request's, the end of one, or @last if no other waits
+    /// The request that waits: its id, the end or the beginning of it, or @last if no other waits
     id: String,
 }
 
 #[derive(Debug, Args)]
 struct QuestionArgs {
-    /// The question: its id or its request's, the end of one, or @last if no other waits
+    /// The request that waits: its id, the end or the beginning of it, or @last if no other waits
     id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
@@ -84,11 +88,13 @@ struct ListedQuestion<'q> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GivenAnswer {
+struct AnswerOutput {
     id: String,
     option_id: &'static str,
     /// False if it was answered here before.
     accepted: bool,
+    /// True if this answer counts, false if another was earlier, null if that is not known yet.
+    counts: Option<bool>,
 }
 
 /// Lists the open questions, shows one, or answers one.
@@ -98,9 +104,9 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         return watch_questions(&home, &config.workspaces, context.is_json());
     }
     let approvals = ApprovalQuestions::in_home(&home);
-    let open = approvals.open_questions();
+    let open = list_open_questions(&home)?;
     let (which, allow) = match &args.word {
-        None => return Ok(list_questions(&open, context.is_json())),
+        None => return list_questions(&home, &open, context.is_json()),
         Some(ApprovalsCommand::Show(which)) => {
             let question = find_question(&open, &which.id)?;
             return show_question(&approvals, question, context.is_json());
@@ -110,53 +116,42 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     };
     let question = find_question(&open, &which.id)?;
     let option = ApprovalOption::new(allow, which.always);
-    let accepted = match store_answer(&home, &approvals, question, option)? {
-        AnswerResult::Accepted => true,
-        AnswerResult::TooLate => false,
+    let answer = GivenAnswer {
+        option,
+        place: AnswerPlace::Command,
+    };
+    let effect = match answer.store_answer(&home, &approvals, question)? {
+        AnswerResult::Accepted => Some(answer.wait_for_effect(&home, &approvals, question)),
+        AnswerResult::TooLate => None,
         AnswerResult::SeenInPart => {
             let text = format!(
                 "the list shows only a part of this call, and your yes would let all of it run. Read it first: \
                  `{}`. Then allow it",
-                command_to_type(&format!("approvals show {}", question.id))
+                command_to_type(&format!("approvals show {}", short_id(question)))
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
     };
     if context.is_json() {
-        console::print_json(&GivenAnswer {
+        console::print_json(&AnswerOutput {
             id: question.id.to_string(),
             option_id: option.as_str(),
-            accepted,
+            accepted: effect.is_some(),
+            counts: match &effect {
+                None | Some(AnswerEffect::TooLate(_)) => Some(false),
+                Some(AnswerEffect::Counts) => Some(true),
+                Some(AnswerEffect::Unknown) => None,
+            },
         });
-    } else if accepted {
-        console::print_line(accepted_text(option));
+    } else if let Some(effect) = &effect {
+        console::print_line(&answer.confirm_answer(effect));
     } else {
         console::print_line("The call was answered here before.");
     }
-    Ok(if accepted { Exit::Done } else { Exit::Failed })
-}
-
-/// Stores the answer of the person here; if it is the first, the audit gets its row.
-fn store_answer(
-    home: &Home,
-    approvals: &ApprovalQuestions,
-    question: &OpenQuestion,
-    option: ApprovalOption,
-) -> anyhow::Result<AnswerResult> {
-    let result = approvals.answer_question(question, option)?;
-    if result == AnswerResult::Accepted {
-        record_answer(home, question, option);
-    }
-    Ok(result)
-}
-
-/// Returns the confirmation of an answer.
-fn accepted_text(option: ApprovalOption) -> &'static str {
-    if option.is_allowed() {
-        "Allowed. (If somebody already answered from the caller's side, that answer counts.)"
-    } else {
-        "Denied. (If somebody already answered from the caller's side, that answer counts.)"
-    }
+    Ok(match effect {
+        None | Some(AnswerEffect::TooLate(_)) => Exit::Failed,
+        Some(_) => Exit::Done,
+    })
 }
 
 /// Asks people about calls beside a runner: on its terminal, if it has one and its output is for people, and by desktop
@@ -177,26 +172,34 @@ pub(super) fn ask_people(
     }
 }
 
-fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
-    let row = audit::owner_entry(AuditEvent::Approval)
-        .with_request(&question.request_id)
-        .with_detail(option.as_str());
-    audit::record_owner_action(
-        home,
-        AuditEntry {
-            tool_name: Some(question.tool.clone()),
-            ..row
-        },
-    );
+/// Lists the open questions. Without a runner none is open, whatever a killed one has left.
+pub(super) fn list_open_questions(home: &Home) -> anyhow::Result<Vec<OpenQuestion>> {
+    Ok(match RunnerLock::find_holder(home)? {
+        Some(_) => ApprovalQuestions::in_home(home).open_questions(),
+        None => Vec::new(),
+    })
 }
 
-fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
+/// Lists the requests about which a runner asked when it stopped; none while a runner runs, which asks about them
+/// again.
+pub(super) fn list_interrupted_questions(home: &Home) -> anyhow::Result<Vec<InterruptedQuestion>> {
+    if RunnerLock::find_holder(home)?.is_some() {
+        return Ok(Vec::new());
+    }
+    match JournalReader::find_journal(&home.journal_file())? {
+        Some(reader) => Ok(reader.read_interrupted_questions()?),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::Result<Exit> {
     if as_json {
         for question in open {
             let _ = print_question_json(question);
         }
     } else if open.is_empty() {
-        console::print_line("No calls are waiting for approval.");
+        let interrupted = list_interrupted_questions(home)?;
+        console::print_line(&no_question_text(&interrupted));
     } else {
         if let Some(width) = console::terminal_width() {
             let now_ms = Clock::system_clock().now_ms();
@@ -211,13 +214,13 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             command_to_type("approvals allow ID")
         ));
     }
-    Exit::Done
+    Ok(Exit::Done)
 }
 
 /// Returns a question for a text that no terminal shows.
 fn question_lines(question: &OpenQuestion) -> String {
     let title = console::cell_text(&question.title, usize::MAX);
-    format!("{}\n  {title}\n", question.id)
+    format!("{}\n  {title}\n", question.request_id)
 }
 
 fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
@@ -286,20 +289,25 @@ fn show_question(
     Ok(Exit::Done)
 }
 
-/// Finds the question by its id or its request's, an end or a beginning of one of them, or `@last`. With
-/// several questions open `@last` is refused: the one that a person has read need not be the newest.
+/// Finds the question by its request's id or its own, an end or a beginning of one of them, or `@last`. Of several about
+/// one request the newest is meant. With several questions open `@last` is refused: the one that a person has read need
+/// not be the newest.
 fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'q OpenQuestion> {
     let found = if typed == request_ids::LAST {
         if open.len() > 1 {
-            let ids: Vec<&str> = open.iter().map(|question| question.id.as_str()).collect();
+            let ids: Vec<&str> = open.iter().map(short_id).collect();
             let text = format!("several calls wait; name one of {}", ids.join(", "));
             return Err(CommandError::with_exit(Exit::Usage, text));
         }
         open.first()
     } else {
-        match request_ids::find_among(open, typed, |question| question.id.as_str())? {
-            Some(question) => Some(question),
-            None => request_ids::find_among(open, typed, |question| question.request_id.as_str())?,
+        let of_request = |question: &OpenQuestion| question.request_id.clone();
+        let mut newest: Vec<&OpenQuestion> = open.iter().rev().collect();
+        let mut seen = HashSet::new();
+        newest.retain(|question| seen.insert(of_request(question)));
+        match request_ids::find_among(&newest, typed, |question| question.request_id.as_str())? {
+            Some(question) => Some(*question),
+            None => request_ids::find_among(open, typed, |question| question.id.as_str())?,
         }
     };
     found.ok_or_else(|| {
@@ -308,4 +316,45 @@ fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'
             "no call with this id waits for approval; it may have been answered, or its time was up",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+
+    #[test]
+    fn a_request_means_its_newest_question() {
+        let question = |id: &str, request: &str| OpenQuestion {
+            id: RequestId::parse(id).expect("an id"),
+            request_id: RequestId::parse(request).expect("an id"),
+            tool: "Bash".to_owned(),
+            runs_command: true,
+            title: String::new(),
+            is_cut: false,
+            arguments: String::new(),
+            why: None,
+            folder: None,
+            allowable_command: None,
+            asked_at_ms: 0,
+            expires_at_ms: 0,
+        };
+        let open = [
+            question("q-one", "request-a"),
+            question("q-two", "request-a"),
+            question("q-three", "request-b"),
+        ];
+        let find = |typed: &str| find_question(&open, typed).map(|found| found.id.to_string());
+        for (typed, found) in [
+            ("request-a", "q-two"),
+            ("quest-a", "q-two"),
+            ("request-b", "q-three"),
+            ("q-one", "q-one"),
+        ] {
+            assert_eq!(find(typed).expect("found"), found, "{typed}");
+        }
+        for unclear in ["request-", "@last", "nothing"] {
+            assert!(find(unclear).is_err(), "{unclear}");
+        }
+    }
 }

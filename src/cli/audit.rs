@@ -1,6 +1,8 @@
 //! `audit`: lists the requests, decisions and outcomes of this device, and verifies that all rows are present and
 //! unchanged. Not here: the hash chain (audit).
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -162,7 +164,7 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
     let request = args
         .request
         .as_ref()
-        .map(|typed| request_ids::expand_last(home, typed))
+        .map(|typed| find_audited_request(home, typed))
         .transpose()?;
     let mut rows = Vec::new();
     audit::for_each_row(&audit_paths(home), |line| {
@@ -170,11 +172,9 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
             return true;
         };
         let is_late = since.is_none_or(|since| row["atMs"].as_i64().is_some_and(|at| at >= since));
-        let is_its = request.as_ref().is_none_or(|id| {
-            row["requestId"]
-                .as_str()
-                .is_some_and(|known| known.starts_with(id) || known.ends_with(id))
-        });
+        let is_its = request
+            .as_ref()
+            .is_none_or(|id| row["requestId"].as_str() == Some(id));
         if is_late && is_its {
             if as_json {
                 console::print_json(&row);
@@ -203,6 +203,17 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
         console::print_table(&columns, &rows);
     }
     Ok(Exit::Done)
+}
+
+/// Finds the request that is meant in the journal, or among the rows.
+fn find_audited_request(home: &Home, typed: &str) -> anyhow::Result<String> {
+    let mut ids = BTreeSet::new();
+    audit::for_each_row(&audit_paths(home), |line| {
+        let row = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        ids.extend(row["requestId"].as_str().map(str::to_owned));
+        true
+    })?;
+    request_ids::find_request(home, typed, ids.iter().map(String::as_str))
 }
 
 fn audit_cells(row: &Value, now_ms: i64) -> Vec<String> {

@@ -16,9 +16,10 @@ const MAX_LINE_COLUMNS: usize = 110;
 pub fn describe_result(kind: OutcomeKind, code: Option<&str>, end: &CallEnd) -> String {
     match (kind, code) {
         (OutcomeKind::Cancelled, _) => "cancelled".to_owned(),
-        (OutcomeKind::Error, Some("policy_denied")) => match &end.rule {
-            Some(rule) => format!("denied by {rule}"),
-            None => "denied".to_owned(),
+        (OutcomeKind::Error, Some("policy_denied")) => match (end.denial, &end.rule) {
+            (Some(denial), _) => denial.describe_outcome().to_owned(),
+            (None, Some(rule)) => format!("denied by {rule}"),
+            (None, None) => "denied".to_owned(),
         },
         (OutcomeKind::Error, Some(code)) => code.replace('_', " "),
         (OutcomeKind::Error, None) => "error".to_owned(),
@@ -50,12 +51,12 @@ pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
 /// Returns the line about a finished call: its time, tool, title, result and duration.
 fn finished_call_line(call: &FinishedCall, time: &str, columns: usize) -> String {
     let result = describe_result(call.kind, call.code.as_deref(), &call.end);
-    let took = i64::try_from(call.took.as_millis()).unwrap_or(i64::MAX);
+    let took = call.end.run_ms.map(display_time::format_elapsed);
     let before = format!("{time}  {:<10}  ", console::cell_text(&call.tool, 14));
     let after = format!(
         "  {:<10}{:>8}",
         console::cell_text(&result, 24),
-        display_time::format_elapsed(took)
+        took.unwrap_or_default()
     );
     let taken = before.chars().count() + after.chars().count();
     let width = columns.min(MAX_LINE_COLUMNS).saturating_sub(taken);
@@ -66,6 +67,7 @@ fn finished_call_line(call: &FinishedCall, time: &str, columns: usize) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approval_answer::{AnswerPlace, ApprovalDenial};
 
     #[test]
     fn an_outcome_is_told_in_few_words() {
@@ -73,6 +75,11 @@ mod tests {
             exit_code,
             signal: signal.map(str::to_owned),
             rule: rule.map(str::to_owned),
+            ..CallEnd::default()
+        };
+        let by_you = CallEnd {
+            denial: Some(ApprovalDenial::Answered(AnswerPlace::Terminal)),
+            ..end(None, None, Some("policy.ask"))
         };
         let (ok, error) = (OutcomeKind::Ok, OutcomeKind::Error);
         for (kind, code, end, text) in [
@@ -87,6 +94,7 @@ mod tests {
                 "denied by no-push",
             ),
             (error, Some("timeout"), end(Some(1), None, None), "timeout"),
+            (error, Some("policy_denied"), by_you, "denied by you"),
         ] {
             assert_eq!(describe_result(kind, code, &end), text);
         }
@@ -100,8 +108,10 @@ mod tests {
             title: "git log | head".to_owned(),
             kind: OutcomeKind::Ok,
             code: None,
-            end: CallEnd::default(),
-            took: std::time::Duration::from_millis(14),
+            end: CallEnd {
+                run_ms: Some(14),
+                ..CallEnd::default()
+            },
         };
         let line = finished_call_line(&call, "12:30:05", 80);
         assert_eq!(

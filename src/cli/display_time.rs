@@ -65,6 +65,14 @@ pub fn format_coarse(ms: i64) -> String {
     }
 }
 
+/// Formats the time until an approval question expires, to the nearest minute.
+pub fn format_time_left(expires_at_ms: i64, now_ms: i64) -> String {
+    match expires_at_ms.saturating_sub(now_ms) {
+        ..60_000 => "under 1 min".to_owned(),
+        left => format!("{} min", (left + 30_000) / 60_000),
+    }
+}
+
 /// Formats an elapsed time: `12 ms`, `1.3 s`, then as [`format_coarse`].
 pub fn format_elapsed(ms: i64) -> String {
     match ms {

@@ -1,6 +1,8 @@
 //! The ids of requests as people type and read them: the last characters of an id, its beginning, or `@last`. Not here:
 //! the ids themselves (core).
 
+use std::collections::BTreeSet;
+
 use super::exit::{CommandError, Exit};
 use crate::home::Home;
 use crate::journal::JournalReader;
@@ -57,16 +59,19 @@ pub fn expand_in_journal(home: &Home, typed: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Replaces `@last` by the newest request, and leaves any other text to the place that looks it up.
+/// Finds the request as [`expand_in_journal`], or else among these ids, which may be older than the journal's memory.
 ///
 /// # Errors
-/// There is no request, or the journal cannot be read.
-pub fn expand_last(home: &Home, typed: &str) -> anyhow::Result<String> {
-    if typed == LAST {
-        expand_in_journal(home, typed)
-    } else {
-        Ok(typed.to_owned())
-    }
+/// As [`expand_in_journal`]; and several of these ids are meant.
+pub fn find_request<'i>(
+    home: &Home,
+    typed: &str,
+    known: impl Iterator<Item = &'i str>,
+) -> anyhow::Result<String> {
+    let id = expand_in_journal(home, typed)?;
+    let known: Vec<&str> = known.collect::<BTreeSet<_>>().into_iter().collect();
+    let found = find_among(&known, &id, |id| id)?;
+    Ok(found.map_or(id.clone(), |found| (*found).to_owned()))
 }
 
 /// Returns the one of these that has a matching id: the whole id, or its end or beginning.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
-use super::{audit, console, display_time, request_ids, undo, wiring};
+use super::{audit, console, display_time, undo, wiring};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
@@ -166,10 +166,10 @@ fn restore_request(
     args: &RestoreArgs,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    let request = request_ids::expand_last(home, &args.request)?;
-    let copied = trash.restore_copy(&request, &args.to).map_err(|unready| {
-        CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
-    })?;
+    let request = undo::find_backup(home, trash, &args.request)?;
+    let copied = trash
+        .restore_copy(&request, &args.to)
+        .map_err(|unready| undo::undo_error(&unready, &request))?;
     audit::record_owner_action(
         home,
         audit::owner_entry(AuditEvent::TrashRestored).with_request(&copied.request),

@@ -5,15 +5,16 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console, display_time, request_ids, wiring};
+use super::{audit, console, display_time, request_ids, table, wiring};
 use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
-use crate::trash::{UNTRACKED, UndoError};
+use crate::home::{Home, command_to_type};
+use crate::trash::{Trash, UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
     /// The request: its id, the end or the beginning of it, or @last
-    request: String,
+    request: Option<String>,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -31,24 +32,31 @@ struct UndoOutput {
 
 /// Undoes a request.
 pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let Some(typed) = &args.request else {
+        let text = format!(
+            "name the request to undo: `{}`, or `{}` for the newest. `{}` lists them",
+            command_to_type("undo ID"),
+            command_to_type("undo @last"),
+            command_to_type("history")
+        );
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    };
     let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
-    let request = request_ids::expand_last(&home, &args.request)?;
+    let request = find_backup(&home, &trash, typed)?;
     let undone = match trash.undo_request(&workspace, &request, args.dry_run) {
         Ok(undone) => undone,
         Err(UndoError::Already(request, at_ms)) => {
             let text = format!(
-                "request {request} was undone already, at {}",
+                "request {} was undone already, at {}",
+                table::short_id(request.as_str()),
                 display_time::format_moment(at_ms)
             );
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
         Err(unready) => {
-            return Err(CommandError::with_exit(
-                exit_for_unready(&unready),
-                unready.to_string(),
-            ));
+            return Err(undo_error(&unready, &request));
         }
     };
     if !args.dry_run {
@@ -66,18 +74,16 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         });
         return Ok(Exit::Done);
     }
+    let short_id = table::short_id(undone.request.as_str());
     console::print_line(&if args.dry_run {
-        format!(
-            "Undoing {} would do this; nothing was changed:",
-            undone.request
-        )
+        format!("Undoing {short_id} would do this; nothing was changed:")
     } else {
         let what = if undone.is_partial {
             "Put back what rm removed"
         } else {
             "Undone"
         };
-        format!("{what}: {}", undone.request)
+        format!("{what}: {short_id}")
     });
     for line in &undone.lines {
         console::print_line(&format!("  {}", console::cell_text(line, usize::MAX)));
@@ -88,11 +94,19 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Returns the exit code for a request that cannot be undone.
-pub fn exit_for_unready(unready: &UndoError) -> Exit {
-    match unready {
-        UndoError::Several(..) => Exit::Usage,
+/// Finds the request that is meant in the journal, or among the backups.
+pub fn find_backup(home: &Home, trash: &Trash, typed: &str) -> anyhow::Result<String> {
+    let backups = trash.list_entries()?;
+    let ids = backups.iter().map(|backup| backup.request.as_str());
+    request_ids::find_request(home, typed, ids)
+}
+
+/// Returns the error about a request that cannot be undone or restored.
+pub fn undo_error(unready: &UndoError, request: &str) -> anyhow::Error {
+    let exit = match unready {
         UndoError::Trash(_) => Exit::CannotWrite,
         _ => Exit::Failed,
-    }
+    };
+    let text = unready.to_string();
+    CommandError::with_exit(exit, text.replace(request, table::short_id(request)))
 }

@@ -15,7 +15,7 @@ use super::approver_presence::ApproverPresence;
 use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::{ensure_private_file, replace_private_file};
-use crate::approval_answer::ApprovalOption;
+use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::ids::RequestId;
 
 /// An open approval question.
@@ -117,11 +117,22 @@ impl ApprovalQuestions {
         replace_private_file(&path, &text)
     }
 
-    /// Returns the option that the person here has chosen, if any.
-    pub fn chosen_option(&self, id: &RequestId) -> Option<ApprovalOption> {
-        fs::read_to_string(self.answer_file(id))
-            .ok()
-            .map(|text| ApprovalOption::from_option_name(&text))
+    /// Returns the option that the person here has chosen, and where, if any.
+    pub fn chosen_option(&self, id: &RequestId) -> Option<(ApprovalOption, AnswerPlace)> {
+        let text = fs::read_to_string(self.answer_file(id)).ok()?;
+        let (option, place) = text.split_once(' ').unwrap_or((&text, ""));
+        let is_terminal = place == AnswerPlace::Terminal.as_str();
+        let place = if is_terminal {
+            AnswerPlace::Terminal
+        } else {
+            AnswerPlace::Command
+        };
+        Some((ApprovalOption::from_option_name(option), place))
+    }
+
+    /// Returns whether the runner still works on a question, answered or not.
+    pub fn is_open(&self, id: &RequestId) -> bool {
+        self.question_file(id).exists()
     }
 
     /// Removes a question and its answer.
@@ -179,12 +190,14 @@ impl ApprovalQuestions {
         &self,
         question: &OpenQuestion,
         option: ApprovalOption,
+        place: AnswerPlace,
     ) -> Result<AnswerResult, HomeError> {
         let id = &question.id;
         if option.is_allowed() && question.is_cut && !self.shown_file(id).exists() {
             return Ok(AnswerResult::SeenInPart);
         }
-        let is_first = ensure_private_file(&self.answer_file(id), option.as_str().as_bytes())?;
+        let text = format!("{} {}", option.as_str(), place.as_str());
+        let is_first = ensure_private_file(&self.answer_file(id), text.as_bytes())?;
         if is_first && !self.remove_if_closed(id) {
             Ok(AnswerResult::Accepted)
         } else {
@@ -235,7 +248,7 @@ mod tests {
         assert_eq!(approvals.chosen_option(&first.id), None);
         let answer = |question: &OpenQuestion, option| {
             approvals
-                .answer_question(question, option)
+                .answer_question(question, option, AnswerPlace::Terminal)
                 .expect("written")
         };
         assert_eq!(
@@ -248,7 +261,7 @@ mod tests {
         );
         assert_eq!(
             approvals.chosen_option(&first.id),
-            Some(ApprovalOption::AllowOnce)
+            Some((ApprovalOption::AllowOnce, AnswerPlace::Terminal))
         );
         approvals.close_question(&first.id);
         assert_eq!(

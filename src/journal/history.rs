@@ -5,7 +5,9 @@ use rusqlite::Row;
 use rusqlite::types::ToSql;
 
 use super::entry::{RequestOrigin, RequestState};
+use super::incidents::ASKED;
 use super::{JournalError, JournalReader};
+use crate::approval_answer::ApprovalDenial;
 use crate::ids::RequestId;
 use crate::request::{CallEnd, OutcomeKind};
 
@@ -47,7 +49,7 @@ pub struct HistoryEntry {
     pub code: Option<String>,
     /// Its command, paths or query in one masked line; `None` if none is kept.
     pub title: Option<String>,
-    /// The exit of its command, and the rule that refused it.
+    /// The exit of its command, the refusal of it, and the time for which it ran.
     pub end: CallEnd,
     /// The number of times the backend offered it.
     pub offers: u32,
@@ -92,6 +94,17 @@ pub struct RequestIncident {
     pub last_at_ms: Option<i64>,
 }
 
+/// A request about which a person was asked, without an answer so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterruptedQuestion {
+    /// The request.
+    pub id: String,
+    /// Its tool.
+    pub tool: String,
+    /// Its title; empty if none is kept.
+    pub title: String,
+}
+
 /// Everything that is known of one request.
 #[derive(Debug, Clone)]
 pub struct FullHistory {
@@ -126,7 +139,7 @@ pub(super) const REGULAR: &[&str] = &[PENDING, UNWANTED];
 const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
     deliver_attempts, last_error, deadline_ms, \
-    (select nullif(address, '') from backend where number = request.backend), title, exit_code, exit_signal, rule";
+    (select nullif(address, '') from backend where number = request.backend), title, exit_code, exit_signal, rule, denial, run_ms";
 
 impl JournalReader {
     /// The lives of the requests asked for, the latest first.
@@ -219,6 +232,24 @@ impl JournalReader {
         self.query_all(sql, (part, shortest_end, limit), |row| row.get(0))
     }
 
+    /// The requests about which a person was asked when the runner stopped, the oldest first. Its next start asks
+    /// again.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_interrupted_questions(&self) -> Result<Vec<InterruptedQuestion>, JournalError> {
+        let sql = "select id, tool, coalesce(title, '') from request where state = 'accepted' and cancel_requested = 0 \
+                   and (select kind from incident where request_id = request.id order by incident.id desc limit 1) = ?1 \
+                   order by rowid";
+        self.query_all(sql, [ASKED], |row| {
+            Ok(InterruptedQuestion {
+                id: row.get(0)?,
+                tool: row.get(1)?,
+                title: row.get(2)?,
+            })
+        })
+    }
+
     /// The id of the newest request.
     ///
     /// # Errors
@@ -283,6 +314,10 @@ fn history_entry_from_row(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
             exit_code: row.get(22)?,
             signal: row.get(23)?,
             rule: row.get(24)?,
+            denial: row
+                .get::<_, Option<String>>(25)?
+                .and_then(|name| ApprovalDenial::from_name(&name)),
+            run_ms: row.get(26)?,
         },
     })
 }

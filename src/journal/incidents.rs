@@ -8,6 +8,13 @@ use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::RequestId;
 
+/// The kind of the incident that a person is asked for approval.
+pub const ASKED: &str = "asked";
+/// The kind of the incident that a person or an earlier answer allowed the call.
+pub const ALLOWED: &str = "allowed";
+/// The kind of the incident that the call did not get its approval.
+pub const DENIED: &str = "denied";
+
 impl Journal {
     /// Notes an incident of a request, which need not be in the journal. `kind` is a word or two for people, the same
     /// for the same kind of thing; the same again at once is counted, not written anew.

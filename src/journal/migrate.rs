@@ -26,6 +26,7 @@ const STEPS: &[&str] = &[
     include_str!("../../migrations/journal/0006_periodic.sql"),
     include_str!("../../migrations/journal/0007_task_names.sql"),
     include_str!("../../migrations/journal/0008_titles.sql"),
+    include_str!("../../migrations/journal/0009_denials.sql"),
 ];
 
 /// The version that this program reads and writes.

@@ -47,7 +47,10 @@ pub use backlog::{BacklogLimit, WaitingRequests};
 pub use corruption_recovery::DamageReport;
 pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
 pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
-pub use history::{FullHistory, HistoryEntry, HistoryQuery, PendingRequests, RequestIncident};
+pub use history::{
+    FullHistory, HistoryEntry, HistoryQuery, InterruptedQuestion, PendingRequests, RequestIncident,
+};
+pub use incidents::{ALLOWED, ASKED, DENIED};
 pub use journal_reader::{JournalReader, OpenRequestCounts, RequestRecord};
 pub use retention::{BATCH, SignatureExpiry};
 pub use shell_rows::{JournalShellState, ShellExit, ShellProcessTrace, ShellRow};

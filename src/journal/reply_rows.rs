@@ -8,6 +8,7 @@ use super::apply_transition::{check_transition, decide_transition, read_known_re
 use super::entry::{REPLY_COLUMNS, RecordedReply, RequestState};
 use super::statements::execute_cached;
 use super::transition_rules::{RequestEvent, TransitionWrite};
+use crate::approval_answer::ApprovalDenial;
 use crate::ids::RequestId;
 use crate::request::CleanReply;
 
@@ -36,7 +37,8 @@ pub(super) fn store_reply(
     let changed = execute_cached(
         transaction,
         "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
-             code = ?6, exit_code = ?7, exit_signal = ?8, rule = ?9 where id = ?10 and state = ?11",
+             code = ?6, exit_code = ?7, exit_signal = ?8, rule = ?9, denial = ?10, run_ms = ?11 \
+             where id = ?12 and state = ?13",
         params![
             reply.outcome_kind().as_str(),
             reply.is_truncated(),
@@ -47,6 +49,8 @@ pub(super) fn store_reply(
             end.exit_code,
             end.signal,
             end.rule,
+            end.denial.map(ApprovalDenial::as_str),
+            end.run_ms,
             id.as_str(),
             known.state.as_str(),
         ],

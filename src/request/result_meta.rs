@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval_answer::ApprovalDenial;
+
 /// The `meta` object of a result payload. An absent field means unknown or false; no field is ever null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -84,6 +86,9 @@ pub struct ResultMeta {
     /// The rule that refused the call, as the owner wrote it or may write it. For the audit log, not part of the JSON.
     #[serde(skip)]
     pub rule: Option<String>,
+    /// The reason why the call did not get the approval that it needed. For the history, not part of the JSON.
+    #[serde(skip)]
+    pub denial: Option<ApprovalDenial>,
     /// Remarks that are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

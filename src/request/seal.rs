@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
 use super::{CallFailure, CallOutcome, OutcomeKind, ReplyBody, ResultMeta};
+use crate::approval_answer::ApprovalDenial;
 use crate::ids::{RequestId, ToolName};
 use crate::output::number_format::{format_size, group_digits};
 use crate::output::text_budget::clip_to_budget;
@@ -25,7 +26,7 @@ pub struct SealContext<'a> {
     pub request: &'a RequestId,
     /// The tool asked for.
     pub tool: &'a ToolName,
-    /// The duration of the call.
+    /// The time for which the call ran; zero if it never started.
     pub duration: Duration,
     /// The number of this execution, from 1; `None` if nothing ran.
     pub attempt: Option<u32>,
@@ -50,6 +51,10 @@ pub struct CallEnd {
     pub signal: Option<String>,
     /// The rule that refused the call.
     pub rule: Option<String>,
+    /// The reason why the call did not get the approval that it needed.
+    pub denial: Option<ApprovalDenial>,
+    /// The time for which it ran, in milliseconds, without waits before its start; `None` if it never started.
+    pub run_ms: Option<i64>,
 }
 
 impl CleanReply {
@@ -112,6 +117,7 @@ impl CallOutcome {
             Self::Cancelled(failure) => failure_parts(OutcomeKind::Cancelled, failure),
         };
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
+        let run_ms = i64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
         let mut scrub = SecretScrubber {
             redactor: sealing.redactor,
@@ -129,6 +135,8 @@ impl CallOutcome {
             exit_code: meta.exit_code,
             signal: meta.signal.clone(),
             rule: meta.rule.clone(),
+            denial: meta.denial,
+            run_ms: run_ms.filter(|_| sealing.attempt.is_some() && !meta.recovered),
         };
         let (payload, truncated) = PayloadWriter {
             sealing,

@@ -1,7 +1,6 @@
 //! A finished call, for the terminal on which the runner works. Not here: its display (cli).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::request::{CallEnd, OutcomeKind};
 
@@ -21,10 +20,8 @@ pub struct FinishedCall {
     pub kind: OutcomeKind,
     /// The code of its error.
     pub code: Option<String>,
-    /// The exit of its command, and the rule that refused it.
+    /// The exit of its command, the refusal of it, and the time for which it ran.
     pub end: CallEnd,
-    /// The duration of the call.
-    pub took: Duration,
 }
 
 /// Receives every finished call. It must not block.

@@ -234,6 +234,7 @@ impl Handles {
     ) -> ApprovalService {
         ApprovalService {
             memory: ApprovalMemory::new(approvals),
+            journal: self.journal.clone(),
             stopped: StoppedConversations {
                 supervision,
                 registry: Arc::clone(&self.registry),

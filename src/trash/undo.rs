@@ -44,9 +44,6 @@ pub enum UndoError {
         untracked = UNTRACKED
     )]
     Unknown(String),
-    /// Several requests begin or end so.
-    #[error("several requests are meant by {0:?}, the latest: {1}")]
-    Several(String, String),
     /// It was undone before.
     #[error("request {0} was undone already")]
     Already(RequestId, i64),
@@ -67,8 +64,7 @@ pub enum UndoError {
 }
 
 impl Trash {
-    /// Undoes a request; a dry run only says what that would do. A request is named by its id, or by how its id begins or
-    /// ends.
+    /// Undoes the request with this id; a dry run only says what that would do.
     ///
     /// # Errors
     /// [`UndoError`]; nothing is changed then.
@@ -139,38 +135,16 @@ impl Trash {
     }
 }
 
-/// Finds the entry that is meant by an id, or by the beginning or the end of one.
+/// Finds the entry of the request with this id.
 pub(super) fn find_entry<'a>(
     all: &'a [TrashEntry],
-    typed: &str,
+    request: &str,
 ) -> Result<&'a TrashEntry, UndoError> {
+    let of_request = all.iter().filter(|entry| entry.request.as_str() == request);
     // What a command says of a request of file tools, or of another command's, is not what is meant by it.
-    let is_first_source = |entry: &&TrashEntry| {
-        !all.iter()
-            .any(|other| other.request == entry.request && other.source < entry.source)
-    };
-    let find = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&TrashEntry> {
-        all.iter()
-            .filter(|entry| is_meant(entry.request.as_str()))
-            .filter(is_first_source)
-            .collect()
-    };
-    let mut found = find(&|id| id == typed);
-    if found.is_empty() && !typed.is_empty() {
-        found = find(&|id| id.starts_with(typed) || id.ends_with(typed));
-    }
-    match found.as_slice() {
-        [] => Err(UndoError::Unknown(typed.to_owned())),
-        [only] => Ok(only),
-        several => {
-            let ids: Vec<&str> = several
-                .iter()
-                .take(5)
-                .map(|entry| entry.request.as_str())
-                .collect();
-            Err(UndoError::Several(typed.to_owned(), ids.join(", ")))
-        }
-    }
+    of_request
+        .min_by_key(|entry| entry.source)
+        .ok_or_else(|| UndoError::Unknown(request.to_owned()))
 }
 
 /// An undo that is being planned.

@@ -74,6 +74,91 @@ impl ApprovalOption {
     }
 }
 
+/// The place of an answer to an approval question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerPlace {
+    /// A terminal that asked the person at this device.
+    Terminal,
+    /// The command `punie-runner approvals` on this device.
+    Command,
+    /// An editor that follows the conversation.
+    Editor,
+    /// The caller's side, through the backend.
+    Caller,
+}
+
+impl AnswerPlace {
+    /// All places.
+    pub const ALL: [Self; 4] = [Self::Terminal, Self::Command, Self::Editor, Self::Caller];
+
+    /// The place's name in files and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Command => "command",
+            Self::Editor => "editor",
+            Self::Caller => "caller",
+        }
+    }
+
+    /// Describes for the owner who answered, and where.
+    pub fn describe_answerer(self) -> &'static str {
+        match self {
+            Self::Terminal => "by you at the terminal",
+            Self::Command => "by you with `punie-runner approvals`",
+            Self::Editor => "in the editor",
+            Self::Caller => "by the caller's side",
+        }
+    }
+}
+
+/// The reason why a call that needs approval did not get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalDenial {
+    /// A person denied it there.
+    Answered(AnswerPlace),
+    /// Nobody answered in time.
+    NobodyAnswered,
+    /// Nobody could be asked.
+    NobodyToAsk,
+    /// The caller's side allowed it, and was shown only a part of it.
+    SeenInPart,
+}
+
+impl ApprovalDenial {
+    /// Parses the name of a reason.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let others = [Self::NobodyAnswered, Self::NobodyToAsk, Self::SeenInPart];
+        let mut all = AnswerPlace::ALL
+            .map(Self::Answered)
+            .into_iter()
+            .chain(others);
+        all.find(|denial| denial.as_str() == name)
+    }
+
+    /// The reason's name in the journal and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered(place) => place.as_str(),
+            Self::NobodyAnswered => "nobody_answered",
+            Self::NobodyToAsk => "nobody_to_ask",
+            Self::SeenInPart => "seen_in_part",
+        }
+    }
+
+    /// Describes the outcome of the call for the owner, in few words.
+    pub fn describe_outcome(self) -> &'static str {
+        match self {
+            Self::Answered(AnswerPlace::Terminal | AnswerPlace::Command) => "denied by you",
+            Self::Answered(AnswerPlace::Editor) => "denied in the editor",
+            Self::Answered(AnswerPlace::Caller) => "denied by the caller",
+            Self::NobodyAnswered => "nobody answered",
+            Self::NobodyToAsk => "nobody to ask",
+            Self::SeenInPart => "not read whole",
+        }
+    }
+}
+
 /// The side that answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
@@ -105,6 +190,23 @@ impl AnsweredBy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_denial_is_known_by_its_name() {
+        for name in [
+            "terminal",
+            "command",
+            "editor",
+            "caller",
+            "nobody_answered",
+            "nobody_to_ask",
+            "seen_in_part",
+        ] {
+            let denial = ApprovalDenial::from_name(name).expect("a reason");
+            assert_eq!(denial.as_str(), name);
+        }
+        assert_eq!(ApprovalDenial::from_name("policy.ask"), None);
+    }
 
     #[test]
     fn only_a_clear_yes_is_one() {

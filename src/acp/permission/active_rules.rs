@@ -217,8 +217,26 @@ impl ActiveRules {
             }
         };
         match rule.append_to_file(&text, decision, &*self.is_tool) {
-            Ok((text, name)) => self.file.write_policy(&text).map(|()| Ok(name)),
+            Ok((text, name)) => {
+                self.file.write_policy(&text)?;
+                self.load_own_change();
+                Ok(Ok(name))
+            }
             Err(broken) => Ok(Err(broken)),
+        }
+    }
+
+    /// Reads the file after this process changed it, so that the change is not logged as one from elsewhere.
+    fn load_own_change(&self) {
+        let Ok((text, stamp)) = self.file.read_settled() else {
+            return;
+        };
+        if let Ok(rules) = PolicyRules::parse_policy(&text.unwrap_or_default(), &*self.is_tool) {
+            let snapshot = RulesSnapshot {
+                rules: Arc::new(rules),
+                broken: None,
+            };
+            *self.loaded.lock() = LoadedRules { stamp, snapshot };
         }
     }
 

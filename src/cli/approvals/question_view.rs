@@ -3,27 +3,38 @@
 
 use crate::cli::{console, display_time, table};
 use crate::home::{OpenQuestion, command_to_type};
+use crate::journal::InterruptedQuestion;
 use crate::policy::command_line::quote_word;
 
 /// The most characters and lines of a call that a prompt shows; a longer call is shown whole on request.
 const MAX_PROMPT_CHARS: usize = 1_500;
 const MAX_PROMPT_LINES: usize = 20;
 
-/// Returns the end of a question's id. The beginnings of ids are alike.
+/// Returns the end of the request's id. The beginnings of ids are alike.
 pub(super) fn short_id(question: &OpenQuestion) -> &str {
-    table::short_id(question.id.as_str())
+    table::short_id(question.request_id.as_str())
+}
+
+/// Returns the text for an empty list. `interrupted`: the requests about which a runner asked when it stopped.
+pub(super) fn no_question_text(interrupted: &[InterruptedQuestion]) -> String {
+    let mut lines = vec!["No calls are waiting for approval.".to_owned()];
+    if !interrupted.is_empty() {
+        lines.push("When the runner starts, it asks again about:".to_owned());
+    }
+    lines.extend(interrupted.iter().map(|request| {
+        let id = table::short_id(&request.id);
+        let what = console::cell_text(&format!("{} {}", request.tool, request.title), 66);
+        format!("  {id}  {what}").trim_end().to_owned()
+    }));
+    lines.join("\n")
 }
 
 /// Returns everything about a question.
 pub(super) fn question_text(question: &OpenQuestion) -> String {
-    let OpenQuestion { id, arguments, .. } = question;
+    let (id, arguments) = (short_id(question), &question.arguments);
     let row =
         |label: &str, text: &str| format!("{label:<14}{}", console::cell_text(text, usize::MAX));
-    let mut lines = vec![
-        row("Question", id.as_str()),
-        row("Request", question.request_id.as_str()),
-        row("Tool", &question.tool),
-    ];
+    let mut lines = vec![row("Request", id), row("Tool", &question.tool)];
     lines.extend(
         question
             .folder
@@ -120,7 +131,7 @@ pub(super) fn command_text(words: &[String]) -> String {
 
 /// Returns the line at which the answer is typed.
 pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64) -> String {
-    let left = time_left(question, now_ms);
+    let left = display_time::format_time_left(question.expires_at_ms, now_ms);
     if !may_allow {
         return format!("[s]how all of it, [d]eny ({left} left): ");
     }
@@ -130,14 +141,6 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
         ""
     };
     format!("[a]llow once, [c]onversation, {always}[d]eny, [s]how ({left} left): ")
-}
-
-/// Returns the time until a question expires, to the nearest minute.
-pub(super) fn time_left(question: &OpenQuestion, now_ms: i64) -> String {
-    match question.expires_at_ms.saturating_sub(now_ms) {
-        ..60_000 => "under 1 min".to_owned(),
-        left => format!("{} min", (left + 30_000) / 60_000),
-    }
 }
 
 /// Returns the list of questions for a terminal of this width. Each call is shown as far as its title goes, so that a
@@ -167,7 +170,7 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
             .flat_map(|text| wrap_text(&console::cell_text(text, usize::MAX), room));
         lines.push(row(
             short_id(question),
-            &time_left(question, now_ms),
+            &display_time::format_time_left(question.expires_at_ms, now_ms),
             &question.tool,
             &pieces.next().unwrap_or_default(),
         ));
@@ -177,7 +180,7 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
 }
 
 /// Returns a call in one line: its only argument, else its title.
-fn call_summary(question: &OpenQuestion) -> String {
+pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
     let arguments = &question.arguments;
     if question.is_cut || arguments.contains('\n') || arguments.is_empty() {
         let title = &question.title;
@@ -202,8 +205,8 @@ mod tests {
 
     fn question(arguments: &str) -> OpenQuestion {
         OpenQuestion {
-            id: RequestId::parse("01990000-aaaa-7bbb-8ccc-0123456789ab").expect("an id"),
-            request_id: RequestId::parse("r").expect("an id"),
+            id: RequestId::parse("q").expect("an id"),
+            request_id: RequestId::parse("01990000-aaaa-7bbb-8ccc-0123456789ab").expect("an id"),
             tool: "Bash".to_owned(),
             runs_command: true,
             title: "Bash {\"command\":\"...\"}".to_owned(),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::question_view::{self, command_text, prompt_view, question_text};
+use super::given_answer::GivenAnswer;
+use super::question_view::{self, prompt_view, question_text};
 use super::terminal_input::{TerminalInput, TypedInput};
 use crate::acp::permission::ActiveRules;
-use crate::approval_answer::ApprovalOption;
+use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
@@ -185,15 +186,21 @@ impl TerminalAsker {
         if choice == TypedChoice::AllowAlways {
             self.add_rule(question)?;
         }
-        let text = match super::store_answer(&self.home, &self.questions, question, option)? {
-            AnswerResult::Accepted if option.is_allowed() => {
-                "Allowed, unless the caller's side answered first."
-            }
-            AnswerResult::Accepted => "Denied, unless the caller's side answered first.",
-            AnswerResult::TooLate => "The call was answered elsewhere before.",
-            AnswerResult::SeenInPart => "Type s first: only a part of the call was shown.",
+        let answer = GivenAnswer {
+            option,
+            place: AnswerPlace::Terminal,
         };
-        console::print_line(text);
+        let text = match answer.store_answer(&self.home, &self.questions, question)? {
+            AnswerResult::Accepted => {
+                let effect = answer.wait_for_effect(&self.home, &self.questions, question);
+                answer.confirm_answer(&effect)
+            }
+            AnswerResult::TooLate => "The call was answered elsewhere before.".to_owned(),
+            AnswerResult::SeenInPart => {
+                "Type s first: only a part of the call was shown.".to_owned()
+            }
+        };
+        console::print_line(&text);
         Ok(())
     }
 
@@ -205,7 +212,6 @@ impl TerminalAsker {
         // The runner has checked the names of tools in this file, and the new rule has none.
         let is_tool = Arc::new(|_: &str| true);
         let rules = ActiveRules::load_from_home(&self.home, self.workspaces.clone(), is_tool)?;
-        let text = command_text(&command);
         let rule = AddedPolicyRule {
             command,
             ..AddedPolicyRule::default()
@@ -213,10 +219,7 @@ impl TerminalAsker {
         let name = rules
             .append_rule(&rule, PolicyDecision::Allow)?
             .map_err(|broken| CommandError::with_exit(Exit::Config, broken.to_string()))?;
-        console::print_line(&format!(
-            "The rule {name} was added to {}: commands that begin with `{text}` are allowed.",
-            self.home.policy_file().display()
-        ));
+        console::print_line(&format!("The rule {name} was added to policy.toml."));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::approval_answer::ApprovalDenial;
 use crate::cli::call_line::describe_result;
 use crate::cli::console;
 use crate::journal::{HistoryEntry, RequestOrigin, RequestState};
@@ -27,6 +28,8 @@ pub(super) struct HistoryLine<'a> {
     exit_code: Option<i32>,
     signal: Option<&'a str>,
     rule: Option<&'a str>,
+    /// Who denied a call that needed approval, or why nobody did; null otherwise.
+    denial: Option<&'static str>,
     offers: u32,
     attempts: u32,
     epoch: Option<u32>,
@@ -63,6 +66,7 @@ impl<'a> HistoryLine<'a> {
             exit_code: entry.end.exit_code,
             signal: entry.end.signal.as_deref(),
             rule: entry.end.rule.as_deref(),
+            denial: entry.end.denial.map(ApprovalDenial::as_str),
             offers: entry.offers,
             attempts: entry.attempts,
             epoch: entry.epoch,
@@ -82,8 +86,12 @@ impl<'a> HistoryLine<'a> {
     }
 }
 
-/// Returns the time from the start of the last execution to the answer.
+/// Returns the time for which the last execution ran, without waits before its start. A row of an older version has
+/// only its start and its end.
 pub(super) fn execution_duration(entry: &HistoryEntry) -> Option<i64> {
+    if entry.end.run_ms.is_some() {
+        return entry.end.run_ms;
+    }
     Some(entry.finished_at_ms? - entry.started_at_ms?)
 }
 

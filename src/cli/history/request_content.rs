@@ -1,7 +1,7 @@
 //! The content of one request: its arguments, its answer, the files that it changed, and how to undo it. Not here: its
 //! steps (request_detail).
 
-use crate::cli::{console, wiring};
+use crate::cli::{console, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
 use crate::journal::{FullHistory, HistoryEntry};
@@ -81,7 +81,8 @@ impl RequestContent {
             show_block("Changed files", &self.changed_files.join("\n"));
         }
         if self.can_undo {
-            console::print_row("Undo", &command_to_type(&format!("undo {}", entry.id)));
+            let undo = format!("undo {}", table::short_id(&entry.id));
+            console::print_row("Undo", &command_to_type(&undo));
         }
     }
 }

@@ -152,13 +152,6 @@ fn show_request_facts(id: &str, history: &FullHistory) {
             );
         }
     }
-    if history.declared > 0 {
-        let effects = history.declared;
-        console::print_row(
-            "Declared",
-            &format!("{effects} effects before they were made"),
-        );
-    }
     for (_, command) in &history.processes {
         console::print_row("Process", &console::cell_text(command, 100));
     }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::rule_listing::describe_target;
 use super::{AllowArgs, DenyArgs, PolicyContext, TargetOptions};
-use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
+use crate::cli::{console, request_ids};
 use crate::policy::command_line::quote_word;
 use crate::policy::{
     AddedPolicyRule, GrantTarget, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict,
@@ -289,18 +289,11 @@ pub(super) fn revoke_by_id(
 ) -> anyhow::Result<Exit> {
     let standing = desk.active_rules()?;
     let grants = standing.grants_for(None);
-    let found: Vec<&PolicyGrant> = grants
-        .iter()
-        .filter(|grant| grant.id.ends_with(id))
-        .collect();
-    let [grant] = found.as_slice() else {
-        let why = if found.is_empty() {
-            "no such grant is in force"
-        } else {
-            "several grants end so: give more of the id"
-        };
-        return Err(CommandError::with_exit(Exit::Failed, why));
-    };
+    let found = request_ids::find_among(&grants, id, |grant| grant.id.as_str())?;
+    let grant = found.ok_or_else(|| {
+        let text = "no such grant is in force; `punie-runner policy` lists them";
+        CommandError::with_exit(Exit::Failed, text)
+    })?;
     standing.revoke_grant(&grant.id);
     if as_json {
         console::print_json(&GrantChange {

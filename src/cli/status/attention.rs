@@ -7,6 +7,7 @@ use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
 use crate::home::{SwitchState, command_to_type};
+use crate::journal::InterruptedQuestion;
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
@@ -47,6 +48,7 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
         .map(|word| describe_problem(word, status, now_ms))
         .collect();
     items.extend(describe_approvals(&status.approvals, now_ms));
+    items.extend(describe_interrupted(&status.interrupted_questions));
     if let Some(in_force) = &status.in_force {
         items.extend(describe_config(in_force));
     }
@@ -66,12 +68,25 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
 
 fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<AttentionItem> {
     let next = approvals.iter().min_by_key(|call| call.expires_at_ms)?;
-    let left = display_time::format_coarse(next.expires_at_ms.saturating_sub(now_ms));
-    let title = console::cell_text(&next.title, 60);
+    let left = display_time::format_time_left(next.expires_at_ms, now_ms);
+    let title = console::cell_text(&next.summary, 60);
     let text = match approvals.len() {
         1 => format!("1 call waits for your approval, {left} left ({title})"),
         count => {
-            format!("{count} calls wait for your approval, the next one {left} more ({title})")
+            format!("{count} calls wait for your approval, the next one: {left} left ({title})")
+        }
+    };
+    Some(AttentionItem::new("approval", text).with_command("approvals"))
+}
+
+/// Describes the calls about which a runner asked when it stopped.
+fn describe_interrupted(interrupted: &[InterruptedQuestion]) -> Option<AttentionItem> {
+    let first = interrupted.first()?;
+    let title = console::cell_text(&format!("{} {}", first.tool, first.title), 60);
+    let text = match interrupted.len() {
+        1 => format!("1 call needs your approval ({title}); the runner asks again when it starts"),
+        count => {
+            format!("{count} calls need your approval; the runner asks again when it starts")
         }
     };
     Some(AttentionItem::new("approval", text).with_command("approvals"))

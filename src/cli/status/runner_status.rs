@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::attention::AttentionItem;
 use super::protection::CommandLimits;
+use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
 use crate::home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
-use crate::journal::{DamageReport, ShellRow, WaitingBackend};
+use crate::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
 
 /// The whole status.
 #[derive(Debug, Serialize)]
@@ -53,6 +54,9 @@ pub(super) struct RunnerStatus {
     pub waiting: WaitingCalls,
     /// The calls that wait for a person.
     pub approvals: Vec<WaitingApproval>,
+    /// The calls about which a runner asked when it stopped.
+    #[serde(skip)]
+    pub interrupted_questions: Vec<InterruptedQuestion>,
     pub paused: Option<SwitchState>,
     pub safe_mode: Option<SwitchState>,
     /// The conversations that a person stopped in an editor.
@@ -92,6 +96,9 @@ pub(super) struct WaitingApproval {
     pub request_id: String,
     pub tool: String,
     pub title: String,
+    /// The tool and the call, as `approvals` shows them.
+    #[serde(skip)]
+    pub summary: String,
     /// The time when the call is refused if there is no answer, in milliseconds since 1970.
     pub expires_at_ms: i64,
 }
@@ -99,6 +106,7 @@ pub(super) struct WaitingApproval {
 impl From<OpenQuestion> for WaitingApproval {
     fn from(question: OpenQuestion) -> Self {
         Self {
+            summary: format!("{} {}", question.tool, call_summary(&question)),
             id: question.id.to_string(),
             request_id: question.request_id.to_string(),
             tool: question.tool,

@@ -11,12 +11,13 @@ use super::runner_status::{
     BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, RunningShell,
     Verdict, WaitingApproval, WaitingCalls,
 };
+use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
 use crate::config::{BackendKind, BackendUrl, Config, WorkspaceRule};
 use crate::home::{
-    ApprovalQuestions, BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch,
-    OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
+    RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
 };
 use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
@@ -158,7 +159,8 @@ fn build_status(
             count: facts.pending.count,
             oldest_ms: facts.pending.oldest_ms.map(since),
         },
-        approvals: list_approvals(home, running),
+        approvals: list_approvals(home)?,
+        interrupted_questions: approvals::list_interrupted_questions(home)?,
         paused: switches.read_switch(OwnerSwitch::Paused),
         safe_mode: switches.read_switch(OwnerSwitch::SafeMode),
         stopped_conversations: supervision.stopped_conversations(),
@@ -214,13 +216,10 @@ fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 
     )
 }
 
-/// Lists the calls that wait for a person. Without a runner none waits.
-fn list_approvals(home: &Home, running: bool) -> Vec<WaitingApproval> {
-    if !running {
-        return Vec::new();
-    }
-    let open = ApprovalQuestions::in_home(home).open_questions();
-    open.into_iter().map(WaitingApproval::from).collect()
+/// Lists the calls that wait for a person.
+fn list_approvals(home: &Home) -> anyhow::Result<Vec<WaitingApproval>> {
+    let open = approvals::list_open_questions(home)?;
+    Ok(open.into_iter().map(WaitingApproval::from).collect())
 }
 
 /// Returns the current problems as keywords. `recorded` are those that the runner recorded last.

@@ -2,7 +2,7 @@
 //! checks before (`call_preparation`), and the record of the reply (`reply_record`).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::call_runner::CallRunner;
 use super::intent_log::IntentLog;
@@ -50,7 +50,10 @@ impl CallRunner {
             .record_start_with_retry(call, ready.declares_intents())
             .await
         {
-            Ok(attempt) => attempt,
+            Ok(attempt) => {
+                let _ = call.started.set(Instant::now());
+                attempt
+            }
             Err(not_started) => return not_started,
         };
         if let Some(changed) = self.refuse_if_changed(call, prepared.asked).await {

@@ -2,7 +2,7 @@
 //! before (`call_preparation`), and the run (`call_execution`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::approvals::ApprovalService;
 use super::claims::{ClaimOutcome, ClaimService};
@@ -55,7 +55,6 @@ pub(in crate::runner) struct CallRunner {
 impl CallRunner {
     /// Answers a call: records exactly one reply, or closes the request, or leaves it with a reason.
     pub async fn answer_one_call(self: &Arc<Self>, mut call: RunningCall) {
-        let begun = Instant::now();
         call.observed = self.show_to_observer(&call.accepted);
         let (claimed, result) = self.claim_and_run(&call).await;
         call.over.cancel();
@@ -84,7 +83,7 @@ impl CallRunner {
                 &call.accepted,
                 outcome,
                 attempt,
-                begun.elapsed(),
+                call.run_time(),
                 call.observed.as_deref(),
             )
             .await;

@@ -23,7 +23,7 @@ pub(super) mod stopped_conversations;
 mod time_limit;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -212,6 +212,7 @@ impl Executor {
         };
         self.calls.insert(request.id.clone(), token);
         let call = RunningCall {
+            started: OnceLock::new(),
             accepted,
             cancel,
             owner_stop,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::call_runner::CallRunner;
 use super::running_call::RunningCall;
+use crate::approval_answer::ApprovalDenial;
 use crate::failpoint::reach_of;
 use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
 use crate::request::{CallOutcome, CleanReply};
@@ -64,8 +65,11 @@ impl CallRunner {
                     reach_of("finish.after", request.id.as_str());
                     RunningCall::notify_ended(observed, sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-                    tracing::info!(target: ANSWERED_TARGET, { request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms }, "a call was answered");
-                    self.announce_finished(call, sealed, duration);
+                    let (code, end) = (sealed.failure_code(), sealed.call_end());
+                    let rule = end.rule.as_deref();
+                    let denial = end.denial.map(ApprovalDenial::as_str);
+                    tracing::info!(target: ANSWERED_TARGET, { request.id = %request.id, tool.name = %request.tool, outcome = kind, code, rule, denial, duration_ms }, "a call was answered");
+                    self.announce_finished(call, sealed);
                     return Some(recorded);
                 }
                 Err(error @ JournalError::Moved { .. }) => {
@@ -87,7 +91,7 @@ impl CallRunner {
     }
 
     /// Tells the listener of a finished call.
-    fn announce_finished(&self, call: &AcceptedRequest, reply: &CleanReply, took: Duration) {
+    fn announce_finished(&self, call: &AcceptedRequest, reply: &CleanReply) {
         let Some(listener) = &self.finished_calls else {
             return;
         };
@@ -102,7 +106,6 @@ impl CallRunner {
             kind: reply.outcome_kind(),
             code: reply.failure_code().map(str::to_owned),
             end: reply.call_end().clone(),
-            took,
         });
     }
 

@@ -1,6 +1,7 @@
 //! A call on its way to its reply, and the result of the work on it. Not here: the work (`call_runner`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -19,11 +20,18 @@ pub(in crate::runner) struct RunningCall {
     pub owner_stop: CancellationToken,
     /// Cancelled when its tool has ended, or will not begin.
     pub over: CancellationToken,
+    /// The time when its start was recorded, set then.
+    pub started: OnceLock<Instant>,
     /// The call's observer, set when work on the call begins.
     pub observed: Option<Arc<dyn ObservedCall>>,
 }
 
 impl RunningCall {
+    /// Returns the time for which it runs, without the waits before its start; zero if it has not started.
+    pub fn run_time(&self) -> Duration {
+        self.started.get().map(Instant::elapsed).unwrap_or_default()
+    }
+
     /// Returns the outcome of a call that was cancelled before it started.
     pub fn never_started_outcome(&self) -> CallOutcome {
         if self.owner_stop.is_cancelled() {

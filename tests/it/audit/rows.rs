@@ -222,6 +222,14 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
             .map(String::as_str),
         Some("undo owner")
     );
+    let end = &write[write.len() - 8..];
+    let of_write = ["audit", "list", "--json", "--request"];
+    let by_end = stage.command(&[&of_write[..], &[end]].concat()).await;
+    let by_id = stage.command(&[&of_write[..], &[&write]].concat()).await;
+    assert!(
+        by_end.out.contains("\"undo\"") && by_end.out == by_id.out,
+        "{by_end:?}"
+    );
     // A pause that changes nothing is no row.
     stage.command(&["resume"]).await;
     let resumes = rows_of(&stage)

@@ -3,7 +3,7 @@
 use super::{User, keys};
 
 /// The keys of one line of the history.
-const LINE: [&str; 27] = [
+const LINE: [&str; 28] = [
     "attempts",
     "backend",
     "cancelRequested",
@@ -12,6 +12,7 @@ const LINE: [&str; 27] = [
     "code",
     "conversationId",
     "deadlineMs",
+    "denial",
     "durationMs",
     "effect",
     "epoch",
@@ -50,6 +51,9 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     user.types(&["history", "0199", "--failed"])
         .await
         .refused(2, "--failed");
+    user.types(&["undo"])
+        .await
+        .refused(2, "`punie-runner undo @last`");
     user.types(&["logs"]).await.refused(1, "there is no log");
     let paused = user.types(&["pause"]).await.done();
     assert!(

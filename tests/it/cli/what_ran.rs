@@ -102,7 +102,8 @@ async fn the_history_says_what_ran_and_how_it_ended() {
     }
     assert!(!one.contains("punie-runner undo"), "{one}");
     let one = user.types(&["history", &written]).await.done().out;
-    let undo = format!("punie-runner undo {written}");
+    let undo = format!("punie-runner undo {}\n", &written[written.len() - 8..]);
+    assert!(!one.contains("Declared"), "{one}");
     for words in ["a.txt (new)", undo.as_str()] {
         assert!(one.contains(words), "{words}: {one}");
     }

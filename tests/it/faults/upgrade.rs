@@ -46,6 +46,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0008_titles.sql"),
         include_str!("../fixtures/journal/rows_8.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0009_denials.sql"),
+        include_str!("../fixtures/journal/rows_9.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.
@@ -118,6 +122,8 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         let entry = history.and_then(|history| history.entry).expect("there");
         let title = (version >= 8).then_some("echo ran");
         assert_eq!(entry.title.as_deref(), title, "version {version}");
+        let run_ms = (version >= 9).then_some(14);
+        assert_eq!(entry.end.run_ms, run_ms, "version {version}");
         assert_eq!(reader.undelivered_requests().expect("reads").len(), 1);
         assert_eq!(reader.child_processes().expect("reads").len(), 1);
         assert_eq!(

@@ -281,6 +281,12 @@ impl Stage {
         Program::start(&self.setting, args).end().await
     }
 
+    /// What `history ID` shows, with one blank between words.
+    pub async fn shown_history(&self, id: &str) -> String {
+        let shown = self.command(&["history", id]).await.out;
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// One pass; it must succeed. What it says of itself.
     pub async fn once(&self) -> Value {
         let ended = self.command(&["--once", "--json"]).await;

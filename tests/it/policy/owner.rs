@@ -129,6 +129,7 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
 async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
     let stage = Stage::new().await;
     let added = stage.command(&["policy", "deny", "git", "push"]).await;
+    assert_eq!(added.log, "", "no line of the log on the person's screen");
     assert!(added.out.contains("\n  git push -> deny\n"), "{added:?}");
     let words = ["policy", "deny", "npm", "publish", "--tag", "x"];
     let added = stage.command(&words).await;

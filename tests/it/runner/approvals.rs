@@ -54,14 +54,21 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_says_whose_it_is_and_what_to_do() {
     let stage = Stage::with(ASKING).await;
-    let _runner = stage.run();
+    let runner = stage.run();
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let asked = question(&stage).await;
     stage.caller.choose(&asked, "reject_once").await;
     let answer = stage.answer(&id).await;
+    let shown = stage.shown_history(&id).await;
+    for words in [
+        "Result denied by the caller",
+        "denied by the caller's side, after ",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
-        answer.text().contains("the caller's side refused it"),
+        answer.text().contains("The caller's side denied this call"),
         "{answer:?}"
     );
 
@@ -73,11 +80,14 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         .await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     let answer = stage.answer(&id).await;
+    runner
+        .logs("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
+        .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
         answer
             .text()
-            .contains("the person at this device refused it"),
+            .contains("The owner of this device denied this call"),
         "{answer:?}"
     );
     assert_eq!(stage.read("effect"), "");
@@ -158,7 +168,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         stage.write("effect", "");
         let id = stage.ask(Ask::bash(&command)).await;
         let listed = stage.listed_question().await;
-        let (which, title) = (&listed["id"], &listed["title"]);
+        let (which, title) = (&listed["requestId"], &listed["title"]);
         let which = which.as_str().expect("an id");
         assert!(!title.to_string().contains("effect"), "{title}");
         let show = format!("punie-runner approvals show {which}");
@@ -169,6 +179,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         ] {
             let refused = stage.command(args).await;
             assert_eq!(refused.code, Some(1), "{refused:?}");
+            let show = format!("punie-runner approvals show {}", &which[which.len() - 8..]);
             assert!(refused.log.contains(&show), "{refused:?}");
         }
         // What could not be printed was not shown.
@@ -217,7 +228,7 @@ async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
     for (option, words) in [
         ("allow_once", "Only the person at the device can allow it"),
         ("allow_always", "Only the person at the device can allow it"),
-        ("reject_once", "the caller's side refused it"),
+        ("reject_once", "The caller's side denied this call"),
     ] {
         let id = stage.ask(Ask::bash(&long_command()).of("talk")).await;
         let asked = question(&stage).await;
@@ -366,6 +377,10 @@ async fn silence_is_a_no() {
         answer.text().contains("nobody answered within 1 s"),
         "{answer:?}"
     );
+    let shown = stage.shown_history("@last").await;
+    for words in ["Result nobody answered", "denied nobody answered in 1 s"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     assert_eq!(stage.read("effect"), "");
 }
 

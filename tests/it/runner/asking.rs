@@ -27,6 +27,10 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
     );
     assert!(asked_at.elapsed().as_secs() < 60, "not after the patience");
     assert_eq!(stage.read("effect"), "");
+    let shown = stage.shown_history("@last").await;
+    for words in ["Result nobody to ask", "denied nobody to ask"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     // A caller that reads the questions can be asked from then on.
     assert!(stage.caller.questions().await.is_empty());
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
@@ -45,11 +49,11 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     let allowed = stage
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
-    assert_eq!(
-        allowed.out,
-        "Allowed. (If somebody already answered from the caller's side, that answer counts.)\n"
-    );
+    assert_eq!(allowed.out, "Allowed.\n", "the answer counts");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let shown = stage.shown_history("@last").await;
+    let words = "allowed by you with `punie-runner approvals`, after ";
+    assert!(shown.contains(words), "{shown}");
     watch.kill();
     let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
     assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
@@ -83,11 +87,28 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     watch.shows("echo two > second").await;
     watch.shows_times(PROMPT, 3).await;
     watch.types("d\n");
-    watch.shows("Denied, unless").await;
-    assert_eq!(
-        stage.answer(&second).await.verdict(),
-        ("error", "policy_denied")
+    watch.shows("Denied.\n").await;
+    let answer = stage.answer(&second).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(
+        answer
+            .text()
+            .starts_with("The owner of this device denied this call"),
+        "{answer:?}"
     );
+    let list = stage.command(&["history", "--failed"]).await.out;
+    assert!(
+        list.contains("denied by you") && !list.contains("policy.ask"),
+        "{list}"
+    );
+    let shown = stage.shown_history(&second).await;
+    for words in [
+        "Result denied by you",
+        "asked by policy.ask in config.toml",
+        "denied by you at the terminal, after ",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     assert_eq!(
         (stage.read("first"), stage.read("second")),
         ("one\n".to_owned(), String::new())
@@ -159,6 +180,9 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let rules = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("rules");
     assert!(rules.contains("command = [\"touch\", \"one\"]"), "{rules}");
+    runner
+        .shows("The rule allow-touch-one was added to policy.toml.\n")
+        .await;
     // Another conversation, too, and nobody is asked.
     let again = Ask::bash("touch one").of("another");
     assert_eq!(stage.caller.have(again).await.outcome, "ok");
@@ -210,7 +234,7 @@ async fn the_list_on_a_terminal_has_columns() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
     stage.ask(Ask::bash("echo ran > effect")).await;
-    let id = stage.listed_question().await["id"].to_string();
+    let id = stage.listed_question().await["requestId"].to_string();
     let short = &id[id.len() - 9..id.len() - 1];
     let mut list = OnTerminal::start(&stage.setting, &["approvals"]);
     assert_eq!(list.end().await, Some(0));
@@ -224,4 +248,55 @@ async fn the_list_on_a_terminal_has_columns() {
     );
     let allowed = stage.command(&["approvals", "allow", short]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash("true")).await;
+    stage.listed_question().await;
+    let asked_at = Instant::now();
+    until("two seconds", || asked_at.elapsed().as_secs() >= 2).await;
+    stage.command(&["approvals", "allow", "@last"]).await;
+    let answer = stage.answer(&id).await;
+    let shown = stage.command(&["history", &id, "--json"]).await.json();
+    let request = &shown["request"];
+    let time = |key: &str| request[key].as_i64().expect(key);
+    assert!(
+        time("startedAtMs") - time("receivedAtMs") >= 2_000
+            && time("durationMs") <= time("finishedAtMs") - time("startedAtMs") + 1,
+        "{request}"
+    );
+    assert_eq!(request["durationMs"], answer.payload["meta"]["durationMs"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
+    let stage = Stage::with(ASKING).await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    stage.listed_question().await;
+    let status = stage.command(&["status"]).await.out;
+    assert!(
+        status.contains("(Bash echo ran > effect)") && status.contains("10 min left"),
+        "{status}"
+    );
+    runner.terminate();
+    runner.end().await;
+    let list = stage.command(&["approvals"]).await.out;
+    let short = &id[id.len() - 8..];
+    let again = format!(
+        "When the runner starts, it asks again about:\n  {short}  Bash echo ran > effect\n"
+    );
+    assert!(list.contains(&again), "{list}");
+    let status = stage.command(&["status"]).await.out;
+    assert!(status.contains("asks again when it starts"), "{status}");
+    let _runner = stage.run();
+    stage.listed_question().await;
+    let status = stage.command(&["status"]).await.out;
+    assert!(!status.contains("asks again"), "{status}");
+    stage.command(&["approvals", "allow", short]).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
 }

@@ -73,7 +73,7 @@ impl ApprovalService {
         asks_caller: bool,
         question: &RemoteQuestion,
     ) -> Option<RemoteAnswer> {
-        if let Some(option) = self.memory.open.chosen_option(&question.id) {
+        if let Some((option, _)) = self.memory.open.chosen_option(&question.id) {
             return self
                 .resolve_device_answer(question, option, asks_caller)
                 .await;
@@ -95,7 +95,7 @@ impl ApprovalService {
         asks_caller: bool,
     ) -> Option<RemoteAnswer> {
         loop {
-            if let Some(option) = self.memory.open.chosen_option(&question.id) {
+            if let Some((option, _)) = self.memory.open.chosen_option(&question.id) {
                 return self
                     .resolve_device_answer(question, option, asks_caller)
                     .await;

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use crate::approval_answer::ApprovalOption;
-use crate::backend::RemoteAnswer;
+use super::verdicts::PersonAnswer;
 use crate::home::ApprovalQuestions;
-use crate::ids::{ConversationId, RequestId, ToolName};
+use crate::ids::{ConversationId, ToolName};
 use crate::tool::AllowedCalls;
 
 /// The scope of a remembered answer: a tool in a conversation, and the topic that the owner's rule asks about.
@@ -17,7 +16,7 @@ pub(in crate::runner) type AnswerScope = (ConversationId, ToolName, Option<Strin
 /// The answers to the questions of one runner.
 pub(in crate::runner) struct ApprovalMemory {
     pub(in crate::runner) open: ApprovalQuestions,
-    remembered: Mutex<HashMap<AnswerScope, RemoteAnswer>>,
+    remembered: Mutex<HashMap<AnswerScope, PersonAnswer>>,
     /// The calls that people were asked about and allowed.
     pub(in crate::runner) allowed: AllowedCalls,
 }
@@ -33,18 +32,11 @@ impl ApprovalMemory {
         }
     }
 
-    /// Returns whether the person at this device allowed this question's call.
-    pub fn is_allowed_here(&self, question: &RequestId) -> bool {
-        self.open
-            .chosen_option(question)
-            .is_some_and(ApprovalOption::is_allowed)
-    }
-
-    pub fn find_remembered(&self, scope: &AnswerScope) -> Option<RemoteAnswer> {
+    pub(super) fn find_remembered(&self, scope: &AnswerScope) -> Option<PersonAnswer> {
         self.remembered.lock().get(scope).copied()
     }
 
-    pub fn remember_answer(&self, scope: AnswerScope, answer: RemoteAnswer) {
+    pub(super) fn remember_answer(&self, scope: AnswerScope, answer: PersonAnswer) {
         self.remembered.lock().insert(scope, answer);
     }
 }

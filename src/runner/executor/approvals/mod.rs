@@ -16,7 +16,7 @@ use super::stopped_conversations::StoppedConversations;
 use crate::backend::{Backend as _, RemoteQuestion};
 use crate::home::OpenQuestion;
 use crate::ids::RequestId;
-use crate::journal::RequestOrigin;
+use crate::journal::{ALLOWED, ASKED, DENIED, Journal, RequestOrigin};
 use crate::redact::Redactor;
 use crate::request::{ToolEffect, ToolRequest};
 use crate::runner::backend_client::BackendClient;
@@ -35,12 +35,15 @@ use open_question::{DeviceQuestion, LanePlaceRelease};
 use question_text::QuestionText;
 pub(in crate::runner) use verdicts::ApprovalFailure;
 use verdicts::{
-    ApprovalReply, EDITOR_ASK_TOPIC, apply_answer, apply_editor_verdict, asking_rule,
-    nobody_to_ask_denial, unanswered_denial, unseen_denial,
+    ApprovalReply, EDITOR_ASK_TOPIC, PersonAnswer, apply_answer, apply_editor_verdict, asking_rule,
+    describe_asking, format_wait, nobody_to_ask_denial, unanswered_denial, unseen_denial,
 };
 
 /// The time before a call's deadline that is left for running it after an answer.
 const TIME_TO_RUN_MS: f64 = 60_000.0;
+
+/// The step of a call about which nobody could be asked.
+const NOBODY_TO_ASK: &str = "nobody to ask";
 
 /// Returns the scope in which an answer is remembered. An answer of the caller's side does not answer a question to the
 /// person at this device only.
@@ -62,6 +65,7 @@ fn last_answer_ms(now_ms: f64, deadline_ms: f64) -> f64 {
 /// Asks people about calls, and stores their answers.
 pub(in crate::runner) struct ApprovalService {
     pub memory: ApprovalMemory,
+    pub journal: Journal,
     pub stopped: StoppedConversations,
     pub backend: Arc<BackendClient>,
     pub sessions: Arc<SessionKeeper>,
@@ -85,77 +89,134 @@ impl ApprovalService {
     ) -> Result<Clearance, ApprovalFailure> {
         let request = call.accepted.tool_request();
         let scope = answer_scope(request, asked);
-        if let Some(earlier) = self.find_earlier_answer(call, asked, &scope) {
+        if let Some((earlier, how)) = self.find_earlier_answer(call, asked, &scope) {
+            self.record_verdict(call, &earlier, how).await;
             return earlier;
         }
         let asks_caller = asked.is_some() && self.can_ask_caller(call);
         let can_ask_here = self.can_ask_here(call).await;
         if !asks_caller && !can_ask_here {
-            return Err(nobody_to_ask_denial(call, asked));
+            return self.refuse_unasked(call, asked).await;
         }
         let now = self.server_clock.now_ms();
         let id = RequestId::new();
         let why = asked.and_then(|asked| asked.why.as_deref());
-        let text = QuestionText::for_call(&id, request, why, &self.redactor);
+        let text = QuestionText::for_call(request, why, &self.redactor);
         let question = self.build_question(id, request, &text, now);
+        self.record_step(&request.id, ASKED, describe_asking(asked))
+            .await;
         let listed = self.list_on_device(call, asked, &question, text);
         let _place = LanePlaceRelease::release_place(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for approval");
         let reply = self
             .wait_for_first_answer(call, &question, asks_caller, can_ask_here)
             .await;
-        let is_allowed_here = self.memory.is_allowed_here(&question.id);
+        let answered_here = self.memory.open.chosen_option(&question.id);
+        let is_allowed_here = answered_here.is_some_and(|(option, _)| option.is_allowed());
         if is_allowed_here {
             self.stopped.resume_stopped(&request.conversation);
         }
-        listed.unlist_question().await;
-        let judged = match reply? {
-            ApprovalReply::InEditor(verdict) => {
-                if verdict.allowed {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(failure) => {
+                listed.unlist_question().await;
+                return Err(failure);
+            }
+        };
+        let waited_ms = self.server_clock.now_ms() - now;
+        let is_of_editor = asked.is_none() && matches!(reply, ApprovalReply::InEditor(_));
+        let (verdict, how) = match reply {
+            ApprovalReply::InEditor(decision) => {
+                if decision.allowed {
                     self.stopped.resume_stopped(&request.conversation);
                 }
-                let judged = apply_editor_verdict(&verdict, &request.tool);
-                if asked.is_none() {
-                    return judged;
-                }
-                judged
+                let verdict = apply_editor_verdict(&decision, &request.tool);
+                (verdict, format!("in the editor: {}", decision.by))
             }
-            ApprovalReply::NobodyToAsk => Err(nobody_to_ask_denial(call, asked)),
+            ApprovalReply::NobodyToAsk => {
+                let denial = nobody_to_ask_denial(call, asked);
+                (Err(denial), NOBODY_TO_ASK.to_owned())
+            }
             ApprovalReply::Answer(Some(answer))
                 if question.is_cut && answer.option.is_allowed() && !is_allowed_here =>
             {
-                Err(unseen_denial(&request.tool, asked))
+                let how = "the caller's side allowed it, but was shown only a part of it";
+                (Err(unseen_denial(&request.tool, asked)), how.to_owned())
             }
             ApprovalReply::Answer(Some(answer)) => {
+                let answer = PersonAnswer::from_remote(answer, answered_here);
                 if answer.option.is_always() {
                     self.memory.remember_answer(scope, answer);
                 }
-                apply_answer(answer, &request.tool, asked)
+                let verdict = apply_answer(answer, &request.tool, asked);
+                (verdict, answer.describe_after(waited_ms))
             }
             ApprovalReply::Answer(None) => {
-                let waited_ms = question.expires_at_ms - now;
-                Err(unanswered_denial(call, asked, waited_ms, asks_caller))
+                let patience_ms = question.expires_at_ms - now;
+                let denial = unanswered_denial(call, asked, patience_ms, asks_caller);
+                let how = format!("nobody answered in {}", format_wait(waited_ms));
+                (Err(denial), how)
             }
         };
-        if judged.is_ok() {
+        // Before the question leaves the list: whoever answered it looks here then.
+        self.record_verdict(call, &verdict, how).await;
+        listed.unlist_question().await;
+        if verdict.is_ok() && !is_of_editor {
             self.memory.allowed.record_allowed(&request.id);
         }
-        judged
+        verdict
     }
 
-    /// Returns the permission or the refusal that an earlier answer gives, if one does.
+    /// Refuses a call about which nobody can be asked.
+    async fn refuse_unasked(
+        &self,
+        call: &RunningCall,
+        asked: Option<&ApprovalSubject>,
+    ) -> Result<Clearance, ApprovalFailure> {
+        let denial = Err(nobody_to_ask_denial(call, asked));
+        self.record_verdict(call, &denial, NOBODY_TO_ASK.to_owned())
+            .await;
+        denial
+    }
+
+    /// Records for the owner how a call was allowed or denied.
+    async fn record_verdict(
+        &self,
+        call: &RunningCall,
+        verdict: &Result<Clearance, ApprovalFailure>,
+        how: String,
+    ) {
+        let kind = match verdict {
+            Ok(_) => ALLOWED,
+            Err(_) => DENIED,
+        };
+        let id = &call.accepted.tool_request().id;
+        self.record_step(id, kind, how).await;
+    }
+
+    async fn record_step(&self, id: &RequestId, kind: &'static str, detail: String) {
+        let now_ms = self.clock.now_ms();
+        let recorded = self.journal.record_incident(id, kind, Some(detail), now_ms);
+        if let Err(error) = recorded.await {
+            tracing::warn!(request.id = %id, %error, "a step of the approval is missing in the history");
+        }
+    }
+
+    /// Returns the permission or the refusal that an earlier answer gives, if one does, and a description of that
+    /// answer.
     fn find_earlier_answer(
         &self,
         call: &RunningCall,
         asked: Option<&ApprovalSubject>,
         scope: &AnswerScope,
-    ) -> Option<Result<Clearance, ApprovalFailure>> {
+    ) -> Option<(Result<Clearance, ApprovalFailure>, String)> {
         let request = call.accepted.tool_request();
         let is_of_rule = asked.is_some_and(|asked| asked.topic.is_some());
         let is_task = asked.is_some() && call.accepted.request_origin() == RequestOrigin::Task;
         if is_task && !is_of_rule && self.memory.allowed.has_made_task(&request.id) {
             // The person who allowed the task saw all of it, but no rule about the content of its command.
-            return Some(Ok(Clearance::by_approval("task", asking_rule(asked))));
+            let clearance = Clearance::by_approval("task", asking_rule(asked));
+            return Some((Ok(clearance), "with the task that made it".to_owned()));
         }
         let refused = || {
             let of_tool = (request.conversation.clone(), request.tool.clone(), None);
@@ -164,7 +225,8 @@ impl ApprovalService {
                 .filter(|answer| asked.is_none() && !answer.option.is_allowed())
         };
         if let Some(answer) = self.memory.find_remembered(scope).or_else(refused) {
-            return Some(apply_answer(answer, &request.tool, asked));
+            let verdict = apply_answer(answer, &request.tool, asked);
+            return Some((verdict, answer.describe_earlier()));
         }
         // An answer to an editor about a tool is not an answer about a rule.
         let verdict = call
@@ -172,7 +234,8 @@ impl ApprovalService {
             .as_ref()
             .and_then(|observed| observed.remembered_decision())
             .filter(|verdict| !is_of_rule || !verdict.allowed)?;
-        Some(apply_editor_verdict(&verdict, &request.tool))
+        let how = format!("in the editor, earlier: {}", verdict.by);
+        Some((apply_editor_verdict(&verdict, &request.tool), how))
     }
 
     /// Returns whether a person can be asked on this machine: by a process that asks, or by an editor that follows the

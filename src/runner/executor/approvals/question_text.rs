@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use crate::ids::RequestId;
 use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 use crate::redact::Redactor;
 use crate::request::ToolRequest;
@@ -28,12 +27,7 @@ pub(super) struct QuestionText {
 
 impl QuestionText {
     /// Describes a call. The JSON is written anew, so that neither the caller's blanks nor its escapes hide anything.
-    pub fn for_call(
-        question: &RequestId,
-        request: &ToolRequest,
-        why: Option<&str>,
-        redactor: &Redactor,
-    ) -> Self {
+    pub fn for_call(request: &ToolRequest, why: Option<&str>, redactor: &Redactor) -> Self {
         let args: Value = serde_json::from_str(&request.args).unwrap_or_default();
         let args = args.to_string();
         let (masked, _) = redactor.mask(&args);
@@ -51,7 +45,8 @@ impl QuestionText {
         if is_cut {
             let note = format!(
                 " [This title shows only a part of the call. The person at the device can read all of it and allow \
-                 it: `punie-runner approvals show {question}`]"
+                 it: `punie-runner approvals show {}`]",
+                request.id
             );
             title = truncate_middle(&title, room - note.len()) + &note;
         }

@@ -1,6 +1,6 @@
 //! The permission or the refusal that follows from an answer, in words for the caller. Not here: the asking.
 
-use crate::approval_answer::AnsweredBy;
+use crate::approval_answer::{AnswerPlace, AnsweredBy, ApprovalDenial, ApprovalOption};
 use crate::backend::RemoteAnswer;
 use crate::ids::ToolName;
 use crate::request::{CallFailure, ErrorCode, ResultMeta};
@@ -21,6 +21,54 @@ pub(super) enum ApprovalReply {
     NobodyToAsk,
 }
 
+/// The answer of a person that counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PersonAnswer {
+    pub option: ApprovalOption,
+    pub place: AnswerPlace,
+}
+
+impl PersonAnswer {
+    /// Returns the answer that the backend or this device has. `here`: the answer of the person at this device.
+    pub fn from_remote(answer: RemoteAnswer, here: Option<(ApprovalOption, AnswerPlace)>) -> Self {
+        let place = match answer.by {
+            AnsweredBy::Caller => AnswerPlace::Caller,
+            AnsweredBy::Device => here.map_or(AnswerPlace::Command, |(_, place)| place),
+        };
+        Self {
+            option: answer.option,
+            place,
+        }
+    }
+
+    /// Describes the answer, given after a wait of this time.
+    pub fn describe_after(self, waited_ms: f64) -> String {
+        let extent = if self.option.is_always() {
+            " for this conversation"
+        } else {
+            ""
+        };
+        let who = self.place.describe_answerer();
+        format!("{who}{extent}, after {}", format_wait(waited_ms))
+    }
+
+    /// Describes the answer, given to an earlier call.
+    pub fn describe_earlier(self) -> String {
+        format!(
+            "{} for this conversation, earlier",
+            self.place.describe_answerer()
+        )
+    }
+
+    /// Returns the side that answered, as the audit names it.
+    fn audit_name(self) -> &'static str {
+        match self.place {
+            AnswerPlace::Caller => AnsweredBy::Caller.as_str(),
+            _ => AnsweredBy::Device.as_str(),
+        }
+    }
+}
+
 /// The reason why a call does not go on.
 pub(in crate::runner) enum ApprovalFailure {
     /// It was refused.
@@ -33,30 +81,37 @@ pub(in crate::runner) enum ApprovalFailure {
 
 /// Turns an answer into the permission or the refusal of a call of this tool.
 pub(super) fn apply_answer(
-    answer: RemoteAnswer,
+    answer: PersonAnswer,
     tool: &ToolName,
     asked: Option<&ApprovalSubject>,
 ) -> Result<Clearance, ApprovalFailure> {
     if answer.option.is_allowed() {
         return Ok(Clearance::by_approval(
-            answer.by.as_str(),
+            answer.audit_name(),
             asking_rule(asked),
         ));
     }
-    let who = match answer.by {
-        AnsweredBy::Device => "the person at this device",
-        AnsweredBy::Caller => "the caller's side",
+    let who = match answer.place {
+        AnswerPlace::Caller => "The caller's side",
+        _ => "The owner of this device",
     };
-    let then = if answer.option.is_always() {
-        "for the rest of this conversation. Do without it."
+    let because = asked
+        .and_then(|asked| asked.why.as_deref())
+        .map_or_else(String::new, |why| format!(" (asked because {why})"));
+    let text = if answer.option.is_always() {
+        format!(
+            "{who} denied this call{because}, for the rest of this conversation: {tool} was not run. Do without it."
+        )
     } else {
-        "this once. Do without it, or say why it is needed and ask again."
+        format!(
+            "{who} denied this call{because}: {tool} was not run. Do without it, or say why it is needed and ask again."
+        )
     };
-    let text = format!(
-        "{tool} was not run: {}, and {who} refused it, {then}",
-        asking_reason(asked)
-    );
-    Err(policy_denial(text, asked))
+    Err(policy_denial(
+        text,
+        asked,
+        ApprovalDenial::Answered(answer.place),
+    ))
 }
 
 /// Returns the reason of the question, as a part of a sentence.
@@ -74,7 +129,8 @@ pub(super) fn apply_editor_verdict(
         return Ok(Clearance::by_approval("editor", EDITOR_ASK_TOPIC));
     }
     let text = format!("{tool} was not run: {}. {}", verdict.by, verdict.then);
-    Err(policy_denial(text, None))
+    let denial = ApprovalDenial::Answered(AnswerPlace::Editor);
+    Err(policy_denial(text, None, denial))
 }
 
 /// Returns the refusal of a call about which no person answered. `asks_caller`: the caller's side was asked too.
@@ -84,7 +140,7 @@ pub(super) fn unanswered_denial(
     waited_ms: f64,
     asks_caller: bool,
 ) -> ApprovalFailure {
-    let seconds = waited_ms.max(0.0) / 1_000.0;
+    let waited = format_wait(waited_ms);
     let also = if asks_caller {
         ", or the caller's own side"
     } else {
@@ -96,11 +152,21 @@ pub(super) fn unanswered_denial(
         ""
     };
     let text = format!(
-        "{} was not run: {}, and nobody answered within {seconds:.0} s. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
+        "{} was not run: {}, and nobody answered within {waited}. Ask again when somebody is there: {editor}`punie-runner approvals` at the device{also}.",
         call.accepted.tool_request().tool,
         asking_reason(asked)
     );
-    policy_denial(text, asked)
+    policy_denial(text, asked, ApprovalDenial::NobodyAnswered)
+}
+
+/// Formats the time of a wait: `30 s`, `10 min`.
+pub(super) fn format_wait(ms: f64) -> String {
+    let seconds = (ms.max(0.0) / 1_000.0).round();
+    if seconds < 120.0 {
+        format!("{seconds:.0} s")
+    } else {
+        format!("{:.0} min", seconds / 60.0)
+    }
 }
 
 /// Returns the refusal of a call about which no person can be asked now.
@@ -115,7 +181,7 @@ pub(super) fn nobody_to_ask_denial(
         call.accepted.tool_request().tool,
         asking_reason(asked)
     );
-    policy_denial(text, asked)
+    policy_denial(text, asked, ApprovalDenial::NobodyToAsk)
 }
 
 /// Returns the refusal of a call that the caller's side allowed though its question showed only a part of the call.
@@ -125,7 +191,16 @@ pub(super) fn unseen_denial(tool: &ToolName, asked: Option<&ApprovalSubject>) ->
          a part. Only the person at the device can allow it. Ask again, and let them read it by `punie-runner approvals \
          show`; or split it into shorter calls."
     );
-    policy_denial(text, asked)
+    policy_denial(text, asked, ApprovalDenial::SeenInPart)
+}
+
+/// Describes for the history why a person is asked.
+pub(super) fn describe_asking(asked: Option<&ApprovalSubject>) -> String {
+    match asked.map(|asked| asked.rule.as_deref()) {
+        None => "by the editor".to_owned(),
+        Some(None | Some(ASK_RULE)) => format!("by {ASK_RULE} in config.toml"),
+        Some(Some(rule)) => format!("by the rule {rule}"),
+    }
 }
 
 /// Returns the owner's rule by which a person is asked.
@@ -136,8 +211,13 @@ pub(super) fn asking_rule(asked: Option<&ApprovalSubject>) -> &str {
 }
 
 /// Returns the refusal with this text.
-pub(super) fn policy_denial(text: String, asked: Option<&ApprovalSubject>) -> ApprovalFailure {
+fn policy_denial(
+    text: String,
+    asked: Option<&ApprovalSubject>,
+    denial: ApprovalDenial,
+) -> ApprovalFailure {
     let meta = ResultMeta {
+        denial: Some(denial),
         rule: Some(asking_rule(asked).to_owned()),
         ..ResultMeta::default()
     };

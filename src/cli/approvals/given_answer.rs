@@ -1,0 +1,137 @@
+//! The answer of the person at this device: given to the runner, and whether it counts. Not here: asking for it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::approval_answer::{AnswerPlace, ApprovalOption};
+use crate::audit::{AuditEntry, AuditEvent};
+use crate::cli::audit;
+use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, RunnerLock};
+use crate::journal::{ALLOWED, DENIED, JournalReader};
+
+/// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.
+const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);
+/// The interval of checks for its verdict.
+const VERDICT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// An answer of the person at this device.
+#[derive(Clone, Copy)]
+pub(super) struct GivenAnswer {
+    pub option: ApprovalOption,
+    pub place: AnswerPlace,
+}
+
+/// The effect of an answer that was the first on this device.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AnswerEffect {
+    /// It counts.
+    Counts,
+    /// Another answer was earlier, as `history` describes it.
+    TooLate(String),
+    /// The runner has not said so yet.
+    Unknown,
+}
+
+impl GivenAnswer {
+    /// Stores the answer for the runner. If it is the first here, the audit gets its row.
+    pub fn store_answer(
+        self,
+        home: &Home,
+        approvals: &ApprovalQuestions,
+        question: &OpenQuestion,
+    ) -> anyhow::Result<AnswerResult> {
+        let result = approvals.answer_question(question, self.option, self.place)?;
+        if result == AnswerResult::Accepted {
+            let row = audit::owner_entry(AuditEvent::Approval)
+                .with_request(&question.request_id)
+                .with_detail(self.option.as_str());
+            let tool_name = Some(question.tool.clone());
+            audit::record_owner_action(home, AuditEntry { tool_name, ..row });
+        }
+        Ok(result)
+    }
+
+    /// Waits until the runner has recorded which answer counts.
+    pub fn wait_for_effect(
+        self,
+        home: &Home,
+        approvals: &ApprovalQuestions,
+        question: &OpenQuestion,
+    ) -> AnswerEffect {
+        if !matches!(RunnerLock::find_holder(home), Ok(Some(_))) {
+            return AnswerEffect::Unknown;
+        }
+        let began = Instant::now();
+        while approvals.is_open(&question.id) {
+            if began.elapsed() >= VERDICT_TIMEOUT {
+                return AnswerEffect::Unknown;
+            }
+            thread::park_timeout(VERDICT_INTERVAL);
+        }
+        self.read_effect(home, question)
+            .unwrap_or(AnswerEffect::Unknown)
+    }
+
+    /// Reads the verdict from the journal.
+    fn read_effect(self, home: &Home, question: &OpenQuestion) -> Option<AnswerEffect> {
+        let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
+        let history = reader.read_full_history(question.request_id.as_str());
+        let incidents = history.ok()??.incidents;
+        let verdict = incidents.iter().rev().find(|incident| {
+            let at_ms = incident.last_at_ms.unwrap_or(incident.at_ms);
+            [ALLOWED, DENIED].contains(&&*incident.kind) && at_ms >= question.asked_at_ms
+        })?;
+        let own = if self.option.is_allowed() {
+            ALLOWED
+        } else {
+            DENIED
+        };
+        let detail = verdict.detail.as_deref().unwrap_or_default();
+        let counts = verdict.kind == own && detail.starts_with(self.place.describe_answerer());
+        Some(if counts {
+            AnswerEffect::Counts
+        } else {
+            AnswerEffect::TooLate(format!("{} {detail}", verdict.kind))
+        })
+    }
+
+    /// Returns the confirmation for the person.
+    pub fn confirm_answer(self, effect: &AnswerEffect) -> String {
+        let given = match self.option {
+            ApprovalOption::AllowOnce => "Allowed.",
+            ApprovalOption::AllowAlways => "Allowed for this conversation.",
+            ApprovalOption::RejectOnce => "Denied.",
+            ApprovalOption::RejectAlways => "Denied for this conversation.",
+        };
+        match effect {
+            AnswerEffect::Counts => given.to_owned(),
+            AnswerEffect::TooLate(how) => {
+                format!("Too late, the call was answered before:\n  {how}")
+            }
+            AnswerEffect::Unknown => format!(
+                "{given}\nIf somebody had already answered on the caller's side, that answer counts."
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_fits_a_terminal() {
+        for option in ApprovalOption::ALL {
+            let answer = GivenAnswer {
+                option,
+                place: AnswerPlace::Terminal,
+            };
+            let too_late =
+                AnswerEffect::TooLate("denied by the caller's side, after 3 s".to_owned());
+            for effect in [AnswerEffect::Counts, AnswerEffect::Unknown, too_late] {
+                let text = answer.confirm_answer(&effect);
+                assert!(text.lines().all(|line| line.len() < 80), "{text}");
+            }
+        }
+    }
+}
