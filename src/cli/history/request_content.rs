@@ -94,6 +94,6 @@ fn show_block(heading: &str, text: &str) {
     }
     console::print_line(heading);
     for line in escape_hidden_characters(text).lines() {
-        console::print_unwrapped(&format!("  {line}"));
+        console::print_line(&format!("  {line}"));
     }
 }
