@@ -675,7 +675,7 @@ async fn a_task_s_reply_is_never_undelivered() {
 fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("a folder");
     let raw = rusqlite::Connection::open(file(dir.path())).expect("opens");
-    raw.execute_batch("create table request (id, later); pragma user_version = 9")
+    raw.execute_batch("create table request (id, later); pragma user_version = 99")
         .expect("made");
     drop(raw);
     let before = std::fs::read(file(dir.path())).expect("reads");
