@@ -22,7 +22,7 @@ use crate::runner::ShutdownSignal;
 
 #[derive(Debug, Args)]
 pub struct BackendArgs {
-    /// The port on 127.0.0.1; 0: any free one
+    /// The port on 127.0.0.1; 0: the one before, or any free one
     #[arg(long, default_value_t = 0, value_name = "N")]
     port: u16,
     /// The database file [default: dev-backend.sqlite3 in the home]
@@ -61,7 +61,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
         let _signals = signals::listen_for_signals(&stop)?;
         let options = DevBackendOptions {
             db: args.db.clone().unwrap_or_else(|| home.dev_backend_file()),
-            port: args.port,
+            port: EmbeddedBackendAddress::choose_port(&home, args.port),
             clock: BackendClock::from_system(),
             production_errors: args.production_errors,
             holds: !args.no_hold,

@@ -116,6 +116,23 @@ impl CliContext {
         Ok((config, home))
     }
 
+    /// Loads the configuration with the workspaces of the running runner, and opens its home. Without a runner, or with a
+    /// flag, they are those that `rule` gives.
+    pub fn config_with_runner_workspaces(
+        &self,
+        rule: WorkspaceRule,
+    ) -> anyhow::Result<(Config, Home)> {
+        if self.flags.workspaces.is_empty() {
+            let (mut config, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
+            let holder = RunnerLock::find_holder(&home)?;
+            if let Some(in_force) = holder.and_then(|one| SettingsInForce::read_for(one, &home)) {
+                config.workspaces = in_force.workspaces.iter().map(PathBuf::from).collect();
+                return Ok((config, home));
+            }
+        }
+        self.config_and_home(rule)
+    }
+
     /// Opens the home of the configuration in force.
     pub fn open_home(&self) -> anyhow::Result<Home> {
         let (_, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;

@@ -26,7 +26,7 @@ use crate::runner::{ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
-    /// The port on 127.0.0.1; 0: any free one
+    /// The port on 127.0.0.1; 0: the one before, or any free one
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub port: u16,
 }
@@ -150,7 +150,7 @@ async fn serve_dev(
 pub async fn start_dev_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
     let options = DevBackendOptions {
         db: home.dev_backend_file(),
-        port,
+        port: EmbeddedBackendAddress::choose_port(home, port),
         clock: BackendClock::from_system(),
         production_errors: false,
         holds: true,

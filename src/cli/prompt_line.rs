@@ -2,6 +2,7 @@
 //! above it, and it is written again below them. Not here: the questions.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -10,6 +11,18 @@ const ERASE_LINE: &[u8] = b"\r\x1b[K";
 
 /// The prompt that stands on the terminal now.
 static PROMPT: Mutex<Option<String>> = parking_lot::const_mutex(None);
+
+/// True once this process asks nothing more.
+static IS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Erases the prompt that stands, and shows none from here on: the process ends.
+pub(super) fn end_prompts() {
+    let mut prompt = PROMPT.lock();
+    IS_ENDED.store(true, Ordering::Relaxed);
+    if prompt.take().is_some() {
+        write_to_terminal(&[ERASE_LINE]);
+    }
+}
 
 /// A prompt that stands on the terminal. Dropping it leaves its line, on which the answer was typed.
 pub(super) struct ShownPrompt {
@@ -33,6 +46,9 @@ impl ShownPrompt {
     pub fn change_text(&mut self, text: &str) {
         if self.text != text {
             let mut prompt = PROMPT.lock();
+            if IS_ENDED.load(Ordering::Relaxed) {
+                return;
+            }
             write_to_terminal(&[ERASE_LINE, text.as_bytes()]);
             *prompt = Some(text.to_owned());
             text.clone_into(&mut self.text);
@@ -48,8 +64,7 @@ impl ShownPrompt {
 impl Drop for ShownPrompt {
     fn drop(&mut self) {
         let mut prompt = PROMPT.lock();
-        *prompt = None;
-        if self.is_erased {
+        if prompt.take().is_some() && self.is_erased {
             write_to_terminal(&[ERASE_LINE]);
         }
     }

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 
 use tokio_util::sync::CancellationToken;
 
-use super::console;
 use super::wiring::RunnerProcesses;
+use super::{console, prompt_line};
 use crate::config::Config;
 use crate::home::{DeviceIdentity, Home};
 use crate::journal::Journal;
@@ -82,6 +82,7 @@ pub(super) fn print_connecting(config: &Config, home: &Home) {
 /// Prints the end of a runner's stop, on a terminal.
 pub(super) fn print_stopped(is_json: bool) {
     if !is_json && console::is_terminal() {
+        prompt_line::end_prompts();
         console::print_line("Stopped.");
     }
 }

@@ -41,7 +41,7 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
     };
-    let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
+    let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
     let request = find_backup(&home, &trash, typed)?;

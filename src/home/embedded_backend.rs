@@ -1,17 +1,17 @@
 //! The address of the embedded backend that serves in this home, for commands in other terminals. The file is locked
-//! while the backend serves: an unlocked file is a leftover of a crash.
+//! while the backend serves; afterwards it tells the next one which port to take again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
 
 use super::error::HomeError;
 use super::layout::Home;
 use crate::durable::open_lock_file;
 
-/// The published address of a running embedded backend. Dropping it removes the file.
+/// The published address of a running embedded backend, until it is dropped.
 #[derive(Debug)]
 pub struct EmbeddedBackendAddress {
-    home: Home,
     _locked: File,
 }
 
@@ -32,10 +32,28 @@ impl EmbeddedBackendAddress {
             Ok(Some(file))
         };
         let file = written().map_err(HomeError::unwritable(&path))?;
-        Ok(file.map(|locked| Self {
-            home: home.clone(),
-            _locked: locked,
-        }))
+        Ok(file.map(|locked| Self { _locked: locked }))
+    }
+
+    /// Chooses the port of the embedded backend: the given one; for 0 the last one of this home if it is free, so that a
+    /// caller that waits finds the backend again, else 0.
+    pub fn choose_port(home: &Home, given: u16) -> u16 {
+        if given != 0 {
+            return given;
+        }
+        let address = Self::read_text(home).unwrap_or_default();
+        let port = address
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
+        port.filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+            .unwrap_or(0)
+    }
+
+    fn read_text(home: &Home) -> io::Result<String> {
+        let mut text = String::new();
+        File::open(home.embedded_backend_file())?.read_to_string(&mut text)?;
+        Ok(text)
     }
 
     /// Finds the address of the embedded backend that serves now.
@@ -61,12 +79,6 @@ impl EmbeddedBackendAddress {
     }
 }
 
-impl Drop for EmbeddedBackendAddress {
-    fn drop(&mut self) {
-        self.home.clear_embedded_backend_file();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,7 +94,7 @@ mod tests {
         let second = EmbeddedBackendAddress::publish(&home, "http://127.0.0.1:2").expect("asked");
         assert!(first.is_some() && second.is_none());
         drop(first);
-        assert!(!home.embedded_backend_file().exists());
+        assert_eq!(find(), None);
         // A crash leaves the file without its lock.
         let mut left = open_lock_file(&home.embedded_backend_file()).expect("made");
         left.write_all(b"http://127.0.0.1:1").expect("written");

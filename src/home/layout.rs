@@ -259,14 +259,6 @@ impl Home {
     pub fn embedded_backend_file(&self) -> PathBuf {
         self.state_dir().join("embedded-backend")
     }
-    /// Removes the address of an embedded backend that ends. The caller must hold the lock on the file.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this file owns the names in the home"
-    )]
-    pub(super) fn clear_embedded_backend_file(&self) {
-        let _ = std::fs::remove_file(self.embedded_backend_file());
-    }
     /// Returns `tokens/`: a folder for each backend's address, with one secret per file.
     pub fn tokens_dir(&self) -> PathBuf {
         self.root.join("tokens")

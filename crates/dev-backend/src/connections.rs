@@ -32,6 +32,8 @@ const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// The state of a connection.
 #[derive(Debug, Clone, Copy)]
 enum ConnectionPhase {
+    /// Accepted, and no byte has come since then. Clients open such a connection in advance.
+    Silent(Instant),
     /// Headers of a request are expected or arriving, since then.
     Headers(Instant),
     /// A request is handled, or the connection is a WebSocket.
@@ -76,9 +78,9 @@ impl ConnectionList {
         let mut open = self.open.lock();
         if open.by_id.len() >= self.max {
             let waiting = open.by_id.iter().filter_map(|(id, one)| match one.phase {
-                ConnectionPhase::Headers(since) | ConnectionPhase::Idle(since) => {
-                    Some((since, *id))
-                }
+                ConnectionPhase::Silent(since)
+                | ConnectionPhase::Headers(since)
+                | ConnectionPhase::Idle(since) => Some((since, *id)),
                 ConnectionPhase::Busy => None,
             });
             let Some((_, oldest)) = waiting.min() else {
@@ -103,7 +105,7 @@ impl ConnectionList {
         let (id, closing) = (open.next_id, CancellationToken::new());
         open.next_id += 1;
         let closed = closing.clone().cancelled_owned();
-        let phase = ConnectionPhase::Headers(Instant::now());
+        let phase = ConnectionPhase::Silent(Instant::now());
         open.by_id.insert(id, OpenConnection { phase, closing });
         let list = Arc::clone(self);
         Some((ConnectionHandle { id, list }, closed))
@@ -128,25 +130,38 @@ impl ConnectionHandle {
         }
     }
 
-    /// Notes that bytes arrived: between two requests, headers begin with them.
+    /// Notes that bytes arrived: the first ones begin the headers of a request.
     fn record_bytes(&self) {
         let mut open = self.list.open.lock();
-        if let Some(connection) = open.by_id.get_mut(&self.id)
-            && matches!(connection.phase, ConnectionPhase::Idle(_))
-        {
-            connection.phase = ConnectionPhase::Headers(Instant::now());
+        if let Some(connection) = open.by_id.get_mut(&self.id) {
+            connection.phase = match connection.phase {
+                ConnectionPhase::Silent(since) => ConnectionPhase::Headers(since),
+                ConnectionPhase::Idle(_) => ConnectionPhase::Headers(Instant::now()),
+                phase => phase,
+            };
         }
+    }
+
+    fn phase(&self) -> Option<ConnectionPhase> {
+        let open = self.list.open.lock();
+        open.by_id.get(&self.id).map(|connection| connection.phase)
     }
 
     /// Returns the time at which the headers must be complete, if some are expected.
     fn header_deadline(&self) -> Option<Instant> {
-        match self.list.open.lock().by_id.get(&self.id)?.phase {
-            ConnectionPhase::Headers(since) => Some(since + HEADER_TIMEOUT),
+        match self.phase()? {
+            ConnectionPhase::Silent(since) | ConnectionPhase::Headers(since) => {
+                Some(since + HEADER_TIMEOUT)
+            }
             ConnectionPhase::Busy | ConnectionPhase::Idle(_) => None,
         }
     }
 
     fn log_timeout(&self) {
+        // A silent connection is a client's spare one: no reason to warn.
+        if !matches!(self.phase(), Some(ConnectionPhase::Headers(_))) {
+            return;
+        }
         self.list.open.lock().log_rarely(|| {
             tracing::warn!(
                 limit_s = HEADER_TIMEOUT.as_secs(),

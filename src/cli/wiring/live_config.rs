@@ -168,7 +168,10 @@ impl LiveConfig {
     /// and the settings that wait for a restart.
     fn load_changes(&self, before: &Config) -> Result<(Config, Vec<ChangedSetting>), String> {
         if before.read_stamp().is_ok_and(|stamp| stamp.is_none()) {
-            return Err(format!("{} is gone", before.file.display()));
+            return Err(format!(
+                "{} is gone; create it, or an empty file to return to the defaults",
+                before.file.display()
+            ));
         }
         let newer = before.load_again().map_err(|error| error.to_string())?;
         // A call could change its own limits there.

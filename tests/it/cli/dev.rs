@@ -93,11 +93,16 @@ async fn the_second_start_of_dev_is_the_same_device() {
         first.ready["deviceId"].clone(),
         first.ready["callerToken"].clone(),
     );
+    let url = first.ready["url"].clone();
     first.stopped().await;
     let second = user.serves(&["dev", "--json"]).await;
     assert_eq!(
         (&second.ready["deviceId"], &second.ready["callerToken"]),
         (&device, &token)
+    );
+    assert_eq!(
+        second.ready["url"], url,
+        "a caller that waits finds it again"
     );
     let said = user
         .asks(

@@ -1,6 +1,6 @@
 //! The owner's commands: what was asked and what came of it, the log, and the switch that holds everything.
 
-use super::{User, keys};
+use super::{User, keys, said};
 
 /// The keys of one line of the history.
 const LINE: [&str; 28] = [
@@ -214,8 +214,10 @@ async fn what_was_undone_stands_in_the_history() {
         .done()
         .json();
     assert!(before["undoneAtMs"].is_null(), "{before}");
-    // Beside the runner, which goes on.
-    let undone = user.types(&["undo", id, "--json"]).await.done().json();
+    // Beside the runner, which goes on, and in a folder that is no workspace of it.
+    let mut elsewhere = user.command(&["undo", id, "--json"]);
+    elsewhere.current_dir(user.path(""));
+    let undone = said(elsewhere, "").await.done().json();
     assert_eq!(
         (&undone["undone"], user.path("work/made.txt").exists()),
         (&true.into(), false)

@@ -89,7 +89,6 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
     let id = asked.out.trim();
     user.types(&["cancel", id]).await.done();
     dev.stopped().await;
-    assert!(!user.path("home/state/embedded-backend").exists());
     user.types(&["send", "Bash", "--", "true"])
         .await
         .refused(78, "punie-runner dev");
