@@ -36,7 +36,12 @@ const NO_NETWORK: &[&str] = &[
 ];
 
 /// The words for a port at which no command listens.
-const NO_LISTENER: &[&str] = &["Connection refused", "connection refused", "ECONNREFUSED"];
+const NO_LISTENER: &[&str] = &[
+    "Connection refused",
+    "connection refused",
+    "ECONNREFUSED",
+    "Couldn't connect to server",
+];
 
 const NO_KEYS: &str = "Keys and key agents are hidden from commands, so they cannot sign or decrypt. `git commit --no-gpg-sign` \
                        commits unsigned; the user can sign that with `git commit --amend --no-edit -S`.";
@@ -190,16 +195,15 @@ fn path_hint(rules: &SandboxRules, path: &Path) -> String {
         .flatten()
     {
         return format!(
-            "This may be because {} lets nobody in (see its mode): where what is hidden in it leads cannot be told, and until \
-             that is put right commands read nothing of the user's own folder. `chmod u+rwx` opens it.",
+            "{} is not readable (see its mode), so the runner cannot tell which of its files must stay hidden. Until the \
+             owner runs `chmod u+rwx` on it, commands cannot read the home folder.",
             folder.display()
         );
     }
     if is_too_broad(rules, path) {
         return format!(
-            "This may be because {shown} holds what is hidden from commands, or is too much to be given to them: it can \
-             be neither listed nor written as a whole. Name what is meant inside of it, or work in the workspace or \
-             $TMPDIR."
+            "Commands cannot list or write {shown} as a whole, because it contains hidden files such as keys. Name a file or \
+             folder inside it, or use the workspace or $TMPDIR."
         );
     }
     let is_readable = is_readable_path(rules, path);
@@ -506,6 +510,7 @@ mod tests {
     fn a_port_of_the_machine_is_named_with_its_setting() {
         for line in [
             "psql: error: connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+            "curl: (7) Failed to connect to localhost port 5432 after 0 ms: Couldn't connect to server",
             "bash: connect: Connection refused\nbash: line 1: /dev/tcp/127.0.0.1/5432: Connection refused",
             "Error: connect ECONNREFUSED 127.0.0.1:5432",
             "Error: connect ECONNREFUSED ::1:5432",

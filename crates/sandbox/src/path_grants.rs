@@ -89,7 +89,7 @@ pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<Vec<PathGrant>>
     let HiddenPaths { paths, unresolved } = hidden_paths(rules);
     if let Some(folder) = unresolved {
         let text = format!(
-            "{} lets nobody in (see its mode), so that nobody can tell where what is hidden in it leads. `chmod u+rwx` \
+            "{} is not readable (see its mode), so the runner cannot tell which of its files must stay hidden. `chmod u+rwx` \
              opens it",
             folder.display()
         );

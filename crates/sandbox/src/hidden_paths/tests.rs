@@ -62,10 +62,10 @@ fn what_a_command_shuts_shows_nothing_of_what_is_hidden_in_it_or_by_it() {
                     .expect("said")
             };
             let shut: PathBuf = home.join(folder).components().collect();
-            let way_in = format!("{} lets nobody in", shut.display());
+            let way_in = format!("{} is not readable", shut.display());
             assert!(hint(&home.join("notes")).contains(&way_in), "{folder}");
             assert!(
-                !hint(Path::new("/srv/other/file")).contains("lets nobody in"),
+                !hint(Path::new("/srv/other/file")).contains("is not readable"),
                 "{folder}"
             );
             // A workspace that is inaccessible as well is granted, but nothing can be opened in it.
@@ -131,7 +131,7 @@ fn what_a_hidden_link_leads_to_stays_hidden_in_a_workspace_when_the_way_is_shut(
             assert!(
                 unknown
                     .to_string()
-                    .contains(&format!("{shut} lets nobody in")),
+                    .contains(&format!("{shut} is not readable")),
                 "{unknown}"
             );
             // The self-test still runs: the folder may become accessible again during this process.
