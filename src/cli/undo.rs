@@ -122,8 +122,11 @@ pub fn undo_error(home: &Home, unready: &UndoError, request: &str) -> anyhow::Er
     CommandError::with_exit(exit, text)
 }
 
-/// Returns whether the journal does not know this request.
+/// Returns whether the journal does not know this request. A whole id may be of a `call`, which it never knows.
 fn is_unknown(home: &Home, request: &str) -> bool {
+    if uuid::Uuid::parse_str(request).is_ok() {
+        return false;
+    }
     let reader = JournalReader::find_journal(&home.journal_file());
     reader.is_ok_and(|reader| {
         matches!(
