@@ -84,7 +84,11 @@ impl RequestContent {
             show_block(heading, &self.changed_files.join("\n"));
         }
         if runs_command && entry.outcome == Some(OutcomeKind::Ok) {
-            console::print_line("Other changes by the command are not tracked.");
+            console::print_line(if self.changed_files.is_empty() {
+                "Changes by the command are not tracked."
+            } else {
+                "Other changes by the command are not tracked."
+            });
         }
     }
 

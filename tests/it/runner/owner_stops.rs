@@ -207,7 +207,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     let shown = stage.command(&["history", begun]).await.out;
     assert!(
         shown.contains("`punie-runner stop sh_1` ends it")
-            && shown.contains("Other changes by the command are not tracked."),
+            && shown.contains("Changes by the command are not tracked."),
         "{shown}"
     );
 
