@@ -28,7 +28,7 @@ use crate::journal::{InterruptedQuestion, JournalReader};
 use crate::runner::{Clock, ShutdownSignal};
 use given_answer::{AnswerEffect, GivenAnswer};
 pub(super) use question_view::call_summary;
-use question_view::{list_text, no_question_text, question_text, short_id};
+use question_view::{is_shown_whole, list_text, no_question_text, question_text, short_id};
 use terminal_asker::TerminalAsker;
 
 /// The interval of checks for new questions.
@@ -120,17 +120,16 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         option,
         place: AnswerPlace::Command,
     };
+    // A script reads the whole title.
+    let is_seen =
+        context.is_json() || is_shown_whole(question) || approvals.was_shown(&question.id);
+    if allow && !is_seen {
+        return Err(seen_in_part(question));
+    }
     let effect = match answer.store_answer(&home, &approvals, question)? {
         AnswerResult::Accepted => Some(answer.wait_for_effect(&home, &approvals, question)),
         AnswerResult::TooLate => None,
-        AnswerResult::SeenInPart => {
-            let text = format!(
-                "the list shows only a part of this call, and your yes would let all of it run. Read it first: \
-                 `{}`. Then allow it",
-                command_to_type(&format!("approvals show {}", short_id(question)))
-            );
-            return Err(CommandError::with_exit(Exit::Failed, text));
-        }
+        AnswerResult::SeenInPart => return Err(seen_in_part(question)),
     };
     if context.is_json() {
         console::print_json(&AnswerOutput {
@@ -152,6 +151,16 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         None | Some(AnswerEffect::TooLate(_)) => Exit::Failed,
         Some(_) => Exit::Done,
     })
+}
+
+/// Returns the refusal of a yes to a call that the list does not show whole.
+fn seen_in_part(question: &OpenQuestion) -> anyhow::Error {
+    let text = format!(
+        "the list shows only a part of this call, and your yes would let all of it run. Read it first: `{}`. Then \
+         allow it",
+        command_to_type(&format!("approvals show {}", short_id(question)))
+    );
+    CommandError::with_exit(Exit::Failed, text)
 }
 
 /// Asks people about calls beside a runner: on its terminal, if it has one and its output is for people, and by desktop
@@ -203,7 +212,7 @@ fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::
     } else {
         if let Some(width) = console::terminal_width() {
             let now_ms = Clock::system_clock().now_ms();
-            console::print_line(&format!("{}\n", list_text(open, width, now_ms)));
+            console::print_unwrapped(&format!("{}\n", list_text(open, width, now_ms)));
         } else {
             for question in open {
                 console::print_line(&question_lines(question));

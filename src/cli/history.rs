@@ -77,16 +77,16 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
             .within
             .map(|minutes| now_ms - i64::from(minutes) * 60_000),
     };
-    let (entries, several) = match reader {
-        Some(reader) => (reader.list_history(&query)?, reader.backend_count()? > 1),
-        None => (Vec::new(), false),
+    let entries = match reader {
+        Some(reader) => reader.list_history(&query)?,
+        None => Vec::new(),
     };
     if context.is_json() {
         for entry in &entries {
             console::print_json(&HistoryLine::from_journal_row(entry, &undone));
         }
     } else {
-        show_history(&entries, now_ms, &undone, several);
+        show_history(&entries, now_ms, &undone);
     }
     Ok(Exit::Done)
 }
@@ -96,30 +96,28 @@ pub(super) fn find_request(
     reader: Option<&JournalReader>,
     typed: &str,
 ) -> anyhow::Result<(String, FullHistory)> {
-    let unknown = || {
-        let text = format!(
-            "the journal knows no request {typed:?}; it remembers requests for 30 days. `{}` lists them",
-            command_to_type("history")
-        );
-        CommandError::with_exit(Exit::Failed, text)
-    };
+    let unknown = || unknown_request(typed);
     let id = request_ids::find_in_journal(reader, typed)?.ok_or_else(unknown)?;
     let reader = reader.ok_or_else(unknown)?;
     let history = reader.read_full_history(&id)?.ok_or_else(unknown)?;
     Ok((id, history))
 }
 
-/// Prints the list, with each request's backend if there are several. On a terminal, rows fit its width.
-fn show_history(
-    entries: &[HistoryEntry],
-    now_ms: i64,
-    undone: &HashMap<String, i64>,
-    several: bool,
-) {
+/// Returns the error for a request that nobody knows here.
+pub(super) fn unknown_request(typed: &str) -> anyhow::Error {
+    let text = format!(
+        "the journal knows no request {typed:?}; it remembers requests for 30 days. `{}` lists them",
+        command_to_type("history")
+    );
+    CommandError::with_exit(Exit::Failed, text)
+}
+
+/// Prints the list. On a terminal, rows fit its width.
+fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, i64>) {
     if entries.is_empty() {
         return console::print_line("No matching requests in the last 30 days.");
     }
-    let mut columns = vec![
+    let columns = [
         Column::text("WHEN"),
         Column::text("TOOL"),
         Column::flexible("WHAT"),
@@ -127,13 +125,10 @@ fn show_history(
         Column::number("TOOK"),
         Column::id("ID"),
     ];
-    if several {
-        columns.insert(4, Column::text("BACKEND"));
-    }
     let rows: Vec<Vec<String>> = entries
         .iter()
         .map(|entry| {
-            let mut row = vec![
+            vec![
                 display_time::format_when(entry.received_at_ms, now_ms),
                 console::cell_text(&entry.tool, 30),
                 console::cell_text(entry.title.as_deref().unwrap_or_default(), usize::MAX),
@@ -142,11 +137,7 @@ fn show_history(
                     .map(display_time::format_elapsed)
                     .unwrap_or_default(),
                 entry.id.clone(),
-            ];
-            if several {
-                row.insert(4, entry.backend.clone().unwrap_or_default());
-            }
-            row
+            ]
         })
         .collect();
     console::print_table(&columns, &rows);

@@ -167,12 +167,15 @@ pub fn run_resume(args: &ResumeArgs, context: &CliContext) -> anyhow::Result<Exi
         (false, false) => "It was not paused.",
     });
     if answer.waiting > 0 {
-        let when = if answer.running {
-            "begin now"
-        } else {
-            "wait for a runner"
-        };
-        console::print_line(&format!("{} requests {when}.", answer.waiting));
+        console::print_line(
+            match (answer.running, answer.waiting) {
+                (true, 1) => "1 request begins now.".to_owned(),
+                (true, count) => format!("{count} requests begin now."),
+                (false, 1) => "1 request waits for a runner.".to_owned(),
+                (false, count) => format!("{count} requests wait for a runner."),
+            }
+            .as_str(),
+        );
     }
     let now_ms = Clock::system_clock().now_ms();
     for stop in &answer.stopped {

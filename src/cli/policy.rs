@@ -4,6 +4,8 @@
 mod rule_changes;
 mod rule_listing;
 
+pub(super) use rule_listing::describe_default;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};

@@ -17,7 +17,7 @@ use crate::acp::terminals::{StopSequence, list_processes};
 use crate::audit::AuditEvent;
 use crate::home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, command_to_type};
 use crate::ids::RequestId;
-use crate::journal::{JournalReader, JournalShellState, RequestState};
+use crate::journal::{JournalReader, JournalShellState, RequestState, ShellProcessTrace};
 
 /// The longest wait for the runner. It needs a second, and names what has not ended after a few.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -258,11 +258,35 @@ fn find_open_call(home: &Home, typed: &str) -> anyhow::Result<String> {
     if matches!(state, Some(RequestState::Accepted | RequestState::Started)) {
         return Ok(id);
     }
-    let text = format!(
-        "the call {id} had ended before; `{}` shows how",
-        command_to_type(&format!("history {id}"))
-    );
+    let shells = match &reader {
+        Some(reader) => running_shells(reader, &id)?,
+        None => Vec::new(),
+    };
+    let text = match shells.first() {
+        Some(shell) => format!(
+            "the call {id} had ended before, but {} still runs in the background; `{}` ends it",
+            shells.join(" and "),
+            command_to_type(&format!("stop {shell}"))
+        ),
+        None => format!(
+            "the call {id} had ended before; `{}` shows how",
+            command_to_type(&format!("history {id}"))
+        ),
+    };
     Err(CommandError::with_exit(Exit::Failed, text))
+}
+
+/// Returns the names of the shells that this request started and that still run.
+///
+/// # Errors
+/// The journal cannot be read.
+pub(super) fn running_shells(reader: &JournalReader, request: &str) -> anyhow::Result<Vec<String>> {
+    let rows = reader.list_shell_rows()?;
+    let running = rows.iter().filter(|row| {
+        let is_of_request = |trace: &ShellProcessTrace| trace.request.as_str() == request;
+        row.state == JournalShellState::Running && row.trace.as_ref().is_some_and(is_of_request)
+    });
+    Ok(running.map(|row| format!("sh_{}", row.number)).collect())
 }
 
 /// Describes why the runner had nothing of this id to end.

@@ -80,6 +80,11 @@ impl<'h> Column<'h> {
         )
     }
 
+    /// Returns whether a part of its cells still says something.
+    fn may_be_cut(self) -> bool {
+        !matches!(self.kind, ColumnKind::Outcome | ColumnKind::Id)
+    }
+
     /// Returns the style of a cell with this text.
     fn cell_style(self, text: &str) -> Style {
         let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
@@ -159,7 +164,7 @@ pub fn render_table(
 }
 
 /// Returns a width for each column. As long as the line is too long, the columns that shrink give up theirs down to a
-/// least width, then the widest column does.
+/// least width, then the widest column does. Outcomes and ids are cut last.
 fn fit_widths(columns: &[Column<'_>], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
     let widest = |at: usize| cells.iter().map(|row| row[at].width()).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns.len()).map(widest).collect();
@@ -171,7 +176,9 @@ fn fit_widths(columns: &[Column<'_>], cells: &[Vec<String>], width: Option<usize
         let is_flexible = |at: &usize| columns[*at].shrinks() && widths[*at] > LEAST_FLEXIBLE;
         let by_width = |at: &usize| widths[*at];
         let flexible = (0..widths.len()).filter(is_flexible).max_by_key(by_width);
-        match flexible.or_else(|| (0..widths.len()).max_by_key(by_width)) {
+        let others = || (0..widths.len()).filter(|at| columns[*at].may_be_cut() && widths[*at] > 1);
+        let widest = flexible.or_else(|| others().max_by_key(by_width));
+        match widest.or_else(|| (0..widths.len()).max_by_key(by_width)) {
             Some(at) if widths[at] > 1 => widths[at] -= 1,
             _ => break,
         }
@@ -321,6 +328,19 @@ mod tests {
             piped[1].starts_with(&rows[0][0]) && piped[1].ends_with(&rows[0][4]),
             "{piped:?}"
         );
+    }
+
+    #[test]
+    fn an_outcome_and_an_id_are_cut_last() {
+        let (columns, rows) = history();
+        for width in 30..60 {
+            let lines = render_table(&columns, &rows, Some(width), false);
+            let last = &lines[2];
+            assert!(
+                last.contains("error no_match") && last.ends_with("673ff40e"),
+                "{width}: {last}"
+            );
+        }
     }
 
     #[test]

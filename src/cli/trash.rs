@@ -169,7 +169,7 @@ fn restore_request(
     let request = undo::find_backup(home, trash, &args.request)?;
     let copied = trash
         .restore_copy(&request, &args.to)
-        .map_err(|unready| undo::undo_error(&unready, &request))?;
+        .map_err(|unready| undo::undo_error(home, &unready, &request))?;
     audit::record_owner_action(
         home,
         audit::owner_entry(AuditEvent::TrashRestored).with_request(&copied.request),

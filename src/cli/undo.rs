@@ -5,10 +5,12 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::history::unknown_request;
 use super::{audit, console, display_time, request_ids, table, wiring};
 use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
 use crate::home::{Home, command_to_type};
+use crate::journal::JournalReader;
 use crate::trash::{Trash, UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
@@ -56,7 +58,7 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
             return Err(CommandError::with_exit(Exit::Failed, text));
         }
         Err(unready) => {
-            return Err(undo_error(&unready, &request));
+            return Err(undo_error(&home, &unready, &request));
         }
     };
     if !args.dry_run {
@@ -102,11 +104,34 @@ pub fn find_backup(home: &Home, trash: &Trash, typed: &str) -> anyhow::Result<St
 }
 
 /// Returns the error about a request that cannot be undone or restored.
-pub fn undo_error(unready: &UndoError, request: &str) -> anyhow::Error {
+pub fn undo_error(home: &Home, unready: &UndoError, request: &str) -> anyhow::Error {
     let exit = match unready {
         UndoError::Trash(_) => Exit::CannotWrite,
         _ => Exit::Failed,
     };
-    let text = unready.to_string();
-    CommandError::with_exit(exit, text.replace(request, table::short_id(request)))
+    let short_id = table::short_id(request);
+    let mut text = unready.to_string().replace(request, short_id);
+    match unready {
+        UndoError::Unknown(_) if is_unknown(home, request) => return unknown_request(request),
+        UndoError::Refused(..) => {
+            let restore = command_to_type(&format!("trash restore {short_id} --to DIR"));
+            text = format!("{text}\nTo get the old files in a folder of their own: `{restore}`");
+        }
+        _ => {}
+    }
+    CommandError::with_exit(exit, text)
+}
+
+/// Returns whether the journal does not know this request. A whole id may be of a `call`, which it never knows.
+fn is_unknown(home: &Home, request: &str) -> bool {
+    if uuid::Uuid::parse_str(request).is_ok() {
+        return false;
+    }
+    let reader = JournalReader::find_journal(&home.journal_file());
+    reader.is_ok_and(|reader| {
+        matches!(
+            request_ids::find_in_journal(reader.as_ref(), request),
+            Ok(None)
+        )
+    })
 }

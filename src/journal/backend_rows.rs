@@ -264,15 +264,6 @@ impl JournalReader {
             .map_or_else(|| last_used_backend(&self.connection), Ok)
     }
 
-    /// Counts the backends that this device has worked for.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn backend_count(&self) -> Result<u32, JournalError> {
-        let sql = "select count(*) from backend where address <> ''";
-        Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
-    }
-
     /// Lists the requests that wait for other backends than the one that this reads for, by backend.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ pub fn escape_hidden_characters(text: &str) -> Cow<'_, str> {
 /// Escapes hidden characters, line breaks and tabs, so that the text is one line.
 pub fn escape_to_one_line(text: &str) -> String {
     let escaped = escape_hidden_characters(text);
-    escaped.replace('\n', "\\u{a}").replace('\t', "\\u{9}")
+    escaped.replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Replaces every hidden character, except line breaks and tabs, by the output of `write`.
@@ -84,6 +84,6 @@ mod tests {
             escape_hidden_characters("grüße, e\u{301}\n\tx"),
             "grüße, e\u{301}\n\tx"
         );
-        assert_eq!(escape_to_one_line("a\nb\tc"), "a\\u{a}b\\u{9}c");
+        assert_eq!(escape_to_one_line("a\nb\tc"), "a\\nb\\tc");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
         let args = serde_json::json!({ "command": format!("a {token}\nb\u{202e}") }).to_string();
         let title = titles.title_of_call("Other", &args);
         assert!(
-            !title.contains(&token) && title.ends_with("\\u{a}b\\u{202e}"),
+            !title.contains(&token) && title.ends_with("\\nb\\u{202e}"),
             "{title}"
         );
         assert_eq!(titles.title_of_call("Other", "no JSON"), "");

@@ -318,8 +318,10 @@ impl PolicyRule {
                     .find(|word| element.iter().any(|option| has_option(&word.text, option)))
                 {
                     Some(word) => matched.push(&word.text),
-                    None if element.iter().any(|option| has_all_letters(rest, option)) => {
-                        matched.push("(its options)");
+                    None if let Some(option) =
+                        element.iter().find(|option| has_all_letters(rest, option)) =>
+                    {
+                        matched.push(option);
                     }
                     None if open_end || rest.iter().any(|word| !word.is_literal) => unsure = true,
                     None => return RuleFit::No,

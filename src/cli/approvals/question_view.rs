@@ -1,14 +1,18 @@
 //! A question as the person at this device reads it: in the list, at a prompt, and whole. The runner has escaped hidden
 //! characters in its texts already. Not here: the answers.
 
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
+
 use crate::cli::{console, display_time, table};
 use crate::home::{OpenQuestion, command_to_type};
 use crate::journal::InterruptedQuestion;
 use crate::policy::command_line::quote_word;
 
-/// The most characters and lines of a call that a prompt shows; a longer call is shown whole on request.
-const MAX_PROMPT_CHARS: usize = 1_500;
-const MAX_PROMPT_LINES: usize = 20;
+/// The most characters and lines of a call that a prompt and the list show; a longer call is shown whole on request.
+const MAX_SHOWN_CHARS: usize = 1_500;
+const MAX_SHOWN_LINES: usize = 20;
+/// The extra indent where a long line of a call goes on, so that no part of it looks like a line of its own.
+const CONTINUED_INDENT: usize = 4;
 
 /// Returns the end of the request's id. The beginnings of ids are alike.
 pub(super) fn short_id(question: &OpenQuestion) -> &str {
@@ -70,34 +74,60 @@ pub(super) struct PromptView {
     pub is_whole: bool,
 }
 
-/// Returns a question as it is shown at a prompt.
-pub(super) fn prompt_view(question: &OpenQuestion) -> PromptView {
+/// Returns whether a prompt and the list show the whole call.
+pub(super) fn is_shown_whole(question: &OpenQuestion) -> bool {
+    let whole = &question.arguments;
+    whole.chars().count() <= MAX_SHOWN_CHARS && whole.lines().count() <= MAX_SHOWN_LINES
+}
+
+/// Returns the lines of a call at a prompt and in the list: all of them, or the first ones and a note. `how_to_read`
+/// ends the note.
+fn call_lines(question: &OpenQuestion, width: usize, how_to_read: &str) -> Vec<String> {
     let whole = question.arguments.as_str();
-    let is_whole =
-        whole.chars().count() <= MAX_PROMPT_CHARS && whole.lines().count() <= MAX_PROMPT_LINES;
+    let line = |line: &str| wrap_call_line(line, width);
+    if is_shown_whole(question) {
+        return whole.lines().flat_map(line).collect();
+    }
+    let head: String = whole.chars().take(MAX_SHOWN_CHARS / 2).collect();
+    let shown = head.lines().take(MAX_SHOWN_LINES / 2);
+    let mut lines: Vec<String> = shown.flat_map(line).collect();
+    let count = whole.chars().count();
+    let note = format!("... This is only the beginning of {count} characters. {how_to_read}");
+    lines.extend(wrap_text(&note, width, ""));
+    lines
+}
+
+/// Splits a line of a call at blanks. Its other parts are indented more than its beginning.
+fn wrap_call_line(line: &str, width: usize) -> Vec<String> {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let indent = indent.min(width / 2) + CONTINUED_INDENT;
+    wrap_text(line, width, &" ".repeat(indent))
+}
+
+/// Splits a text at blanks, and words that are too long.
+fn wrap_text(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let options = Options::new(width)
+        .subsequent_indent(indent)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(std::borrow::Cow::into_owned).collect()
+}
+
+/// Returns a question as it is shown at a prompt on a terminal of this width.
+pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
     let mut lines = vec![format!(
         "\n{} waits for your approval:",
         console::cell_text(&question.tool, usize::MAX)
     )];
-    if is_whole {
-        lines.extend(whole.lines().map(|line| format!("  {line}")));
-    } else {
-        let head: String = whole.chars().take(MAX_PROMPT_CHARS / 2).collect();
-        lines.extend(
-            head.lines()
-                .take(MAX_PROMPT_LINES / 2)
-                .map(|line| format!("  {line}")),
-        );
-        lines.push(format!(
-            "  ... This is only the beginning of {} characters. Type s to read all of it.",
-            whole.chars().count()
-        ));
-    }
+    let room = width.saturating_sub(2).max(20);
+    let call = call_lines(question, room, "Type s to read all of it.");
+    lines.extend(call.iter().map(|line| format!("  {line}")));
     let details = details(question).into_iter();
     lines.extend(details.map(|row| console::wrap_sentences(&row).into_owned()));
     PromptView {
         text: lines.join("\n"),
-        is_whole,
+        is_whole: is_shown_whole(question),
     }
 }
 
@@ -143,8 +173,7 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
     format!("[a]llow once, [c]onversation, {always}[d]eny, [s]how ({left} left): ")
 }
 
-/// Returns the list of questions for a terminal of this width. Each call is shown as far as its title goes, so that a
-/// yes may follow.
+/// Returns the list of questions for a terminal of this width. Each call is shown as at the prompt.
 pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> String {
     let tools = open.iter().map(|question| question.tool.chars().count());
     let tool_width = tools.max().unwrap_or_default().max(4);
@@ -157,45 +186,44 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
     let room = width.saturating_sub(indent).max(20);
     let mut lines = vec![row("ID", "TIME LEFT", "TOOL", "WHAT")];
     for question in open {
-        let mut texts = vec![call_summary(question)];
-        texts.extend(
-            question
-                .folder
-                .as_deref()
-                .map(|folder| format!("in {folder}")),
-        );
-        texts.extend(question.why.as_deref().map(|why| format!("because {why}")));
-        let mut pieces = texts
-            .iter()
-            .flat_map(|text| wrap_text(&console::cell_text(text, usize::MAX), room));
+        let show = format!("`show {}` prints it all.", short_id(question));
+        let mut texts = if question.arguments.contains('\n') || !is_shown_whole(question) {
+            call_lines(question, room, &show)
+        } else {
+            wrap_call_line(&call_summary(question), room)
+        };
+        let folder = question.folder.as_deref();
+        let why = question.why.as_deref();
+        let facts = [
+            folder.map(|folder| format!("in {folder}")),
+            why.map(|why| format!("because {why}")),
+        ];
+        for fact in facts.into_iter().flatten() {
+            texts.extend(wrap_text(&console::cell_text(&fact, usize::MAX), room, ""));
+        }
+        let mut texts = texts.into_iter();
         lines.push(row(
             short_id(question),
             &display_time::format_time_left(question.expires_at_ms, now_ms),
             &question.tool,
-            &pieces.next().unwrap_or_default(),
+            &texts.next().unwrap_or_default(),
         ));
-        lines.extend(pieces.map(|piece| row("", "", "", &piece)));
+        lines.extend(texts.map(|text| row("", "", "", &text)));
     }
     lines.join("\n")
 }
 
-/// Returns a call in one line: its only argument, else its title.
+/// Returns a call in one line: its arguments, else its title.
 pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
-    let arguments = &question.arguments;
-    if question.is_cut || arguments.contains('\n') || arguments.is_empty() {
+    let arguments = question.arguments.as_str();
+    if arguments.is_empty() {
         let title = &question.title;
         let rest = title.strip_prefix(&question.tool).unwrap_or(title);
         return rest.trim_start().to_owned();
     }
-    let command = arguments.strip_prefix("command: ");
-    command.unwrap_or(arguments).to_owned()
-}
-
-/// Splits a text into lines of at most this many characters.
-fn wrap_text(text: &str, width: usize) -> Vec<String> {
-    let chars: Vec<char> = text.chars().collect();
-    let lines = chars.chunks(width).map(|line| line.iter().collect());
-    lines.collect()
+    let command = arguments.strip_prefix("command:");
+    let lines = command.unwrap_or(arguments).trim_start().lines();
+    lines.map(str::trim).collect::<Vec<_>>().join("\\n")
 }
 
 #[cfg(test)]
@@ -240,15 +268,50 @@ mod tests {
     }
 
     #[test]
+    fn a_list_shows_the_first_lines_of_a_long_command() {
+        let many = format!("command:{}", "\n    echo \"line\"".repeat(100));
+        let mut asked = question(&many);
+        asked.title =
+            "Bash {\"command\":\"echo [This title shows only a part of the call.]".to_owned();
+        asked.is_cut = true;
+        let text = list_text(&[asked.clone()], 80, 1_000);
+        assert!(
+            text.contains("Bash  command:\n") && text.matches("    echo \"line\"\n").count() == 9,
+            "{text}"
+        );
+        assert!(
+            text.contains("`show 456789ab` prints it all.") && !text.contains("{\""),
+            "{text}"
+        );
+        assert_eq!(call_summary(&asked).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_long_command_is_wrapped_at_blanks_and_goes_on_deeper() {
+        let words = "cargo test --workspace cwd: ".repeat(6);
+        let view = prompt_view(&question(&format!("command: {words}")), 40);
+        let lines: Vec<&str> = view.text.lines().collect();
+        assert_eq!(
+            lines[2], "  command: cargo test --workspace cwd:",
+            "{lines:?}"
+        );
+        assert_eq!(
+            lines[3], "      cargo test --workspace cwd: cargo",
+            "{lines:?}"
+        );
+        assert!(lines.iter().all(|line| line.len() <= 40), "{lines:?}");
+    }
+
+    #[test]
     fn a_long_call_is_shown_whole_before_it_may_be_allowed() {
-        assert!(prompt_view(&question("command: git push")).is_whole);
-        let long = prompt_view(&question(&format!("command: {}", "x".repeat(2_000))));
+        assert!(prompt_view(&question("command: git push"), 80).is_whole);
+        let long = prompt_view(&question(&format!("command: {}", "x".repeat(2_000))), 80);
         assert!(
             !long.is_whole && long.text.contains("beginning of 2009 characters"),
             "{}",
             long.text
         );
-        assert!(!prompt_view(&question(&"line\n".repeat(21))).is_whole);
+        assert!(!prompt_view(&question(&"line\n".repeat(21)), 80).is_whole);
         assert_eq!(
             prompt_line(&question(""), false, 590_000),
             "[s]how all of it, [d]eny (under 1 min left): "

@@ -105,7 +105,7 @@ impl TerminalAsker {
 
     /// Asks about one call until it is answered here or elsewhere.
     fn ask_about(&self, question: &OpenQuestion) -> PromptEnd {
-        let view = prompt_view(question);
+        let view = prompt_view(question, console::terminal_width().unwrap_or(80));
         // The bell.
         if console::try_print_line(&format!("\u{7}{}", view.text)).is_err() {
             return PromptEnd::Stop;
@@ -224,9 +224,7 @@ impl TerminalAsker {
     }
 
     fn record_shown(&self, question: &OpenQuestion) {
-        if question.is_cut
-            && let Err(error) = self.questions.record_shown(&question.id)
-        {
+        if let Err(error) = self.questions.record_shown(&question.id) {
             tracing::warn!(%error, "the call can only be allowed after `{}`", command_to_type("approvals show"));
         }
     }

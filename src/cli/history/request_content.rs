@@ -1,12 +1,14 @@
 //! The content of one request: its arguments, its answer, the files that it changed, and how to undo it. Not here: its
 //! steps (request_detail).
 
-use crate::cli::{console, table, wiring};
+use crate::cli::{console, stop, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
-use crate::journal::{FullHistory, HistoryEntry};
+use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::output::{CallRecord, CallRecordStore};
+use crate::request::OutcomeKind;
+use crate::tool::ToolEffect;
 
 /// The content of a request, as far as it is kept.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub(super) struct RequestContent {
     pub record: Option<CallRecord>,
     pub changed_files: Vec<String>,
     pub can_undo: bool,
+    /// The background shells of this request that still run.
+    pub running_shells: Vec<String>,
 }
 
 impl RequestContent {
@@ -53,11 +57,39 @@ impl RequestContent {
                     .collect();
             }
         }
+        let reader = JournalReader::find_journal(&home.journal_file())?;
+        let running_shells = match reader {
+            Some(reader) if entry.finished_at_ms.is_some() => {
+                stop::running_shells(&reader, &entry.id)?
+            }
+            _ => Vec::new(),
+        };
         Ok(Self {
             record,
             changed_files,
             can_undo,
+            running_shells,
         })
+    }
+
+    /// Prints the changed files. Of a command only those are known that it removed by `rm`.
+    fn show_changed_files(&self, entry: &HistoryEntry) {
+        let runs_command = entry.effect == ToolEffect::Executes.as_str();
+        let heading = if runs_command {
+            "Removed by rm"
+        } else {
+            "Changed files"
+        };
+        if !self.changed_files.is_empty() {
+            show_block(heading, &self.changed_files.join("\n"));
+        }
+        if runs_command && entry.outcome == Some(OutcomeKind::Ok) {
+            console::print_line(if self.changed_files.is_empty() {
+                "Changes by the command are not tracked."
+            } else {
+                "Other changes by the command are not tracked."
+            });
+        }
     }
 
     /// Prints the content under its headings.
@@ -77,8 +109,10 @@ impl RequestContent {
                 console::print_row("Output", "no longer kept");
             }
         }
-        if !self.changed_files.is_empty() {
-            show_block("Changed files", &self.changed_files.join("\n"));
+        self.show_changed_files(entry);
+        for shell in &self.running_shells {
+            let stop = command_to_type(&format!("stop {shell}"));
+            console::print_row("Still runs", &format!("{shell}; `{stop}` ends it"));
         }
         if self.can_undo {
             let undo = format!("undo {}", table::short_id(&entry.id));

@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use super::history_line::{HistoryLine, describe_outcome, describe_progress, execution_duration};
 use super::request_content::RequestContent;
+use crate::cli::table::Column;
 use crate::cli::{console, display_time};
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
+use crate::request::ErrorCode;
 
 /// One step of a request's history.
 #[derive(Debug, Serialize)]
@@ -159,7 +161,12 @@ fn show_request_facts(id: &str, history: &FullHistory) {
 
 fn show_entry_facts(entry: &HistoryEntry) {
     let tool = console::cell_text(&entry.tool, 100);
-    console::print_row("Tool", &format!("{tool} ({})", entry.effect));
+    // The effect of a tool that this device does not have is not known.
+    if entry.code.as_deref() == Some(ErrorCode::UnknownTool.as_str()) {
+        console::print_row("Tool", &tool);
+    } else {
+        console::print_row("Tool", &format!("{tool} ({})", entry.effect));
+    }
     if let Some(title) = entry.title.as_ref().filter(|title| !title.is_empty()) {
         console::print_row("What", &console::cell_text(title, usize::MAX));
     }
@@ -205,5 +212,10 @@ fn show_steps(steps: &[HistoryStep]) {
     } else {
         "TIME (UTC)"
     };
-    console::print_table(&[time, "STEP", "DETAIL"], &rows);
+    let columns = [
+        Column::text(time),
+        Column::text("STEP"),
+        Column::wrapped("DETAIL"),
+    ];
+    console::print_table(&columns, &rows);
 }

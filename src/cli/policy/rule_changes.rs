@@ -171,12 +171,26 @@ fn suggest_near_rule(
 }
 
 /// Returns whether a word is a part of a rule's name at its dashes (not one part alone, which may be a command), or
-/// differs from the name by two letters at most.
+/// differs from the name by two letters at most, or from an end of the name at a dash by one.
 fn is_near_name(word: &str, name: &str) -> bool {
     let has_dash = word.contains('-');
     let is_part = format!("-{name}-").contains(&format!("-{word}-"));
-    let is_typo = word.len() > 3 && strsim::damerau_levenshtein(word, name) <= 2;
-    has_dash && is_part || is_typo
+    let is_typo =
+        |name: &str, most: usize| word.len() > 3 && strsim::damerau_levenshtein(word, name) <= most;
+    let mut ends = name.match_indices('-').map(|(at, _)| &name[at + 1..]);
+    has_dash && (is_part || ends.any(|end| is_typo(end, 1))) || is_typo(name, 2)
+}
+
+/// Refuses a name that is neither an effect nor a tool, before a rule holds it.
+fn check_tool_name(desk: &PolicyContext<'_>, tool: &str) -> anyhow::Result<()> {
+    if matches!(tool, "reads" | "writes" | "executes") || tool.starts_with("guest:") {
+        return Ok(());
+    }
+    desk.tool_host.registry.find_tool(tool).map_err(|error| {
+        let text = error.model_text().replacen("There", "there", 1);
+        CommandError::with_exit(Exit::Usage, format!("nothing was added: {text}"))
+    })?;
+    Ok(())
 }
 
 fn add_policy_rule(
@@ -206,6 +220,9 @@ fn add_policy_rule(
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
     suggest_near_rule(desk, &current.rules, words)?;
+    if let Some(tool) = &what.tool {
+        check_tool_name(desk, tool)?;
+    }
     let rule = AddedPolicyRule {
         name: what.name.clone(),
         reason: what.reason.clone(),
@@ -216,8 +233,11 @@ fn add_policy_rule(
     let name = standing.append_rule(&rule, decision)?.map_err(|broken| {
         // In a file that was sound before, only the new rule can be wrong.
         let is_usage = current.broken.is_none();
-        let exit = if is_usage { Exit::Usage } else { Exit::Config };
-        CommandError::with_exit(exit, broken.to_string())
+        if is_usage {
+            CommandError::with_exit(Exit::Usage, format!("nothing was added: {}", broken.text))
+        } else {
+            CommandError::with_exit(Exit::Config, broken.to_string())
+        }
     })?;
     let example = evaluate_example(desk, words, what)?;
     let against = example
@@ -290,8 +310,15 @@ pub(super) fn revoke_by_id(
     let standing = desk.active_rules()?;
     let grants = standing.grants_for(None);
     let found = request_ids::find_among(&grants, id, |grant| grant.id.as_str())?;
+    let rules = standing.current_rules().rules;
     let grant = found.ok_or_else(|| {
-        let text = "no such grant is in force; `punie-runner policy` lists them";
+        let text = match rules.find_rule(id) {
+            Some(rule) => format!(
+                "{id} is a rule, not a grant. To take it back, delete it in {}, from line {} on",
+                desk.file, rule.line
+            ),
+            None => "no such grant is in force; `punie-runner policy` lists them".to_owned(),
+        };
         CommandError::with_exit(Exit::Failed, text)
     })?;
     standing.revoke_grant(&grant.id);
@@ -307,4 +334,19 @@ pub(super) fn revoke_by_id(
         ));
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_rule_s_name_is_seen() {
+        for near in ["rm-rf", "rm-fr", "deny-rm-fr", "deny-rm"] {
+            assert!(is_near_name(near, "deny-rm-rf"), "{near}");
+        }
+        for other in ["rm", "ls", "git-lfs", "cargo"] {
+            assert!(!is_near_name(other, "deny-rm-rf"), "{other}");
+        }
+    }
 }

@@ -94,14 +94,8 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
     }
     print_state(in_force);
     console::print_line(&format!("Rules     {} in {}", shown.len(), desk.file));
-    console::print_line(&format!(
-        "Default   {}",
-        match rules.default {
-            PolicyDecision::Allow => "anything else is allowed",
-            PolicyDecision::Ask => "anything else is asked about",
-            PolicyDecision::Deny => "anything else is denied",
-        }
-    ));
+    let default = describe_default(rules.default.as_str(), ask);
+    console::print_line(&format!("Default   {default}"));
     if !ask.is_empty() {
         console::print_line(&format!(
             "Asked     {} (policy.ask of the configuration)",
@@ -134,6 +128,26 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
     }
     print_grants(&grants);
     Ok(Exit::Done)
+}
+
+/// Describes the decision on calls that no rule names. `ask`: `policy.ask` of the configuration.
+pub(in crate::cli) fn describe_default(default: &str, ask: &[String]) -> String {
+    let words = ask.iter().map(|word| match word.as_str() {
+        "reads" | "writes" | "executes" => word.clone(),
+        tool => format!("is {tool}"),
+    });
+    match default {
+        "allow" if ask.is_empty() => "anything else is allowed".to_owned(),
+        "allow" => {
+            let words: Vec<String> = words.collect();
+            format!(
+                "anything else: asked if it {}, else allowed",
+                words.join(" or ")
+            )
+        }
+        "ask" => "anything else is asked about".to_owned(),
+        _ => "anything else is denied".to_owned(),
+    }
 }
 
 /// Prints the grants, if there are any.
@@ -191,5 +205,31 @@ pub(super) fn describe_target(target: &GrantTarget) -> String {
         GrantTarget::Command(words) => format!("the command {}", words.join(" ")),
         GrantTarget::Tool(name) => format!("the tool {name}, but for what a rule names"),
         GrantTarget::Path(path) => format!("the file or folder {path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_names_what_is_asked_about() {
+        let ask = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (default, asked, text) in [
+            ("allow", ask(&[]), "anything else is allowed"),
+            (
+                "allow",
+                ask(&["writes", "executes"]),
+                "anything else: asked if it writes or executes, else allowed",
+            ),
+            (
+                "allow",
+                ask(&["Bash"]),
+                "anything else: asked if it is Bash, else allowed",
+            ),
+            ("deny", ask(&["writes"]), "anything else is denied"),
+        ] {
+            assert_eq!(describe_default(default, &asked), text);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::runner_status::{OtherBackendStatus, OutboxStatus, RunnerStatus};
 use super::status_text::Rows;
+use crate::cli::policy::describe_default;
 use crate::cli::{console, display_time};
 use crate::home::{KeyPlace, command_to_type};
 use crate::output::number_format::format_size;
@@ -194,13 +195,13 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
         rows.add("Secrets", &format!("{count}, in a sealed file{key}"));
     }
     let policy = &status.policy;
-    if policy.rules > 0 || policy.default != "allow" {
+    let ask = status
+        .in_force
+        .as_ref()
+        .map_or(&[][..], |settings| &settings.ask);
+    if policy.rules > 0 || policy.default != "allow" || !ask.is_empty() {
         let rules = if policy.rules == 1 { "rule" } else { "rules" };
-        let otherwise = match policy.default.as_str() {
-            "allow" => "anything else is allowed",
-            "ask" => "anything else is asked about",
-            _ => "anything else is denied",
-        };
+        let otherwise = describe_default(&policy.default, ask);
         let text = format!(
             "{} {rules}; {otherwise} (`{}`)",
             policy.rules,

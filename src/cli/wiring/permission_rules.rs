@@ -50,9 +50,11 @@ pub(super) fn load_policy_rules(
     let is_tool = Arc::new(move |name: &str| names.contains(name));
     let workspaces = workspace.root_paths().map(Path::to_owned).collect();
     ActiveRules::load_from_home(home, workspaces, is_tool).map_err(|broken| {
-        CommandError::with_exit(
-            Exit::Config,
-            format!("{}: {broken}", home.policy_file().display()),
-        )
+        let file = home.policy_file();
+        let line = broken
+            .line
+            .map_or_else(String::new, |line| format!(", line {line}"));
+        let text = format!("{}{line}: {}", file.display(), broken.text);
+        CommandError::with_exit(Exit::Config, text)
     })
 }

@@ -47,10 +47,11 @@ impl Executor {
             }
             self.cancel_call(&id);
         }
-        tracing::warn!(
-            calls = stopping.len(),
-            "the owner stops calls, and commands in the background"
-        );
+        let what = match &order.target {
+            StopTarget::Everything => "everything",
+            StopTarget::One(one) => one,
+        };
+        tracing::warn!(what, calls = stopping.len(), "the owner stops what runs");
         let runner = Arc::clone(&self.runner);
         self.runner.background.spawn_task(async move {
             runner.end_ordered(&order, stopping, &mut outcome).await;

@@ -166,13 +166,27 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
             "no rule is called git-push; did you mean deny-git-push?",
         ),
         (&["deny", "deny-git-psuh"], "did you mean deny-git-push?"),
+        (
+            &["allow", "--once", "git-psuh"],
+            "did you mean deny-git-push?",
+        ),
         (&["deny", "Bash"], "--tool Bash"),
+        (
+            &["deny", "--tool", "Bsah"],
+            "nothing was added: there is no tool called \"Bsah\". Did you mean Bash?",
+        ),
         (&["allow"], "`policy allow npm publish`"),
     ] {
         let ended = stage.command(&[&["policy"], args].concat()).await;
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
         assert!(ended.log.contains(advice), "{args:?} {ended:?}");
     }
+    let revoked = stage.command(&["policy", "revoke", "deny-git-push"]).await;
+    assert_eq!(revoked.code, Some(1), "{revoked:?}");
+    assert!(
+        revoked.log.contains("is a rule, not a grant") && revoked.log.contains("line 1 on"),
+        "{revoked:?}"
+    );
     assert_eq!(std::fs::read_to_string(&file).expect("read"), before);
     let shown = stage.command(&["--json", "policy"]).await.json();
     assert_eq!(shown["grants"], json!([]));

@@ -205,6 +205,23 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash(&"true\n".repeat(30))).await;
+    let listed = stage.listed_question().await;
+    assert_eq!(listed["isCut"], false, "{listed}");
+    let refused = stage.command(&["approvals", "allow", &id]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let show = format!("punie-runner approvals show {}", &id[id.len() - 8..]);
+    assert!(refused.log.contains(&show), "{refused:?}");
+    stage.command(&["approvals", "show", &id]).await;
+    let allowed = stage.command(&["approvals", "allow", &id]).await;
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_list_cuts_can_be_denied_unread() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();

@@ -189,6 +189,8 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     let call = stage.ask(Ask::bash(&stubborn("call")).of("talk")).await;
     let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
     begin_shell(&stage, "echo $$ > shell; sleep 600").await;
+    let newest = ["history", "--json", "--limit", "1"];
+    let begun = stage.command(&newest).await.json()["requestId"].clone();
     let [other_pid, call_pid, shell_pid] = [
         stage.line("other").await,
         stage.line("call").await,
@@ -197,6 +199,17 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     let status = stage.status().await;
     assert_eq!(status["shells"][0]["id"], "sh_1", "{status}");
     stage.reaches(&behind, RequestState::Accepted).await;
+
+    let begun = begun.as_str().expect("an id");
+    let refused = stage.command(&["stop", begun]).await;
+    let words = "but sh_1 still runs in the background; `punie-runner stop sh_1` ends it";
+    assert!(refused.log.contains(words), "{refused:?}");
+    let shown = stage.command(&["history", begun]).await.out;
+    assert!(
+        shown.contains("`punie-runner stop sh_1` ends it")
+            && shown.contains("Changes by the command are not tracked."),
+        "{shown}"
+    );
 
     let withdrawn = stage.command(&["stop", &behind]).await;
     assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");

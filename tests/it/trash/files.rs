@@ -132,6 +132,9 @@ fn of_two_requests_on_a_file_the_later_is_undone_first() {
         &first,
         &format!("by request {second} (Write): undo that one first"),
     );
+    let short = &first[first.len() - 8..];
+    owner.is_refused(&first, &format!("trash restore {short} --to DIR"));
+    owner.is_refused("99999999", "the journal knows no request \"99999999\"");
     owner.undoes(&second);
     owner.undoes(&first);
     assert_eq!(owner.read("work/a.txt"), "one\n");
