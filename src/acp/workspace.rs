@@ -286,9 +286,9 @@ impl Workspace {
 /// Refuses a path in a home of this program below the workspace: it holds keys and tokens.
 fn refuse_runner_home(raw: &RawPath, found: &WorkspacePath) -> Result<(), ToolError> {
     let root = found.root_path();
-    let mut folders = found.absolute_path().ancestors();
-    let home = folders
-        .by_ref()
+    let home = found
+        .absolute_path()
+        .ancestors()
         .take_while(|folder| *folder != root)
         .find(|folder| is_runner_home(folder));
     match home {

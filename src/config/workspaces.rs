@@ -227,7 +227,7 @@ fn resolve_workspace(
     }
     if let Some(other) = find_enclosing_home(&real) {
         return Err(WorkspaceError::Because(format!(
-            "the workspace {shown} lies in {}, a home of punie-runner, which holds keys and tokens. Name a folder \
+            "the workspace {shown} lies in a home of punie-runner ({}), which holds keys and tokens. Name a folder \
              outside of it",
             other.display()
         )));
