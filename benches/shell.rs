@@ -151,7 +151,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRe
         home,
         redactor,
         command_rules: String::new(),
-        opens_apps: false,
+        apps_obstacle: Some("not here"),
     };
     ToolRegistry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

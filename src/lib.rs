@@ -5,6 +5,7 @@
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
 //! - [`durable`]: files that a crash leaves whole.
 //! - [`record_locks`]: the locks of SQLite.
+//! - [`runner_home`]: the mark of a home of this program.
 //! - [`ids`], [`request`]: a request and its outcome.
 //! - [`output`], [`redact`]: the text of results, and its masking.
 //! - [`tool`]: the contract between engine and tools.
@@ -20,7 +21,7 @@
 //! - [`runner`]: the engine.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
-pub use punie_core::{approval_answer, durable, failpoint, ids, record_locks};
+pub use punie_core::{approval_answer, durable, failpoint, ids, record_locks, runner_home};
 pub use {punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox};
 
 pub mod request;

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::runner_home::is_runner_home;
 use crate::tool::{ErrorCode, ToolError};
 use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
 
@@ -116,6 +117,7 @@ impl Workspace {
             .split_root(&asked.path)
             .ok_or_else(|| self.outside_error(raw, None))?;
         let mut found = self.locate_through_links(raw, root, rel)?;
+        refuse_runner_home(raw, &found)?;
         if asked.names_folder {
             match found.file_metadata() {
                 Ok(metadata) if !metadata.is_dir() => {
@@ -278,6 +280,27 @@ impl Workspace {
                 roots.join(", ")
             ),
         )
+    }
+}
+
+/// Refuses a path in a home of this program below the workspace: it holds keys and tokens.
+fn refuse_runner_home(raw: &RawPath, found: &WorkspacePath) -> Result<(), ToolError> {
+    let root = found.root_path();
+    let home = found
+        .absolute_path()
+        .ancestors()
+        .take_while(|folder| *folder != root)
+        .find(|folder| is_runner_home(folder));
+    match home {
+        None => Ok(()),
+        Some(home) => Err(ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!(
+                "{} lies in {}, a home of punie-runner, which holds keys and tokens. No tool reaches it.",
+                raw.as_str(),
+                home.display()
+            ),
+        )),
     }
 }
 

@@ -37,6 +37,8 @@ pub struct HttpFunctions {
     /// Shared by all clones; replaced as a whole when its connections are dropped.
     client: Arc<RwLock<Client>>,
     base: Url,
+    /// The setting that the address comes from, for errors.
+    address_origin: Option<String>,
     /// The operator's key, if the operator calls.
     admin_key: Option<Secret<String>>,
     proxy: Option<ProxyServer>,
@@ -74,6 +76,7 @@ impl HttpFunctions {
         Ok(Self {
             client: Arc::new(RwLock::new(client)),
             base,
+            address_origin: None,
             admin_key: None,
             proxy,
             options,
@@ -90,6 +93,22 @@ impl HttpFunctions {
             admin_key: Some(key),
             ..self
         }
+    }
+
+    /// Returns the client whose errors name the setting that the address comes from.
+    #[must_use]
+    pub fn with_address_origin(self, origin: &str) -> Self {
+        Self {
+            address_origin: Some(origin.to_owned()),
+            ..self
+        }
+    }
+
+    /// Returns the address for errors that nothing answered there as a backend.
+    fn shown_address(&self) -> String {
+        let url = self.backend_url();
+        let origin = self.address_origin.as_ref();
+        origin.map_or_else(|| url.to_owned(), |origin| format!("{url} (from {origin})"))
     }
 
     /// Returns the address, without secrets.
@@ -148,7 +167,7 @@ impl HttpFunctions {
         }
         if response.status() == StatusCode::NOT_FOUND {
             return Err(BackendError::NoBackend {
-                url: self.backend_url().to_owned(),
+                url: self.shown_address(),
             });
         }
         Ok(())
@@ -291,7 +310,7 @@ impl HttpFunctions {
                 self.intercepted_error(&format!("a redirect ({status}), which is not followed"))
             }
             404 if !self.has_answered.load(Ordering::Relaxed) => BackendError::NoBackend {
-                url: self.backend_url().to_owned(),
+                url: self.shown_address(),
             },
             404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => BackendError::Busy {
                 status: status.as_u16(),
@@ -307,14 +326,14 @@ impl HttpFunctions {
 
     fn intercepted_error(&self, cause: &str) -> BackendError {
         BackendError::Intercepted {
-            url: self.backend_url().to_owned(),
+            url: self.shown_address(),
             cause: cause.to_owned(),
         }
     }
 
     fn unreachable_error(&self, cause: String) -> BackendError {
         BackendError::Unreachable {
-            url: self.backend_url().to_owned(),
+            url: self.shown_address(),
             cause,
         }
     }

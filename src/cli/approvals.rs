@@ -66,7 +66,7 @@ struct QuestionArgs {
     id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]
-    always: bool,
+    conversation: bool,
 }
 
 /// An open question in the list.
@@ -115,7 +115,7 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         Some(ApprovalsCommand::Deny(which)) => (which, false),
     };
     let question = find_question(&open, &which.id)?;
-    let option = ApprovalOption::new(allow, which.always);
+    let option = ApprovalOption::new(allow, which.conversation);
     let answer = GivenAnswer {
         option,
         place: AnswerPlace::Command,

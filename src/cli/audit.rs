@@ -21,14 +21,14 @@ use crate::runner::Clock;
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     #[command(subcommand)]
-    word: AuditCommand,
+    word: Option<AuditCommand>,
 }
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
     /// Check all rows; exits with 1 and names the first that was changed, moved or removed
     Verify(VerifyArgs),
-    /// List the rows, the oldest first
+    /// List the rows, the oldest first (the default)
     List(AuditListArgs),
 }
 
@@ -39,7 +39,7 @@ struct VerifyArgs {
     head: Vec<ChainLink>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct AuditListArgs {
     /// Only rows of the last MINUTES
     #[arg(long, value_name = "MINUTES")]
@@ -80,8 +80,9 @@ pub fn owner_entry(event: AuditEvent) -> AuditEntry {
 pub fn run_audit(args: &AuditArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
     match &args.word {
-        AuditCommand::Verify(args) => verify_audit(&home, args, context.is_json()),
-        AuditCommand::List(args) => list_audit_rows(&home, args, context.is_json()),
+        Some(AuditCommand::Verify(args)) => verify_audit(&home, args, context.is_json()),
+        Some(AuditCommand::List(args)) => list_audit_rows(&home, args, context.is_json()),
+        None => list_audit_rows(&home, &AuditListArgs::default(), context.is_json()),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use super::prompt_line::{self, ShownPrompt};
@@ -141,6 +142,16 @@ pub fn cell_text(text: &str, width: usize) -> String {
     truncate_text(&escape_hidden_characters(&first.replace('\t', " ")), width)
 }
 
+/// Returns a path with `~` for the user's home.
+pub fn shorten_path(path: &Path, home: Option<&Path>) -> String {
+    let below = home.and_then(|home| path.strip_prefix(home).ok());
+    match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
+}
+
 fn truncate_text(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -187,5 +198,17 @@ mod tests {
         );
         assert_eq!(cell_text("\n  first\nsecond", 40), "first");
         assert_eq!(cell_text("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_path_in_the_home_is_shown_shorter() {
+        let home = Some(Path::new("/home/me"));
+        for (path, shown) in [
+            ("/home/me", "~"),
+            ("/home/me/proj", "~/proj"),
+            ("/home/mexico", "/home/mexico"),
+        ] {
+            assert_eq!(shorten_path(Path::new(path), home), shown);
+        }
     }
 }

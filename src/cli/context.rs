@@ -85,17 +85,22 @@ impl CliContext {
         Ok((config, home))
     }
 
-    /// Loads the configuration of a caller, and opens its home. Where neither a flag nor a variable names a backend, it
-    /// is the embedded one that serves in this home, if there is one.
+    /// Loads the configuration of a caller, and opens its home. Where the command names no backend, it is the
+    /// embedded one that serves in this home, if there is one.
     pub fn caller_config(&self) -> anyhow::Result<(Config, Home)> {
         let (mut config, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
-        let is_named =
-            self.flags.backend_url.is_some() || self.environment.get("PUNIE_BACKEND_URL").is_some();
-        if !is_named && let Some(url) = EmbeddedBackendAddress::find_address(&home)? {
-            config.backend.url = BackendUrl::parse_url(&url).ok();
-            config.backend.kind = BackendKind::Convex;
+        if !self.names_backend()
+            && let Some(url) = EmbeddedBackendAddress::find_address(&home)?
+        {
+            config.set_embedded_backend(&url);
         }
         Ok((config, home))
+    }
+
+    /// Returns whether this command names a backend: by a flag, or by the variable unless a flag names a home.
+    pub fn names_backend(&self) -> bool {
+        let has_variable = self.environment.get("PUNIE_BACKEND_URL").is_some();
+        self.flags.backend_url.is_some() || (has_variable && self.flags.home.is_none())
     }
 
     /// Loads the configuration and opens its home, for commands that work beside a runner. While one runs they also work
@@ -262,7 +267,7 @@ pub fn describe_known_devices(config: &Config, known: &[(String, bool)]) -> Stri
         let url = config.backend.url.as_ref();
         let url = url.map_or("URL", BackendUrl::as_str);
         return format!(
-            "no device is paired with {url} yet. On the device, with the code that the backend shows, run: punie-runner \
+            "no device is paired with {url} now. On the device, with the code that the backend shows, run: punie-runner \
              --backend-url {url} pair CODE"
         );
     }

@@ -111,7 +111,7 @@ async fn serve_dev(
             .collect(),
         ..backend_ready_message(&backend, &tokens, &config)?
     };
-    print_ready_message(&ready, context);
+    print_ready_message(&ready, context, &config, &tokens);
     let AssembledRunner {
         runner,
         processes,
@@ -181,22 +181,31 @@ pub fn backend_ready_message(
     })
 }
 
-fn print_ready_message(ready: &ReadyMessage, context: &CliContext) {
+fn print_ready_message(
+    ready: &ReadyMessage,
+    context: &CliContext,
+    config: &Config,
+    tokens: &BackendTokens,
+) {
     if context.is_json() {
         return console::print_json(ready);
     }
-    runner_screen::print_fact("Backend", &ready.url);
+    let environment = context.environment();
+    let token = tokens.token_path(TokenName::Caller);
+    let token = console::shorten_path(&token, environment.user_dir());
+    console::print_row("Backend", &ready.url);
     if let Some(device) = &ready.device_id {
-        runner_screen::print_fact("Device", device);
+        console::print_row("Device", device);
     }
-    runner_screen::print_fact("Workspace", &ready.workspaces.join(", "));
-    runner_screen::print_fact("Try it", &send_hint(context, &ready.url));
+    console::print_row("Caller token", &format!("in {token}"));
+    runner_screen::print_workspaces(&config.workspaces, environment);
+    console::print_row("Try it", &send_hint(context, &ready.url));
 }
 
 /// Returns the command that sends a request to the embedded backend at this address, with a token of this home.
 pub fn send_hint(context: &CliContext, url: &str) -> String {
     // A caller of this home finds its embedded backend, unless a variable names another.
-    let named = context.environment().get("PUNIE_BACKEND_URL").is_some();
+    let named = context.names_backend();
     change_hint_flags(|flags| flags.backend_url = named.then(|| url.to_owned()));
     command_to_type("send Bash -- ls")
 }

@@ -71,10 +71,18 @@ pub(super) fn explain_pairing(
         Some(RunnerError::Barred(cause) | RunnerError::Backend(cause)) => Some(cause),
         _ => error.downcast_ref::<BackendError>(),
     };
-    if refusal.and_then(BackendError::refusal_code) != Some("PAIRING_REQUIRED") {
+    let code = refusal.and_then(BackendError::refusal_code);
+    let backend = url.unwrap_or("the backend");
+    if code == Some("DEVICE_UNAUTHORIZED") && has_code {
+        let text = format!(
+            "{backend} has revoked this device. To pair it as a new one, run: {}",
+            command_to_type("pair --new-device CODE")
+        );
+        return CommandError::with_exit(Exit::Refused, text);
+    }
+    if code != Some("PAIRING_REQUIRED") {
         return error;
     }
-    let backend = url.unwrap_or("the backend");
     let pair = command_to_type("pair CODE");
     let text = if has_code {
         format!(

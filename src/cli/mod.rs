@@ -247,7 +247,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 let text = error.render().to_string();
                 error_output::print_failure(Exit::Usage, text.trim_end(), true);
             } else {
-                let _ = error.print();
+                console::print_stderr(&error.render().to_string());
             }
             return Exit::Usage.into();
         }

@@ -70,7 +70,7 @@ enum PairingCommand {
 enum DevicesCommand {
     /// Revoke a device for good: its key opens no new session
     Revoke {
-        /// The device's id
+        /// The device's id, as `status -v` shows it there
         id: String,
     },
 }
@@ -143,8 +143,8 @@ pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result
     let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
         let path = tokens.token_path(TokenName::Admin);
         let text = format!(
-            "no admin key: `punie-runner backend` and `dev` put theirs into {}; a hosted backend's operator uses \
-             `npx convex run`, or puts the deployment's key there (mode 0600)",
+            "no admin key. `backend` and `dev` keep theirs in their own home: name that home with --home DIR. A hosted \
+             backend's operator uses `npx convex run`, or puts the deployment's key into {} (mode 0600)",
             path.display()
         );
         CommandError::with_exit(Exit::Refused, text)

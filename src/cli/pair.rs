@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::{console, first_contact, init, wiring};
+use super::{console, first_contact, init, runner_screen, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
 use crate::home::{DeviceIdentity, RunnerLock, command_to_type, set_identity_aside};
@@ -28,6 +28,16 @@ impl PairArgs {
             code,
             new_device: false,
         }
+    }
+}
+
+/// Prints the workspaces that a runner takes where it is started in this folder.
+fn print_workspaces_here(context: &CliContext) {
+    if let Ok(here) = context.try_config(WorkspaceRule::OrCurrentDir) {
+        console::print_line(&format!(
+            "Started in this folder, it works in {}.",
+            runner_screen::describe_workspaces(&here.workspaces, context.environment())
+        ));
     }
 }
 
@@ -73,6 +83,7 @@ pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
                 config.file.display(),
                 command_to_type("")
             ));
+            print_workspaces_here(context);
         } else {
             console::print_line(&format!(
                 "Next: {}, which runs requests until Ctrl-C.",

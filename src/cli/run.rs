@@ -135,7 +135,7 @@ impl RunnerLaunch<'_> {
             let ended = if self.context.is_json() || !console::is_terminal() {
                 running.await
             } else {
-                runner_screen::print_connecting(config, home);
+                runner_screen::print_connecting(config, home, self.context.environment());
                 screen.show_beside(running).await
             };
             ended.map(|()| None)

@@ -2,12 +2,13 @@
 //! backend answers, and its stop. Not here: the lines about calls (call_line).
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
 use super::wiring::RunnerProcesses;
 use super::{console, prompt_line};
-use crate::config::Config;
+use crate::config::{Config, ProcessEnvironment};
 use crate::home::{DeviceIdentity, Home};
 use crate::journal::Journal;
 use crate::runner::ShutdownSignal;
@@ -44,7 +45,7 @@ impl RunnerScreen<'_> {
     }
 
     async fn show_start(&self) {
-        print_fact("Commands", &self.processes.describe_commands().await);
+        console::print_row("Commands", &self.processes.describe_commands().await);
         self.connected.cancelled().await;
         console::print_line("Connected. Waiting for requests. Ctrl-C stops.");
     }
@@ -64,16 +65,11 @@ impl RunnerScreen<'_> {
 }
 
 /// Prints the place where a runner works, before it asks the backend for the first time.
-pub(super) fn print_connecting(config: &Config, home: &Home) {
+pub(super) fn print_connecting(config: &Config, home: &Home, environment: &ProcessEnvironment) {
     if let Ok(identity) = DeviceIdentity::load_or_create(home) {
-        print_fact("Device", identity.device_id().as_str());
+        console::print_row("Device", identity.device_id().as_str());
     }
-    let folders: Vec<String> = config
-        .workspaces
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    print_fact("Workspace", &folders.join(", "));
+    print_workspaces(&config.workspaces, environment);
     if let Some(url) = &config.backend.url {
         console::print_line(&format!("Connecting to {url} ..."));
     }
@@ -87,7 +83,27 @@ pub(super) fn print_stopped(is_json: bool) {
     }
 }
 
-/// Prints a line with a label.
-pub(super) fn print_fact(label: &str, text: &str) {
-    console::print_line(&format!("{label:<11}{text}"));
+/// Prints the folders in which a runner works.
+pub(super) fn print_workspaces(workspaces: &[PathBuf], environment: &ProcessEnvironment) {
+    let label = if workspaces.len() == 1 {
+        "Workspace"
+    } else {
+        "Workspaces"
+    };
+    console::print_row(label, &describe_workspaces(workspaces, environment));
+}
+
+/// Describes the folders in which a runner works: `~/one (commands start here), ~/two`.
+pub(super) fn describe_workspaces(
+    workspaces: &[PathBuf],
+    environment: &ProcessEnvironment,
+) -> String {
+    let mut shown: Vec<String> = workspaces
+        .iter()
+        .map(|path| console::shorten_path(path, environment.user_dir()))
+        .collect();
+    if let [first, _, ..] = shown.as_mut_slice() {
+        first.push_str(" (commands start here)");
+    }
+    shown.join(", ")
 }

@@ -20,12 +20,12 @@ const MAX_VALUE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Args)]
 pub struct SecretsArgs {
     #[command(subcommand)]
-    word: SecretsCommand,
+    word: Option<SecretsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
 enum SecretsCommand {
-    /// List the names, when each was set, which skills use it, and which are missing
+    /// List the names (the default), when each was set, which skills use it, and which are missing
     List,
     /// Store a value, read from stdin or typed without being shown
     Set {
@@ -65,10 +65,12 @@ struct SecretLine<'a> {
 pub fn run_secrets(args: &SecretsArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
     match &args.word {
-        SecretsCommand::List => print_secrets(&home, context.is_json()),
-        SecretsCommand::Set { name } => prompt_and_set_secret(&home, name, context.is_json()),
-        SecretsCommand::Remove { name } => remove_named_secret(&home, name, context.is_json()),
-        SecretsCommand::Key { to } => show_or_move_key(&home, *to, context.is_json()),
+        None | Some(SecretsCommand::List) => print_secrets(&home, context.is_json()),
+        Some(SecretsCommand::Set { name }) => prompt_and_set_secret(&home, name, context.is_json()),
+        Some(SecretsCommand::Remove { name }) => {
+            remove_named_secret(&home, name, context.is_json())
+        }
+        Some(SecretsCommand::Key { to }) => show_or_move_key(&home, *to, context.is_json()),
     }
 }
 

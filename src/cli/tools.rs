@@ -1,6 +1,7 @@
 //! `tools`: lists the tools, or shows all about one.
 
 use clap::Args;
+use serde_json::{Map, Value};
 
 use super::console;
 use super::context::{CliContext, command_runtime};
@@ -8,10 +9,13 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::wiring;
 use crate::config::WorkspaceRule;
-use crate::home::command_to_type;
+use crate::home::{command_to_type, shell_word};
 use crate::tool::{
     CallLane, SchemaArgument, ToolSpec, domain_rank, list_arguments, render_catalog_markdown,
 };
+
+/// The columns of an example.
+const EXAMPLE_WIDTH: usize = 80;
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
@@ -69,7 +73,7 @@ fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, all: bool, json: bo
         let is_new = last_domain != spec.domain;
         last_domain = spec.domain;
         let what = match spec.same_as {
-            _ if !spec.offered => "(not offered: it cannot work here)".to_owned(),
+            _ if !spec.offered => format!("(not offered: {})", spec.on_this_device),
             Some(name) => format!("(compatibility name: use {name})"),
             None => spec.summary(),
         };
@@ -117,6 +121,9 @@ fn show_tool(spec: &ToolSpec, json: bool) {
     if let Some(name) = spec.same_as {
         console::print_paragraph("", &format!("A compatibility name: use {name}.\n"));
     }
+    if !spec.offered {
+        console::print_paragraph("", &format!("Not offered here: {}.\n", spec.on_this_device));
+    }
     show_arguments(spec);
     if !spec.aliases.is_empty() {
         let also: Vec<String> = spec
@@ -136,13 +143,29 @@ fn show_tool(spec: &ToolSpec, json: bool) {
     if !spec.examples.is_empty() {
         console::print_line("\nExamples:");
         for example in spec.examples {
-            console::print_unwrapped(&format!(
-                "  {} '{}'",
-                command_to_type(&format!("call {}", spec.name)),
-                example.replace('\'', r"'\''")
-            ));
+            console::print_unwrapped(&format_example(&spec.name, example));
         }
     }
+}
+
+/// Formats an example as a command to copy, continued on the next line where it is too long.
+fn format_example(tool: &str, example: &str) -> String {
+    let arguments: Map<String, Value> = serde_json::from_str(example).unwrap_or_default();
+    let mut text = String::new();
+    let mut line = format!("  {}", command_to_type(&format!("call {tool}")));
+    for (key, value) in arguments {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        let word = format!(" {key}={}", shell_word(&value));
+        if line.len() + word.len() + " \\".len() > EXAMPLE_WIDTH {
+            text.extend([line.as_str(), " \\\n"]);
+            line.clear();
+            line += "   ";
+        }
+        line += &word;
+    }
+    text + &line
 }
 
 fn show_arguments(spec: &ToolSpec) {

@@ -21,12 +21,12 @@ use crate::trash::{Trash, TrashEntry};
 #[derive(Debug, Args)]
 pub struct TrashArgs {
     #[command(subcommand)]
-    word: TrashCommand,
+    word: Option<TrashCommand>,
 }
 
 #[derive(Debug, Subcommand)]
 enum TrashCommand {
-    /// List the backups, the latest first
+    /// List the backups, the latest first (the default)
     List,
     /// Copy the backed-up files of a request into a folder; your current files are not touched
     Restore(RestoreArgs),
@@ -79,9 +79,11 @@ pub fn run_trash(args: &TrashArgs, context: &CliContext) -> anyhow::Result<Exit>
     let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let trash = wiring::open_trash(&config, &home);
     match &args.word {
-        TrashCommand::List => list_trash(&trash, context.is_json()),
-        TrashCommand::Restore(args) => restore_request(&home, &trash, args, context.is_json()),
-        TrashCommand::Empty(args) => empty_trash(&home, &trash, args, context.is_json()),
+        None | Some(TrashCommand::List) => list_trash(&trash, context.is_json()),
+        Some(TrashCommand::Restore(args)) => {
+            restore_request(&home, &trash, args, context.is_json())
+        }
+        Some(TrashCommand::Empty(args)) => empty_trash(&home, &trash, args, context.is_json()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::choices::BackendKind;
 use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::proxy::ProxyVariables;
@@ -80,6 +81,14 @@ impl Config {
     /// Returns every value in force with its origin, for display.
     pub fn all_settings(&self) -> &[ConfigSetting] {
         &self.settings
+    }
+
+    /// Replaces the backend by the embedded one at this address.
+    pub fn set_embedded_backend(&mut self, url: &str) {
+        self.backend.url = BackendUrl::parse_url(url).ok();
+        self.backend.kind = BackendKind::Convex;
+        let url = self.backend.url.clone();
+        self.replace_setting("backend.url", &url, ValueOrigin::Default);
     }
 
     /// Returns the origin of this key's value, such as `"backend.url"`.

@@ -219,7 +219,12 @@ impl Config {
         Ok(())
     }
 
-    fn replace_setting(&mut self, key: &str, value: &impl ConfigValue, origin: ValueOrigin) {
+    pub(super) fn replace_setting(
+        &mut self,
+        key: &str,
+        value: &impl ConfigValue,
+        origin: ValueOrigin,
+    ) {
         let mut settings = self.settings.iter_mut();
         if let Some(setting) = settings.find(|setting| setting.key == key) {
             setting.value = value.to_toml().unwrap_or_default();

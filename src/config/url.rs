@@ -20,7 +20,7 @@ impl BackendUrl {
         })?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
             return Err(format!(
-                "the address begins with {}:, not with https:",
+                "the address begins with {}:, not with https:// (for this machine http:// is right too)",
                 url.scheme()
             ));
         }

@@ -8,6 +8,7 @@ use super::config_setting::ConfigSetting;
 use super::error::ConfigError;
 use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use crate::runner_home::{find_enclosing_home, is_runner_home};
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +136,9 @@ fn is_own_folder(environment: &ProcessEnvironment, current: &Path, home: &Path) 
 fn find_project_folders(current: &Path, home: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let home = sources::canonicalize_existing(home);
     let mut found = sources::visible_folders(current);
-    found.retain(|folder| !home.starts_with(sources::canonicalize_existing(folder)));
+    found.retain(|folder| {
+        !home.starts_with(sources::canonicalize_existing(folder)) && !is_runner_home(folder)
+    });
     if found.is_empty() {
         return Err(ConfigError::Value {
             origin: ValueOrigin::CurrentDir,
@@ -220,6 +223,13 @@ fn resolve_workspace(
         return Err(WorkspaceError::Because(format!(
             "the workspace {shown} contains the runner's home {home_shown}, whose keys the tools could then read. Name \
              a folder below it (--workspace DIR), or put the home elsewhere (--home DIR)"
+        )));
+    }
+    if let Some(other) = find_enclosing_home(&real) {
+        return Err(WorkspaceError::Because(format!(
+            "the workspace {shown} lies in a home of punie-runner ({}), which holds keys and tokens. Name a folder \
+             outside of it",
+            other.display()
         )));
     }
     Ok(real)

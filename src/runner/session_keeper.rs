@@ -121,7 +121,13 @@ impl SessionKeeper {
                     self.backend.pause_refused_device(&error);
                     self.found_other_backend.store(true, Ordering::Release);
                 } else if error.recovery_action() == RecoveryAction::ReopenSession {
-                    tracing::warn!(%error, "the backend refuses this device; polls pause. If it was never paired: {}", command_to_type("pair CODE"));
+                    tracing::warn!(
+                        %error,
+                        "the backend refuses this device; polls pause. If it was revoked there: {}. If it was never \
+                         paired: {}",
+                        command_to_type("pair --new-device CODE"),
+                        command_to_type("pair CODE")
+                    );
                     self.backend.pause_refused_device(&error);
                 } else if error.recovery_action() == RecoveryAction::GiveUp {
                     // The runner ends with this error, and the command line says what to do.

@@ -69,15 +69,15 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
         self
     }
 
-    /// Adds a tool that the catalog offers only if it can work on this device. Otherwise a call of it returns the
-    /// reason.
+    /// Adds a tool that the catalog offers unless this keeps it from working on this device. Then a call of it returns
+    /// the reason.
     #[must_use]
-    pub fn with_tool_if<T: Tool<Deps = D>>(self, can_work: bool) -> Self {
+    pub fn with_tool_unless<T: Tool<Deps = D>>(self, obstacle: Option<&str>) -> Self {
         let mut set = self.with_tool::<T>();
         if let Some(entry) = set.entries.last_mut() {
-            entry.spec.offered = can_work;
+            entry.spec.offered = obstacle.is_none();
         }
-        set
+        set.with_device_note(obstacle.unwrap_or_default())
     }
 
     /// Adds a note about this device to the description of the last added tool.

@@ -88,7 +88,7 @@ impl Bench {
                 home: Home::open_home(&base.join("home")).expect("a home"),
                 redactor: punie_runner::redact::Redactor::default(),
                 command_rules: String::new(),
-                opens_apps: true,
+                apps_obstacle: None,
             }),
             terminal::tools(TerminalDeps {
                 terminals: client,

@@ -17,6 +17,7 @@ const CORE: &[&str] = &[
     "durable",
     "record_locks",
     "failpoint",
+    "runner_home",
 ];
 
 /// The modules that each module may use, besides [`CORE`]. Between crates, Cargo holds the rest.

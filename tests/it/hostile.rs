@@ -119,7 +119,7 @@ impl Yard {
             home,
             redactor: Redactor::default(),
             command_rules: String::new(),
-            opens_apps: true,
+            apps_obstacle: None,
         });
         Self {
             registry: ToolRegistry::new([entries]).expect("the names differ"),

@@ -144,7 +144,7 @@ impl Bench {
             home: own,
             redactor,
             command_rules: String::new(),
-            opens_apps: true,
+            apps_obstacle: None,
         });
         let more = terminal::tools(TerminalDeps {
             terminals: client,

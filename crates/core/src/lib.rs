@@ -6,10 +6,12 @@
 //! - [`durable`]: files that a crash leaves whole.
 //! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
+//! - [`runner_home`]: the mark by which a folder is recognised as a home of this program.
 
 pub mod approval_answer;
 pub mod durable;
 pub mod failpoint;
 pub mod ids;
 pub mod record_locks;
+pub mod runner_home;
 pub mod tool_effect;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::similar_paths;
 use crate::acp::files::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
 use crate::acp::workspace::FolderHandle;
+use crate::runner_home::is_runner_home;
 use crate::tool::ToolError;
 
 /// The largest number of entries that a recursive listing visits.
@@ -94,7 +95,10 @@ fn walk_recursively(
     let walk = ignore::WalkBuilder::new(root)
         .hidden(false)
         .parents(true)
-        .filter_entry(|at| at.file_name() != ".git")
+        .filter_entry(|at| {
+            let is_folder = at.file_type().is_some_and(|kind| kind.is_dir());
+            at.file_name() != ".git" && !(is_folder && is_runner_home(at.path()))
+        })
         .sort_by_file_name(Ord::cmp)
         .build();
     let mut listing = FolderListing {

@@ -256,7 +256,7 @@ fn parse_choice(typed: &str, question: &OpenQuestion, may_allow: bool) -> Option
         "a" | "allow" => TypedChoice::AllowOnce,
         "c" | "conversation" => TypedChoice::AllowConversation,
         "l" | "always" => TypedChoice::AllowAlways,
-        "d" | "deny" => TypedChoice::Deny,
+        "d" | "deny" | "n" | "no" => TypedChoice::Deny,
         "s" | "show" => TypedChoice::Show,
         _ => return None,
     };

@@ -99,8 +99,9 @@ fn describe_config(in_force: &SettingsInForce) -> Option<AttentionItem> {
         "config.toml changed just now; the runner reads it in a moment".to_owned()
     } else if let Some(error) = &file.error {
         let error = console::cell_text(error, 300);
+        let end = if error.ends_with(['.', '?']) { "" } else { "." };
         format!(
-            "config.toml changed, not in force: {error}. The settings read before stay in force"
+            "config.toml changed, not in force: {error}{end} The settings read before stay in force"
         )
     } else if file.waiting.is_empty() {
         return None;
@@ -147,7 +148,9 @@ fn describe_backend(status: &RunnerStatus) -> Option<AttentionItem> {
         ),
         "refused" => Some(
             item(format!(
-                "The backend {url} refuses this device. If it was never paired there, get a code from it"
+                "The backend {url} refuses this device. If it was revoked there, get a code and run `{}`. If it was \
+                 never paired there, get a code, then run",
+                command_to_type("pair --new-device CODE")
             ))
             .with_command("pair CODE"),
         ),

@@ -14,7 +14,7 @@ use super::runner_status::{
 use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
-use crate::config::{BackendKind, BackendUrl, Config, WorkspaceRule};
+use crate::config::{BackendKind, Config, WorkspaceRule};
 use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
     RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
@@ -98,8 +98,7 @@ impl<'a> StatusFacts<'a> {
 /// Takes the embedded backend that serves in this home, if there is one. A runner does not find it by itself.
 fn use_embedded_backend(config: &mut Config, home: &Home) -> anyhow::Result<()> {
     if let Some(url) = EmbeddedBackendAddress::find_address(home)? {
-        config.backend.url = BackendUrl::parse_url(&url).ok();
-        config.backend.kind = BackendKind::Convex;
+        config.set_embedded_backend(&url);
         change_hint_flags(|flags| flags.backend_url = Some(url));
     }
     Ok(())

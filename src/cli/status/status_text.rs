@@ -173,19 +173,9 @@ fn describe_workspaces(status: &RunnerStatus) -> String {
     let shown: Vec<String> = status
         .workspaces
         .iter()
-        .map(|path| shorten_path(path, home))
+        .map(|path| console::shorten_path(Path::new(path), home))
         .collect();
     shown.join(", ")
-}
-
-/// Writes `~` for the user's home.
-fn shorten_path(path: &str, home: Option<&Path>) -> String {
-    let below = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
-    match below {
-        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
-        Some(below) => format!("~/{}", below.display()),
-        None => path.to_owned(),
-    }
 }
 
 /// Describes the confinement of commands in words.
@@ -256,17 +246,5 @@ mod tests {
         let mut rows = Rows::new(None);
         rows.add("Attention", &"word ".repeat(50));
         assert_eq!(rows.lines.len(), 1, "a pipe gets whole lines");
-    }
-
-    #[test]
-    fn a_path_in_the_home_is_shown_shorter() {
-        let home = Some(Path::new("/home/me"));
-        for (path, shown) in [
-            ("/home/me", "~"),
-            ("/home/me/proj", "~/proj"),
-            ("/home/mexico", "/home/mexico"),
-        ] {
-            assert_eq!(shorten_path(path, home), shown);
-        }
     }
 }

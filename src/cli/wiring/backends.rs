@@ -9,7 +9,7 @@ use crate::backend::{
     WebSocketBackend, WebSocketOptions,
 };
 use crate::cli::exit::{self, Exit};
-use crate::config::{BackendKind, Config, ProxyVariables};
+use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
 use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use crate::ids::{DeviceId, ProcessId};
 use crate::journal::BackendIdentity;
@@ -203,5 +203,11 @@ pub fn http_functions(config: &Config) -> anyhow::Result<HttpFunctions> {
         proxies: proxy_rules(config),
         ..TransportOptions::default()
     };
-    Ok(HttpFunctions::new(url.as_str(), options)?)
+    let functions = HttpFunctions::new(url.as_str(), options)?;
+    Ok(match config.value_origin("backend.url") {
+        Some(origin @ (ValueOrigin::Variable(_) | ValueOrigin::File { .. })) => {
+            functions.with_address_origin(&origin.to_string())
+        }
+        _ => functions,
+    })
 }

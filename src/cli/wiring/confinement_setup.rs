@@ -9,6 +9,7 @@ use crate::acp::local::confinement::{Confinement, ConfinementSetup};
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
 use crate::runner::ConfinementReport;
+use crate::runner_home::is_runner_home;
 use crate::sandbox::{SandboxRules, resolve_owner_paths};
 
 /// Builds the confinement for this machine's commands. They may move removed files into the trash, through shims of
@@ -70,6 +71,7 @@ pub(super) fn confinement_setup(
             .hide
             .iter()
             .map(|path| canonical_or_same(path))
+            .chain(find_homes_below(&config.workspaces))
             .collect(),
         resolved_hidden: Arc::default(),
         network: sandbox.network,
@@ -82,6 +84,22 @@ pub(super) fn confinement_setup(
         apps: sandbox.apps,
         self_test: real_home_path(home, &home.self_test_dir()),
     }
+}
+
+/// Finds the homes of this program in the workspaces, up to three folders deep, such as that of a backend.
+fn find_homes_below(workspaces: &[PathBuf]) -> Vec<PathBuf> {
+    let walks = workspaces.iter().flat_map(|workspace| {
+        ignore::WalkBuilder::new(workspace)
+            .standard_filters(false)
+            .max_depth(Some(3))
+            .filter_entry(|at| at.file_type().is_some_and(|kind| kind.is_dir()))
+            .build()
+    });
+    walks
+        .filter_map(Result::ok)
+        .map(ignore::DirEntry::into_path)
+        .filter(|folder| is_runner_home(folder))
+        .collect()
 }
 
 /// Returns a path of the home below the home's resolved folder. The path itself may not exist yet.

@@ -166,6 +166,11 @@ impl HostBase {
             home.scripts_dir(),
         ));
         let is_set = |name: &str| environment.get(name).is_some();
+        let apps_obstacle = if self.confinement.check_app_allowed().is_err() {
+            Some("apps = false under [sandbox]")
+        } else {
+            (!has_display(is_set)).then_some("there is no display")
+        };
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {
             file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
@@ -181,7 +186,7 @@ impl HostBase {
                 home: home.clone(),
                 redactor: self.redactor.clone(),
                 command_rules: rules(),
-                opens_apps: self.confinement.check_app_allowed().is_ok() && has_display(is_set),
+                apps_obstacle,
             },
             terminal: terminal::TerminalDeps {
                 terminals: client,

@@ -26,9 +26,18 @@ pub(super) fn parse_ask_list(
             Ok(AskCondition::Tool(name.to_owned()))
         }
         other => {
+            let names = registry.device_specs().map(|tool| tool.name.as_ref());
+            let near = ["reads", "writes", "executes"]
+                .into_iter()
+                .chain(names)
+                .map(|name| (strsim::normalized_damerau_levenshtein(other, name), name))
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|(likeness, _)| *likeness > 0.6);
+            let meant =
+                near.map_or_else(String::new, |(_, name)| format!(". Did you mean {name:?}?"));
             let text = format!(
                 "policy.ask holds {other:?}, which is neither reads, writes, executes nor a tool (`{}` lists \
-                 them)",
+                 them){meant}",
                 command_to_type("tools")
             );
             Err(CommandError::with_exit(Exit::Config, text))

@@ -16,6 +16,7 @@ use super::folder_entries::{EntryNames, FolderBuffer, WalkEntryKind};
 use super::search_stop::SearchStop;
 use super::walk_entry::{EntrySource, WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
 use super::walk_queue::{FolderFrame, WalkQueue, WalkTask};
+use crate::runner_home::is_runner_home;
 
 /// More threads would only wait for the disk and for each other.
 const MAX_THREADS: usize = 12;
@@ -176,6 +177,15 @@ impl WalkShared<'_> {
         if folder.read_names(&mut thread.listing).is_err() {
             // Names that were read before the error are used.
             visitor.count_unreadable();
+        }
+        let may_be_home = thread
+            .listing
+            .names
+            .iter()
+            .any(|(name, _)| name == "tokens");
+        if may_be_home && is_runner_home(&start.root.join(&start.rel)) {
+            // It holds keys and tokens.
+            return None;
         }
         let mut place = WalkFolder {
             root: start.root,

@@ -48,13 +48,13 @@ pub struct ShellDeps {
     pub redactor: Redactor,
     /// The rules for commands, in words for a model.
     pub command_rules: String,
-    /// Applications may be opened, and there is a display for them.
-    pub opens_apps: bool,
+    /// The reason why no application can be opened here, if there is one.
+    pub apps_obstacle: Option<&'static str>,
 }
 
 /// Returns the shell tools.
 pub fn tools(deps: ShellDeps) -> Vec<ToolEntry> {
-    let (command_rules, opens_apps) = (deps.command_rules.clone(), deps.opens_apps);
+    let (command_rules, apps_obstacle) = (deps.command_rules.clone(), deps.apps_obstacle);
     ToolSet::new("shell", deps)
         .with_tool::<bash::Bash>()
         .with_device_note(&command_rules)
@@ -62,6 +62,6 @@ pub fn tools(deps: ShellDeps) -> Vec<ToolEntry> {
         .with_tool::<write_shell::WriteShell>()
         .with_tool::<kill_shell::KillShell>()
         .with_tool::<skill_bash::SkillBash>()
-        .with_tool_if::<open_app::OpenApp>(opens_apps)
+        .with_tool_unless::<open_app::OpenApp>(apps_obstacle)
         .into_entries()
 }

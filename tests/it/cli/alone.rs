@@ -107,7 +107,7 @@ async fn the_tools_are_listed_and_explained() {
         "Read (file, reads)",
         "file_path",
         "path for file_path",
-        "punie-runner call Read '",
+        "punie-runner call Read file_path=",
     ] {
         assert!(one.out.contains(words), "{words}: {}", one.out);
     }
@@ -520,4 +520,62 @@ async fn a_call_is_stopped_with_all_it_started() {
     let gone =
         rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).expect("a number"));
     assert!(gone.is_err(), "the command is gone");
+}
+
+#[tokio::test]
+async fn a_command_with_a_list_lists_without_another_word() {
+    let user = User::new();
+    for command in ["audit", "trash", "secrets"] {
+        let alone = user.types(&[command]).await.done();
+        let listed = user.types(&[command, "list"]).await.done();
+        assert_eq!(alone.out, listed.out, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
+    let user = User::new();
+    let shown = user.types(&["tools", "Bash"]).await.done().out;
+    let (_, examples) = shown.split_once("Examples:\n").expect("examples");
+    assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
+    assert!(
+        examples.contains(
+            "  punie-runner call Bash command='cargo test --workspace' timeout=300000 \\\n    description="
+        ),
+        "{examples}"
+    );
+    let shown = user.types(&["tools", "OpenApp"]).await.done().out;
+    assert!(
+        shown.contains("Not offered here: apps = false under [sandbox]."),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_the_command_line_is_wrapped_at_words() {
+    let user = User::new();
+    let shown = user
+        .types_on_terminal(&["history", "--within", "abc"])
+        .await
+        .ended(2)
+        .out;
+    assert!(shown.contains("\'abc\'"), "{shown}");
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(words.contains(&"string"), "{shown}");
+    assert!(
+        shown.lines().all(|line| line.trim_end().len() <= 80),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_value_is_answered_with_the_one_that_was_meant() {
+    let user = User::new();
+    user.write("home/config.toml", "[policy]\nask = [\"write\"]\n");
+    user.types(&["call", "Glob", "pattern=*"])
+        .await
+        .refused(78, "Did you mean \"writes\"?");
+    user.types(&["--backend-url", "localhost:3210", "send", "Glob"])
+        .await
+        .refused(78, "for this machine http:// is right");
 }

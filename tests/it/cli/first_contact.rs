@@ -126,3 +126,72 @@ async fn the_user_s_own_folder_gives_the_folders_below_it() {
     command.current_dir(empty.path(""));
     super::said(command, "").await.refused(78, "mkdir project");
 }
+
+/// Makes a home of its own, as `backend` does, with a secret in it.
+async fn make_other_home(user: &User, folder: &str) -> String {
+    let home = user.text(folder);
+    user.types(&["--home", &home, "status"]).await;
+    user.write(&format!("{folder}/tokens/127.0.0.1_1/admin"), "the-key");
+    home
+}
+
+#[tokio::test]
+async fn the_home_of_another_runner_is_no_workspace() {
+    let user = User::new();
+    let home = make_other_home(&user, "be").await;
+    let key = format!("file_path={home}/tokens/127.0.0.1_1/admin");
+    let mut command = user.command(&["call", "Read", &key]);
+    command.current_dir(user.path(""));
+    let said = super::said(command, "").await;
+    assert!(!said.out.contains("the-key") && said.code == 1, "{said:?}");
+    for folder in [home.clone(), format!("{home}/tokens")] {
+        user.types(&["--workspace", &folder, "call", "Read", &key])
+            .await
+            .refused(78, "a home of punie-runner");
+    }
+}
+
+#[tokio::test]
+async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
+    let user = User::new();
+    let home = make_other_home(&user, "work/sub/be").await;
+    user.write("work/sub/be/agents.txt", "the-key");
+    let list = format!("{{\"path\":{:?},\"recursive\":true}}", user.text("work"));
+    for (args, code) in [
+        (vec!["Read", "file_path=sub/be/tokens/127.0.0.1_1/admin"], 1),
+        (
+            vec!["Write", "file_path=sub/be/policy.toml", "content=x"],
+            1,
+        ),
+        (vec!["Grep", "pattern=the.key"], 0),
+        (vec!["Grep", "pattern=the.key", "path=sub/be/agents.txt"], 1),
+        (vec!["Glob", "pattern=**/adm*"], 0),
+        (vec!["list_files", &list], 0),
+        (vec!["Bash", "--", "cat sub/be/tokens/*/a* || true"], 0),
+    ] {
+        let said = user.types(&[&["call"], &args[..]].concat()).await;
+        let is_shown = said.out.contains("the-key") || code == 0 && said.out.contains("admin");
+        assert!(!is_shown && said.code == code, "{args:?}: {said:?}");
+    }
+    assert!(!user.path("work/sub/be/policy.toml").exists(), "{home}");
+}
+
+#[tokio::test]
+async fn the_next_step_after_pairing_names_the_workspaces_of_this_folder() {
+    let (host, user) = (User::new(), User::new());
+    user.write("agent/a.md", "text");
+    let backend = host.serves(&["backend", "--json"]).await;
+    let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
+    let (url, code) = (
+        url.as_str().expect("a text"),
+        code.as_str().expect("a text"),
+    );
+    let mut command = user.command(&["--backend-url", url, "pair", code]);
+    command.current_dir(user.path(""));
+    let said = super::said(command, "").await.done();
+    assert!(
+        said.out
+            .contains("it works in ~/agent (commands start here), ~/work."),
+        "{said:?}"
+    );
+}

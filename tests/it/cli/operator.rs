@@ -116,3 +116,24 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .await
         .refused(77, "BadAdminKey");
 }
+
+#[tokio::test]
+async fn the_home_of_a_flag_finds_its_backend_although_a_variable_names_another() {
+    let host = User::new();
+    let home = host.text("be");
+    let _backend = host.serves(&["--home", &home, "backend", "--json"]).await;
+    let with_stale_variable = async |args: &[&str]| {
+        let mut command = host.command(args);
+        command.env("PUNIE_BACKEND_URL", "http://127.0.0.1:1");
+        command.env("PUNIE_CALLER_TOKEN", "x");
+        super::said(command, "").await
+    };
+    let list = ["--home", &home, "operator", "callers", "list"];
+    with_stale_variable(&list).await.done();
+    with_stale_variable(&["send", "Glob", "--wait", "0"])
+        .await
+        .refused(
+            69,
+            "http://127.0.0.1:1 (from PUNIE_BACKEND_URL) cannot be reached",
+        );
+}

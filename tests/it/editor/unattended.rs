@@ -48,7 +48,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     assert!(!stage.file("two").exists());
     // The caller's side is not asked what the person at the editor was asked.
     assert!(stage.caller.questions().await.is_empty());
-    answers(&stage, &["allow", "--always"]).await;
+    answers(&stage, &["allow", "--conversation"]).await;
     assert_eq!(stage.answer(&waits).await.outcome, "ok");
     assert_eq!(
         stage.caller.have(touch("three")).await.outcome,

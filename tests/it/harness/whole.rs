@@ -62,7 +62,7 @@ pub fn whole() -> Whole {
             home: home.clone(),
             redactor: Redactor::default(),
             command_rules: String::new(),
-            opens_apps: true,
+            apps_obstacle: None,
         },
         terminal: terminal::TerminalDeps {
             terminals: client,

@@ -175,7 +175,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         assert!(title.to_string().contains(&show), "{title}");
         for args in [
             &["approvals", "allow", which][..],
-            &["approvals", "allow", "--always", which],
+            &["approvals", "allow", "--conversation", which],
         ] {
             let refused = stage.command(args).await;
             assert_eq!(refused.code, Some(1), "{refused:?}");
