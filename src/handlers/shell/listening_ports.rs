@@ -6,7 +6,7 @@ use super::background_shell::{BackgroundShell, is_shell_running};
 use crate::acp::TerminalClient;
 
 /// Texts that programs print when a port is taken.
-const PORT_TAKEN_TEXTS: &[&str] = &["address already in use", "address in use", "eaddrinuse"];
+const PORT_TAKEN_TEXTS: &[&str] = &["already in use", "address in use", "eaddrinuse"];
 
 /// Formats `, listening on 127.0.0.1:3000`, or nothing.
 pub(super) async fn format_listening(
