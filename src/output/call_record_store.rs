@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::host_traffic::HostTraffic;
 use super::number_format::civil_from_days;
 use crate::durable::open_private_file;
 
@@ -30,6 +31,9 @@ pub struct CallRecord {
     pub output: String,
     /// The files that the call reported as changed.
     pub files: Vec<String>,
+    /// The traffic of its command with other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<HostTraffic>,
 }
 
 /// The folder of records. Clones share it; one process writes to it.

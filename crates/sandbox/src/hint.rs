@@ -110,11 +110,19 @@ fn output_tail(output: &str) -> &str {
 }
 
 fn network_hint(network: NetworkAccess) -> Option<String> {
-    (network != NetworkAccess::Full).then(|| {
-        "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under [sandbox] \
-         in config.toml. It takes effect at once."
-            .to_owned()
-    })
+    let text = match network {
+        NetworkAccess::Full => return None,
+        NetworkAccess::Ask => {
+            "Commands reach the network only through the proxy in HTTPS_PROXY, which asks the owner about each host. A \
+             program that cannot use it (ssh, raw sockets) needs Bash with \"network\": true and \"network_reason\": the \
+             owner is asked about the whole call then."
+        }
+        NetworkAccess::None | NetworkAccess::Loopback => {
+            "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under \
+             [sandbox] in config.toml. It takes effect at once."
+        }
+    };
+    Some(text.to_owned())
 }
 
 /// Returns a hint for a command that failed.
@@ -154,7 +162,7 @@ pub fn hint_after_failure(
     {
         return Some(unseen_hint(rules, &path));
     }
-    if network == NetworkAccess::Loopback
+    if network.needs_own_loopback()
         && let Some(port) = says(NO_LISTENER).and_then(find_local_port)
         && !rules.local_ports.contains(&port)
     {

@@ -36,7 +36,8 @@ pub(super) fn forward_ports(listeners: impl Iterator<Item = (u16, OwnedFd)>) -> 
     forwarding
 }
 
-fn open_listener(listener: OwnedFd) -> io::Result<TcpListener> {
+/// Converts a listener's descriptor.
+pub(super) fn open_listener(listener: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(listener);
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)

@@ -62,10 +62,12 @@ pub(super) fn prompt_view(question: &OpenQuestion) -> PromptView {
     let whole = question.arguments.as_str();
     let is_whole =
         whole.chars().count() <= MAX_PROMPT_CHARS && whole.lines().count() <= MAX_PROMPT_LINES;
-    let mut lines = vec![format!(
-        "\n{} waits for your approval:",
-        console::cell_text(&question.tool, usize::MAX)
-    )];
+    let wants = match question.host {
+        Some(_) => "wants to reach a host",
+        None => "waits for your approval",
+    };
+    let tool = console::cell_text(&question.tool, usize::MAX);
+    let mut lines = vec![format!("\n{tool} {wants}:")];
     if is_whole {
         lines.extend(whole.lines().map(|line| format!("  {line}")));
     } else {
@@ -91,10 +93,13 @@ pub(super) fn prompt_view(question: &OpenQuestion) -> PromptView {
 fn details(question: &OpenQuestion) -> Vec<String> {
     let row =
         |label: &str, text: &str| format!("{label:<8}{}", console::cell_text(text, usize::MAX));
-    let always = question
-        .allowable_command
-        .as_deref()
-        .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)));
+    let command = question.allowable_command.as_deref();
+    let always = command
+        .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)))
+        .or(question
+            .host
+            .as_ref()
+            .map(|host| format!("adds to policy.toml: allow host {host}")));
     [
         question
             .folder
@@ -109,6 +114,11 @@ fn details(question: &OpenQuestion) -> Vec<String> {
     .collect()
 }
 
+/// Returns whether a person can have a rule added that allows this from now on.
+pub(super) fn offers_always(question: &OpenQuestion) -> bool {
+    question.allowable_command.is_some() || question.host.is_some()
+}
+
 /// Returns a command as a person would type it.
 pub(super) fn command_text(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
@@ -121,7 +131,7 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
     if !may_allow {
         return format!("[s]how all of it, [d]eny ({left} left): ");
     }
-    let always = if question.allowable_command.is_some() {
+    let always = if offers_always(question) {
         "a[l]ways, "
     } else {
         ""
@@ -175,6 +185,9 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
 
 /// Returns a call in one line: its only argument, else its title.
 fn call_summary(question: &OpenQuestion) -> String {
+    if question.host.is_some() {
+        return question.title.clone();
+    }
     let arguments = &question.arguments;
     if question.is_cut || arguments.contains('\n') || arguments.is_empty() {
         let title = &question.title;
@@ -209,6 +222,7 @@ mod tests {
             why: Some("the owner's rule \"pushes\" asks".to_owned()),
             folder: Some("/home/me/work".to_owned()),
             allowable_command: None,
+            host: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,
         }

@@ -4,8 +4,10 @@
 use crate::cli::{console, wiring};
 use crate::config::Config;
 use crate::home::Home;
+use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry};
 use crate::output::hidden_characters::escape_hidden_characters;
+use crate::output::number_format::{format_count, format_size};
 use crate::output::{CallRecord, CallRecordStore};
 
 /// The content of a request, as far as it is kept.
@@ -60,6 +62,11 @@ impl RequestContent {
         })
     }
 
+    /// Returns the traffic of the call's command with other hosts.
+    pub fn network(&self) -> &[HostTraffic] {
+        self.record.as_ref().map_or(&[], |record| &record.network)
+    }
+
     /// Prints the content under its headings.
     pub fn show_content(&self, entry: &HistoryEntry) {
         match &self.record {
@@ -77,6 +84,10 @@ impl RequestContent {
                 console::print_row("Output", "no longer kept");
             }
         }
+        if !self.network().is_empty() {
+            let lines: Vec<String> = self.network().iter().map(describe_traffic).collect();
+            show_block("Network", &lines.join("\n"));
+        }
         if !self.changed_files.is_empty() {
             show_block("Changed files", &self.changed_files.join("\n"));
         }
@@ -84,6 +95,23 @@ impl RequestContent {
             console::print_row("Undo", &format!("punie-runner undo {}", entry.id));
         }
     }
+}
+
+/// Describes the traffic with one host in a line.
+fn describe_traffic(traffic: &HostTraffic) -> String {
+    let refused = match traffic.refused {
+        0 => String::new(),
+        count => format!(", {} refused", format_count(count, "connection")),
+    };
+    if traffic.connections == 0 {
+        return format!("{}{}", traffic.host, refused.replacen(',', ":", 1));
+    }
+    format!(
+        "{}: sent {}, received {}{refused}",
+        traffic.host,
+        format_size(traffic.sent_bytes),
+        format_size(traffic.received_bytes)
+    )
 }
 
 /// Prints a text of several lines, indented under its heading.

@@ -64,6 +64,11 @@ pub(super) struct Bash {
     description: Option<String>,
     /// Variables, but for loaders' and secrets.
     env: Option<BTreeMap<String, String>>,
+    /// Give it the whole network, after the owner's yes. Not needed for http and https, which go through a proxy.
+    #[serde(default)]
+    network: bool,
+    /// Why; the owner reads it.
+    network_reason: Option<String>,
     /// What it reads.
     stdin: Option<String>,
     /// Run it in a terminal that WriteShell can type into; drawn output is shown as a screen.
@@ -108,6 +113,8 @@ impl Tool for Bash {
         let folder = self.working_directory.as_ref().map(RawPath::as_str);
         let mut access =
             DeclaredAccess::running_command(RequestedCommand::Line(self.command.clone()), folder);
+        let reason = self.network_reason.clone().unwrap_or_default();
+        access.whole_network = self.network.then_some(reason);
         if let Some(command) = &mut access.command {
             command.env = self.env.clone().unwrap_or_default();
         }
@@ -126,7 +133,7 @@ impl Tool for Bash {
             max_chars,
             ..
         } = self;
-        let is_plain = !(self.run_in_background || self.tty || self.raw)
+        let is_plain = !(self.run_in_background || self.tty || self.raw || self.network)
             && (yield_ms, cols, rows, max_chars) == (&None, &None, &None, &None)
             && (working_directory.is_none() && env.is_none() && stdin.is_none());
         let scope = if is_plain {
@@ -148,18 +155,19 @@ impl Tool for Bash {
         let folder = deps
             .workspace
             .resolve_folder(self.working_directory.as_ref())?;
-        self.run_in_folder(cx, deps, folder, None).await
+        self.run_in_folder(cx, deps, folder, None, Self::NAME).await
     }
 }
 
 impl Bash {
-    /// Runs the command in a folder that the caller has checked, with these secrets.
+    /// Runs the command of a tool in a folder that the caller has checked, with these secrets.
     pub(super) async fn run_in_folder(
         self,
         cx: &ToolContext,
         deps: &ShellDeps,
         folder: PathBuf,
         mounted: Option<Arc<MountedSecrets>>,
+        tool: &'static str,
     ) -> Result<ToolReply, ToolError> {
         let (limit, warning) = self.time_limit()?;
         let yield_after = self.yield_time()?;
@@ -178,6 +186,8 @@ impl Bash {
             stdin: self.stdin,
             tty,
             mounted,
+            whole_network: self.network,
+            tool,
             raw: self.raw,
             background: self.run_in_background || yield_after.is_some(),
             budget: TextBudget::from_requested(Some(output_chars)),

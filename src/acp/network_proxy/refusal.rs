@@ -1,0 +1,71 @@
+//! The reasons for which the proxy makes no connection, in words for a model and a person. Not here: the decision.
+
+use std::net::IpAddr;
+
+use super::address_check::GuardedAddress;
+use crate::policy::HostName;
+
+/// The reason why a connection was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionFailure {
+    /// The owner's rules, or the lack of an answer, forbid it. The text says what to do.
+    Refused(String),
+    /// The host could not be reached.
+    Unreachable(String),
+}
+
+impl ConnectionFailure {
+    /// Returns the reason.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Refused(text) | Self::Unreachable(text) => text,
+        }
+    }
+
+    /// The owner's rules deny it.
+    pub(super) fn by_rule(target: &str, cause: &str) -> Self {
+        Self::Refused(format!("{target} was refused: {cause}. Do without it."))
+    }
+
+    /// No person can be asked.
+    pub(super) fn nobody_to_ask(target: &str, cause: &str, pattern: &str) -> Self {
+        Self::Refused(format!(
+            "{target} was refused: {cause}, and nobody can be asked now. The owner can allow it: `punie-runner policy \
+             allow --host {pattern}`, or can answer in `punie-runner approvals --watch`. Do without it, or try again then."
+        ))
+    }
+
+    /// The person said no.
+    pub(super) fn by_person(target: &str) -> Self {
+        Self::Refused(format!(
+            "{target} was refused by the person at this device. Do without it, or say why it is needed and run the \
+             command again."
+        ))
+    }
+
+    /// Nobody answered in time.
+    pub(super) fn unanswered(target: &str, seconds: u64) -> Self {
+        Self::Refused(format!(
+            "{target} was refused: the owner was asked, and nobody answered within {seconds} s. Run the command again \
+             when somebody is there."
+        ))
+    }
+
+    /// It leads to an address that needs a rule of its own.
+    pub(super) fn guarded(
+        target: &str,
+        host: &HostName,
+        address: IpAddr,
+        kind: GuardedAddress,
+    ) -> Self {
+        let leads = match host {
+            HostName::Address(_) => format!("it is {kind}"),
+            HostName::Name(_) => format!("it leads to {address}, {kind}"),
+        };
+        Self::Refused(format!(
+            "{target} was refused: {leads}, which commands reach only by a rule that names the address. The owner can \
+             allow it: `punie-runner policy allow --host {}`.",
+            HostName::Address(address)
+        ))
+    }
+}
