@@ -24,8 +24,8 @@ use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, ju
 use crate::sandbox::NetworkAccess;
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DEVICE_ORIGIN, DeclaredAccess, DecodedCall, ErrorCode,
-    GateDecision, GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
-    ToolSpec,
+    GateDecision, GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
+    ToolError, ToolSpec,
 };
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the

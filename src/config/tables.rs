@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network, default_required_level,
+    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network,
+    default_required_level,
 };
 use super::config_setting::ConfigSetting;
 use super::proxy::ProxySetting;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::host_traffic::HostTraffic;
 use super::number_format::civil_from_days;
 use crate::durable::open_private_file;
+use crate::host_traffic::HostTraffic;
 
 /// The number of days for which records are kept, the current one included.
 const KEPT_DAYS: i64 = 7;

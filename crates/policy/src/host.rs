@@ -353,7 +353,15 @@ mod tests {
         ] {
             assert_eq!(HostName::parse(text), None, "{text}");
         }
-        for text in ["*a.org", "a.*", "10.0.0.0/33", "a.org:0", "a.org:99999", "http://a.org", ""] {
+        for text in [
+            "*a.org",
+            "a.*",
+            "10.0.0.0/33",
+            "a.org:0",
+            "a.org:99999",
+            "http://a.org",
+            "",
+        ] {
             assert!(HostPattern::new(text).is_err(), "{text}");
         }
         for text in ["::1", "[::1]", "[::1]:80", "fe80::/10", "*", "*.a.org:8080"] {

@@ -186,11 +186,14 @@ fn build_rule(
         .collect();
     match subjects.as_slice() {
         [] if written.tools.is_empty() => {
-            let text = "it says neither tools, paths, command nor hosts; `default` is for everything else";
+            let text =
+                "it says neither tools, paths, command nor hosts; `default` is for everything else";
             return Err(text.to_owned());
         }
         [one, two, ..] => {
-            return Err(format!("it says both {one} and {two}; make two rules of it"));
+            return Err(format!(
+                "it says both {one} and {two}; make two rules of it"
+            ));
         }
         _ => {}
     }

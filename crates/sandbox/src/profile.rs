@@ -19,6 +19,8 @@ use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
 #[cfg(target_os = "linux")]
+pub use super::namespaces::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, NamespaceSet};
+#[cfg(target_os = "linux")]
 use super::path_grants::{
     PathGrant, compute_grants, compute_self_test_grants, compute_view_grants,
 };
@@ -50,53 +52,6 @@ pub struct SandboxProfile {
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug, Clone)]
 pub struct SandboxProfile {}
-
-/// The namespaces that a process is in.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Clone)]
-pub enum NamespaceChoice {
-    /// The runner's own.
-    Inherited,
-    /// A new user namespace, created by the process itself, and optionally a new network namespace.
-    New {
-        /// Also create a network namespace.
-        network: bool,
-        /// The ports of its loopback at which the process listens, by descriptors from [`FIRST_PORT_DESCRIPTOR`] on in
-        /// this order.
-        ports: Vec<u16>,
-    },
-    /// Existing namespaces.
-    Existing(Arc<NamespaceSet>),
-}
-
-/// The first descriptor of a port's listener in the process that creates the namespaces.
-#[cfg(target_os = "linux")]
-pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
-
-/// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
-/// network namespace with nothing but a loopback.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-pub struct NamespaceSet {
-    /// The user namespace, entered first.
-    pub user: OwnedFd,
-    /// The IPC namespace, entered with the rights that the first one gives.
-    pub ipc: Option<OwnedFd>,
-    /// The network namespace, entered likewise.
-    pub network: Option<OwnedFd>,
-}
-
-#[cfg(target_os = "linux")]
-impl NamespaceSet {
-    /// Copies the set without its network namespace: a process in it stays in the runner's network.
-    fn without_network(&self) -> io::Result<Self> {
-        Ok(Self {
-            user: self.user.try_clone()?,
-            ipc: self.ipc.as_ref().map(OwnedFd::try_clone).transpose()?,
-            network: None,
-        })
-    }
-}
 
 /// The parts of a profile that differ for a command with the whole network.
 #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ const OTHER_HOSTS: &str = "other hosts";
 /// The most refusals that an answer tells.
 const MAX_REFUSALS: usize = 3;
 /// The most connections of one call at a time.
-pub const MAX_CONNECTIONS: usize = 256;
+pub const MAX_CONNECTIONS: usize = 128;
 
 /// The call whose command uses the proxy.
 #[derive(Debug, Clone)]

@@ -5,13 +5,15 @@
 //! once, and the connection goes to one that was checked.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, WeakShared};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use super::address_check::guarded_kind;
 use super::call_network::{CallNetwork, NetworkCaller};
@@ -22,6 +24,8 @@ use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
 use crate::policy::{HostName, PolicyDecision, PolicyRules};
 
+/// The most names that are resolved at a time. The system's resolver blocks a thread for each.
+const MAX_LOOKUPS: usize = 16;
 /// The longest wait for the addresses of a name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most answers that are remembered.
@@ -54,12 +58,17 @@ impl NetworkTarget {
 
 /// The scope of an answer, a request or a conversation, and the target.
 type AnswerKey = (String, NetworkTarget);
+/// Returns the addresses of a name. Blocks.
+pub type ResolveName = Arc<dyn Fn(String, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+
 type SharedQuestion = WeakShared<BoxFuture<'static, QuestionEnd>>;
 
 /// Decides on connections of commands.
 pub struct HostGate {
     rules: Option<Arc<ActiveRules>>,
     asker: Option<HostAsker>,
+    resolve: ResolveName,
+    lookups: Arc<Semaphore>,
     /// True for yes.
     answers: Mutex<HashMap<AnswerKey, bool>>,
     /// The questions that wait: several connections of a call to one host are one question.
@@ -72,9 +81,17 @@ impl HostGate {
         Self {
             rules,
             asker,
+            resolve: Arc::new(|name, port| Ok((name, port).to_socket_addrs()?.collect())),
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             answers: Mutex::default(),
             open: Mutex::default(),
         }
+    }
+
+    /// Resolves names in this way, and not by the system's resolver.
+    #[must_use]
+    pub fn with_resolver(self, resolve: ResolveName) -> Self {
+        Self { resolve, ..self }
     }
 
     /// Returns the addresses to which a call may connect for this target.
@@ -112,7 +129,7 @@ impl HostGate {
         }
         let addresses = match known {
             Some(address) => vec![SocketAddr::new(address, target.port)],
-            None => resolve_name(target).await?,
+            None => self.resolve_name(target).await?,
         };
         for address in &addresses {
             check_address(&rules, tool, target, address.ip())?;
@@ -216,6 +233,40 @@ impl HostGate {
         };
         question.await
     }
+
+    async fn resolve_name(
+        &self,
+        target: &NetworkTarget,
+    ) -> Result<Vec<SocketAddr>, ConnectionFailure> {
+        let failed = |cause: String| {
+            ConnectionFailure::Unreachable(format!("{target} was not reached: {cause}."))
+        };
+        let (resolve, lookups) = (Arc::clone(&self.resolve), Arc::clone(&self.lookups));
+        let (name, port) = (target.host.to_string(), target.port);
+        let looking = async move {
+            let place = lookups.acquire_owned().await;
+            // The place is taken until the resolver returns, also if nobody waits for it any more.
+            run_blocking(move || {
+                let found = resolve(name, port);
+                drop(place);
+                found
+            })
+            .await
+        };
+        let found = tokio::time::timeout(RESOLVE_TIMEOUT, looking)
+            .await
+            .map_err(|_| failed("its name was not resolved in time".to_owned()))?;
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        let addresses: Vec<SocketAddr> = found
+            .map_err(|cause| failed(format!("its name cannot be resolved ({cause})")))?
+            .into_iter()
+            .map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()))
+            .collect();
+        if addresses.is_empty() {
+            return Err(failed("its name has no address".to_owned()));
+        }
+        Ok(addresses)
+    }
 }
 
 /// Rejects an address that a rule denies, or that is not public and that no rule names.
@@ -241,22 +292,4 @@ fn check_address(
             }
         },
     }
-}
-
-async fn resolve_name(target: &NetworkTarget) -> Result<Vec<SocketAddr>, ConnectionFailure> {
-    let failed = |cause: String| {
-        ConnectionFailure::Unreachable(format!("{target} was not reached: {cause}."))
-    };
-    let found = tokio::net::lookup_host((target.host.to_string(), target.port));
-    let found = tokio::time::timeout(RESOLVE_TIMEOUT, found)
-        .await
-        .map_err(|_| failed("its name was not resolved in time".to_owned()))?;
-    let addresses: Vec<SocketAddr> = found
-        .map_err(|cause| failed(format!("its name cannot be resolved ({cause})")))?
-        .map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()))
-        .collect();
-    if addresses.is_empty() {
-        return Err(failed("its name has no address".to_owned()));
-    }
-    Ok(addresses)
 }

@@ -21,14 +21,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 pub use call_network::{CallNetwork, NetworkCaller};
-pub use host_gate::{HostGate, NetworkTarget};
+pub use host_gate::{HostGate, NetworkTarget, ResolveName};
 pub use host_question::{HostAsker, MaskText, Patience};
 
 /// The port of the proxy on the loopback of commands.
 pub const PROXY_PORT: u16 = 13_128;
 
-/// The most connections at a time, of all calls together; more wait.
-const MAX_CONNECTIONS: usize = 512;
+/// The most connections at a time, of all calls together; more wait. Each needs two descriptors of usually 1,024.
+const MAX_CONNECTIONS: usize = 256;
 /// The calls whose processes may still use the proxy. A process of an older call is refused.
 const MAX_CALLS: usize = 4_096;
 
@@ -84,9 +84,7 @@ impl NetworkProxy {
     }
 
     fn gate(&self) -> &HostGate {
-        self.shared
-            .gate
-            .get_or_init(|| HostGate::new(None, None))
+        self.shared.gate.get_or_init(|| HostGate::new(None, None))
     }
 
     /// Admits the command of a call. Its processes may use the proxy as long as they live.
@@ -99,7 +97,9 @@ impl NetworkProxy {
             calls.by_key.remove(&oldest);
         }
         calls.order.push_back(call.key().to_owned());
-        calls.by_key.insert(call.key().to_owned(), Arc::clone(&call));
+        calls
+            .by_key
+            .insert(call.key().to_owned(), Arc::clone(&call));
         call
     }
 

@@ -16,7 +16,7 @@ const MAX_HEAD: usize = 32 << 10;
 /// The most header lines.
 const MAX_HEADERS: usize = 100;
 /// The time in which the whole head must arrive.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The headers that are for the proxy, or that it sets itself.
 const DROPPED_HEADERS: &[&str] = &[
     "host",
@@ -154,9 +154,10 @@ fn parse_http_head(bytes: &[u8]) -> Result<Option<ProxyRequest>, BadRequest> {
 
 /// Splits a whole address into its host with port and its path.
 fn split_address(address: &str) -> Result<(&str, String), BadRequest> {
-    let (scheme, rest) = address
-        .split_once("://")
-        .ok_or(BadRequest::Http(400, "This is a proxy: name a whole address."))?;
+    let (scheme, rest) = address.split_once("://").ok_or(BadRequest::Http(
+        400,
+        "This is a proxy: name a whole address.",
+    ))?;
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(BadRequest::Http(
             400,
@@ -293,7 +294,10 @@ mod tests {
             "POST /x?y=1 HTTP/1.1\r\nHost: A.org:8080\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"
         );
         let root = parse("GET http://a.org?q HTTP/1.0\r\n\r\n");
-        assert!(root.first_bytes.starts_with(b"GET /?q HTTP/1.0\r\nHost: a.org\r\n"));
+        assert!(
+            root.first_bytes
+                .starts_with(b"GET /?q HTTP/1.0\r\nHost: a.org\r\n")
+        );
         assert_eq!((root.target.port, root.user), (80, None));
     }
 
@@ -303,8 +307,20 @@ mod tests {
         assert_eq!(request.protocol, ProxyProtocol::Connect);
         assert_eq!(request.first_bytes, b"hello");
         assert_eq!(target("[::1]:80").as_deref(), Some("[::1]:80"));
-        assert_eq!(target("[::ffff:10.0.0.1]:80").as_deref(), Some("10.0.0.1:80"));
-        for text in ["a.org", "a.org:0", "a.org:99999", "a.org:", ":80", "a b:80", "[::1]", ""] {
+        assert_eq!(
+            target("[::ffff:10.0.0.1]:80").as_deref(),
+            Some("10.0.0.1:80")
+        );
+        for text in [
+            "a.org",
+            "a.org:0",
+            "a.org:99999",
+            "a.org:",
+            ":80",
+            "a b:80",
+            "[::1]",
+            "",
+        ] {
             assert_eq!(target(text), None, "{text}");
         }
     }
@@ -319,7 +335,10 @@ mod tests {
         assert_eq!(status("GET https://a.org/ HTTP/1.1\r\n\r\n"), 400);
         assert_eq!(status("\u{16}\u{3}\u{1}\u{2}\u{0}"), 400);
         let many = "a: b\r\n".repeat(MAX_HEADERS + 1);
-        assert_eq!(status(&format!("GET http://a.org/ HTTP/1.1\r\n{many}\r\n")), 431);
+        assert_eq!(
+            status(&format!("GET http://a.org/ HTTP/1.1\r\n{many}\r\n")),
+            431
+        );
         let long = "a".repeat(1_000);
         assert_eq!(status(&format!("CONNECT {long}:443 HTTP/1.1\r\n\r\n")), 400);
     }

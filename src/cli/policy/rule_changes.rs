@@ -271,7 +271,10 @@ fn evaluate_example(
         let verdict = desk.evaluate_command(words)?;
         return Ok(Some((quoted.join(" "), verdict)));
     }
-    let tool = what.tool.as_deref().filter(|_| what.path.is_none() && what.host.is_none());
+    let tool = what
+        .tool
+        .as_deref()
+        .filter(|_| what.path.is_none() && what.host.is_none());
     let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find_tool(tool).ok()) else {
         return Ok(None);
     };

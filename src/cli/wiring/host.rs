@@ -25,7 +25,9 @@ use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
+use crate::home::{
+    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore,
+};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
