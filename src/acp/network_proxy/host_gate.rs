@@ -22,10 +22,12 @@ use super::refusal::ConnectionFailure;
 use crate::acp::blocking::run_blocking;
 use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
-use crate::policy::{HostName, PolicyDecision, PolicyRules};
+use crate::policy::{HostName, HostVerdict, PolicyDecision, PolicyRules};
 
 /// The most names that are resolved at a time. The system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 16;
+/// The most questions of one call at a time, so that a command cannot bury a person in them.
+const MAX_QUESTIONS: usize = 8;
 /// The longest wait for the addresses of a name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most answers that are remembered.
@@ -121,11 +123,7 @@ impl HostGate {
             check_address(&rules, tool, target, address)?;
         }
         if verdict.decision == PolicyDecision::Ask {
-            let why = match &verdict.rule {
-                Some(_) => verdict.explain_cause(),
-                None => "no rule names this host".to_owned(),
-            };
-            self.ask_once(&call.caller, target, &why).await?;
+            self.ask_once(&call.caller, target, &verdict).await?;
         }
         let addresses = match known {
             Some(address) => vec![SocketAddr::new(address, target.port)],
@@ -157,8 +155,16 @@ impl HostGate {
         &self,
         caller: &NetworkCaller,
         target: &NetworkTarget,
-        why: &str,
+        verdict: &HostVerdict,
     ) -> Result<(), ConnectionFailure> {
+        // A rule that allows does not lift one that asks.
+        let (why, pattern) = match &verdict.rule {
+            Some(_) => (verdict.explain_cause(), None),
+            None => {
+                let why = "no rule names this host".to_owned();
+                (why, Some(target.rule_pattern()))
+            }
+        };
         let key = |scope: &str| (scope.to_owned(), target.clone());
         let (of_call, of_conversation) = (key(caller.request.as_str()), key(caller.scope()));
         let shown = target.to_string();
@@ -169,7 +175,10 @@ impl HostGate {
         };
         let is_allowed = match answered {
             Some(answer) => answer,
-            None => match self.join_question(caller, target, why, &of_call).await {
+            None => match self
+                .join_question(caller, target, (&why, pattern.as_deref()), &of_call)
+                .await
+            {
                 QuestionEnd::Answered(option) => {
                     let scope = if option.is_always() {
                         of_conversation
@@ -179,9 +188,10 @@ impl HostGate {
                     self.remember_answer(scope, option);
                     option.is_allowed()
                 }
+                QuestionEnd::TooMany => return Err(ConnectionFailure::too_many(&shown)),
                 QuestionEnd::NobodyToAsk => {
-                    let pattern = target.rule_pattern();
-                    return Err(ConnectionFailure::nobody_to_ask(&shown, why, &pattern));
+                    let pattern = pattern.as_deref();
+                    return Err(ConnectionFailure::nobody_to_ask(&shown, &why, pattern));
                 }
                 QuestionEnd::Unanswered(seconds) => {
                     self.remember_answer(of_call, ApprovalOption::RejectOnce);
@@ -210,7 +220,7 @@ impl HostGate {
         &self,
         caller: &NetworkCaller,
         target: &NetworkTarget,
-        why: &str,
+        (why, pattern): (&str, Option<&str>),
         key: &AnswerKey,
     ) -> QuestionEnd {
         let Some(asker) = self.asker.clone() else {
@@ -220,9 +230,13 @@ impl HostGate {
             let mut open = self.open.lock();
             open.retain(|_, question| question.upgrade().is_some());
             let waiting = open.get(key).and_then(WeakShared::upgrade);
+            let of_call = open.keys().filter(|other| other.0 == key.0).count();
+            if waiting.is_none() && of_call >= MAX_QUESTIONS {
+                return QuestionEnd::TooMany;
+            }
             waiting.unwrap_or_else(|| {
                 let (caller, why) = (caller.clone(), why.to_owned());
-                let (shown, pattern) = (target.to_string(), target.rule_pattern());
+                let (shown, pattern) = (target.to_string(), pattern.map(str::to_owned));
                 let asking = async move { asker.ask(&caller, &shown, pattern, &why).await };
                 let question = asking.boxed().shared();
                 if let Some(waiting) = question.downgrade() {

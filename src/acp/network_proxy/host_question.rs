@@ -39,6 +39,8 @@ pub(super) enum QuestionEnd {
     Answered(ApprovalOption),
     /// Nobody can be asked.
     NobodyToAsk,
+    /// Too many questions of the call wait already.
+    TooMany,
     /// Nobody answered within so many seconds.
     Unanswered(u64),
 }
@@ -49,7 +51,7 @@ impl HostAsker {
         &self,
         caller: &NetworkCaller,
         target: &str,
-        pattern: String,
+        pattern: Option<String>,
         why: &str,
     ) -> QuestionEnd {
         let patience = (self.patience)();
@@ -93,7 +95,7 @@ impl HostAsker {
         &self,
         caller: &NetworkCaller,
         target: &str,
-        pattern: String,
+        pattern: Option<String>,
         why: &str,
         patience: Duration,
     ) -> OpenQuestion {
@@ -119,7 +121,8 @@ impl HostAsker {
             why: Some(why.to_owned()),
             folder: None,
             allowable_command: None,
-            host: Some(pattern),
+            host: Some(target.to_owned()),
+            allowable_host: pattern,
             asked_at_ms: now_ms,
             expires_at_ms: now_ms.saturating_add(patience_ms),
         }

@@ -135,7 +135,7 @@ async fn forward_connection(
         counts
             .sent
             .fetch_add(sent, std::sync::atomic::Ordering::Relaxed);
-        copy_both_ways(client, host, counts).await;
+        copy_both_ways(client, host, request.body_left, counts).await;
     }
 }
 

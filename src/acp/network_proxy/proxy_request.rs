@@ -42,6 +42,9 @@ pub struct ProxyRequest {
     pub protocol: ProxyProtocol,
     /// The bytes for the host that were read already.
     pub first_bytes: Vec<u8>,
+    /// The bytes for the host that may follow, if there is an end to them: what a client of HTTP sends then is a request
+    /// of its own, perhaps for another host.
+    pub body_left: Option<u64>,
 }
 
 /// The protocol between a client and the proxy.
@@ -127,6 +130,7 @@ fn parse_http_head(bytes: &[u8]) -> Result<Option<ProxyRequest>, BadRequest> {
             user,
             protocol: ProxyProtocol::Connect,
             first_bytes: bytes[length..].to_vec(),
+            body_left: None,
         }));
     }
     let (authority, path) = split_address(address)?;
@@ -143,13 +147,37 @@ fn parse_http_head(bytes: &[u8]) -> Result<Option<ProxyRequest>, BadRequest> {
         request.extend([header.name.as_bytes(), b": ", header.value, b"\r\n"].concat());
     }
     request.extend(b"\r\n");
-    request.extend(&bytes[length..]);
+    let sent = &bytes[length..];
+    let body = body_length(head.headers)?;
+    let first = body.map_or(sent.len(), |body| {
+        sent.len().min(usize::try_from(body).unwrap_or(usize::MAX))
+    });
+    request.extend(&sent[..first]);
     Ok(Some(ProxyRequest {
+        body_left: body.map(|body| body - first as u64),
         target,
         user,
         protocol: ProxyProtocol::Http,
         first_bytes: request,
     }))
+}
+
+/// Returns the length of a request's body; `None` for one whose end the body itself says.
+fn body_length(headers: &[httparse::Header<'_>]) -> Result<Option<u64>, BadRequest> {
+    let value_of = |name: &str| {
+        let mut named = headers.iter();
+        named.find(|header| header.name.eq_ignore_ascii_case(name))
+    };
+    if value_of("transfer-encoding").is_some() {
+        return Ok(None);
+    }
+    let Some(length) = value_of("content-length") else {
+        return Ok(Some(0));
+    };
+    let length = std::str::from_utf8(length.value).ok();
+    let length = length.and_then(|text| text.trim().parse().ok());
+    let wrong = BadRequest::Http(400, "The request's Content-Length is no number.");
+    length.map(Some).ok_or(wrong)
 }
 
 /// Splits a whole address into its host with port and its path.
@@ -233,6 +261,7 @@ async fn read_socks_request(stream: &mut TcpStream) -> Result<ProxyRequest, BadR
         user: String::from_utf8(user).ok(),
         protocol: ProxyProtocol::Socks,
         first_bytes: Vec::new(),
+        body_left: None,
     })
 }
 
@@ -299,6 +328,18 @@ mod tests {
                 .starts_with(b"GET /?q HTTP/1.0\r\nHost: a.org\r\n")
         );
         assert_eq!((root.target.port, root.user), (80, None));
+        // A second request on the same connection goes nowhere.
+        let two = parse("GET http://a.org/ HTTP/1.1\r\n\r\nGET http://b.org/ HTTP/1.1\r\n\r\n");
+        assert!(
+            !String::from_utf8(two.first_bytes)
+                .expect("text")
+                .contains("b.org")
+        );
+        assert_eq!(two.body_left, Some(0));
+        let upload = parse("PUT http://a.org/ HTTP/1.1\r\nContent-Length: 9\r\n\r\nab");
+        assert_eq!(upload.body_left, Some(7));
+        let chunked = parse("PUT http://a.org/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2");
+        assert_eq!(chunked.body_left, None);
     }
 
     #[test]

@@ -28,10 +28,21 @@ impl ConnectionFailure {
     }
 
     /// No person can be asked.
-    pub(super) fn nobody_to_ask(target: &str, cause: &str, pattern: &str) -> Self {
+    /// `pattern`: the host of a rule that would allow it; none where a rule of the owner's asks.
+    pub(super) fn nobody_to_ask(target: &str, cause: &str, pattern: Option<&str>) -> Self {
+        let rule = pattern.map_or_else(String::new, |pattern| {
+            format!("can allow it by `punie-runner policy allow --host {pattern}`, or ")
+        });
         Self::Refused(format!(
-            "{target} was refused: {cause}, and nobody can be asked now. The owner can allow it: `punie-runner policy \
-             allow --host {pattern}`, or can answer in `punie-runner approvals --watch`. Do without it, or try again then."
+            "{target} was refused: {cause}, and nobody can be asked now. The owner {rule}can answer in `punie-runner \
+             approvals --watch`. Do without it, or try again then."
+        ))
+    }
+
+    /// Too many questions of the call wait already.
+    pub(super) fn too_many(target: &str) -> Self {
+        Self::Refused(format!(
+            "{target} was refused: the owner is being asked about too many other hosts of this call. Reach fewer at a time."
         ))
     }
 

@@ -15,39 +15,47 @@ const CHUNK: usize = 64 << 10;
 /// The bytes after which a direction counts as a large transfer.
 const LARGE_TRANSFER: u64 = 1 << 20;
 
-/// Passes bytes on until both sides have ended, or one failed.
+/// Passes bytes on until both sides have ended, or one failed, or the client sent more than may follow.
 pub(super) async fn copy_both_ways(
     mut client: TcpStream,
     mut host: TcpStream,
+    body_left: Option<u64>,
     counts: &HostCounts,
 ) {
     let (from_client, to_client) = client.split();
     let (from_host, to_host) = host.split();
     let _ = tokio::try_join!(
-        copy_one_way(from_client, to_host, &counts.sent),
-        copy_one_way(from_host, to_client, &counts.received),
+        copy_one_way(from_client, to_host, body_left, &counts.sent),
+        copy_one_way(from_host, to_client, None, &counts.received),
     );
 }
 
 async fn copy_one_way(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
+    mut most: Option<u64>,
     count: &AtomicU64,
 ) -> io::Result<()> {
     let mut chunk = Vec::new();
     let mut copied = 0;
     loop {
+        if most == Some(0) && from.peek(&mut [0]).await? > 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         from.readable().await?;
-        if copied >= LARGE_TRANSFER && large_transfer::move_bytes(&from, &to, count).await? {
+        let is_large = copied >= LARGE_TRANSFER && most.is_none();
+        if is_large && large_transfer::move_bytes(&from, &to, count).await? {
             break;
         }
         chunk.reserve(CHUNK);
-        let read = from.read_buf(&mut chunk).await?;
+        let room = most.unwrap_or(u64::MAX);
+        let read = (&mut from).take(room).read_buf(&mut chunk).await?;
         if read == 0 {
             break;
         }
         to.write_all(&chunk).await?;
         copied += read as u64;
+        most = most.map(|most| most - read as u64);
         count.fetch_add(read as u64, Ordering::Relaxed);
         chunk.clear();
     }

@@ -97,7 +97,7 @@ fn details(question: &OpenQuestion) -> Vec<String> {
     let always = command
         .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)))
         .or(question
-            .host
+            .allowable_host
             .as_ref()
             .map(|host| format!("adds to policy.toml: allow host {host}")));
     [
@@ -116,7 +116,7 @@ fn details(question: &OpenQuestion) -> Vec<String> {
 
 /// Returns whether a person can have a rule added that allows this from now on.
 pub(super) fn offers_always(question: &OpenQuestion) -> bool {
-    question.allowable_command.is_some() || question.host.is_some()
+    question.allowable_command.is_some() || question.allowable_host.is_some()
 }
 
 /// Returns a command as a person would type it.
@@ -223,6 +223,7 @@ mod tests {
             folder: Some("/home/me/work".to_owned()),
             allowable_command: None,
             host: None,
+            allowable_host: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,
         }

@@ -197,7 +197,7 @@ impl TerminalAsker {
 
     /// Adds the rule that allows this command from now on.
     fn add_rule(&self, question: &OpenQuestion) -> anyhow::Result<()> {
-        let (command, hosts) = match (&question.allowable_command, &question.host) {
+        let (command, hosts) = match (&question.allowable_command, &question.allowable_host) {
             (Some(command), _) => (command.clone(), Vec::new()),
             (None, Some(host)) => (Vec::new(), vec![host.clone()]),
             (None, None) => return Ok(()),

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::super::Yard;
 use super::{ALLOW, FileServer, asking_yard, gate, home, one_file};
 use crate::harness::wait::eventually;
 
@@ -17,6 +18,8 @@ pub(super) struct Client {
     at: SocketAddr,
     call: Arc<CallNetwork>,
     _serving: JoinSet<()>,
+    /// The home with the rules.
+    _yard: Option<Yard>,
 }
 
 impl Client {
@@ -37,6 +40,7 @@ impl Client {
             at,
             call,
             _serving: serving,
+            _yard: None,
         }
     }
 
@@ -44,7 +48,11 @@ impl Client {
         let yard = asking_yard(ALLOW);
         let proxy = NetworkProxy::default();
         proxy.set_gate(gate(&home(&yard)));
-        (Self::of(proxy), one_file())
+        let client = Self {
+            _yard: Some(yard),
+            ..Self::of(proxy)
+        };
+        (client, one_file())
     }
 
     fn credentials(&self) -> String {

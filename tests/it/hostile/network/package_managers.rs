@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 use punie_runner::approval_answer::ApprovalOption;
@@ -176,6 +177,10 @@ fn registries() -> FileServer {
 /// The programs, each with a command that installs from the server and then says `installed`.
 fn installers(port: u16) -> Vec<(&'static str, String)> {
     let own = format!("http://packages.test:{port}");
+    let toolchain = Path::new(env!("CARGO"))
+        .parent()
+        .expect("a folder")
+        .display();
     let all = [
         (
             "curl",
@@ -196,13 +201,13 @@ fn installers(port: u16) -> Vec<(&'static str, String)> {
         (
             "pip",
             format!(
-                "rm -rf p && pip install -q --no-cache-dir --disable-pip-version-check --trusted-host packages.test --index-url {own}/simple --target p demo && ls p/demo.py && echo installed"
+                "rm -rf p && python3 -m pip install -q --root-user-action ignore --no-cache-dir --disable-pip-version-check --trusted-host packages.test --index-url {own}/simple --target p demo && ls p/demo.py && echo installed"
             ),
         ),
         (
             "cargo",
             format!(
-                "rm -rf r && mkdir -p r/src r/home && cd r && touch src/lib.rs && printf '[package]\\nname=\"r\"\\nversion=\"0.1.0\"\\nedition=\"2021\"\\n[dependencies]\\ndemo={{version=\"1\",registry=\"own\"}}\\n' > Cargo.toml && CARGO_HOME=$PWD/home CARGO_REGISTRIES_OWN_INDEX=sparse+{own}/index/ cargo fetch && echo installed"
+                "rm -rf r && mkdir -p r/src r/home && cd r && touch src/lib.rs && printf '[package]\\nname=\"r\"\\nversion=\"0.1.0\"\\nedition=\"2021\"\\n[dependencies]\\ndemo={{version=\"1\",registry=\"own\"}}\\n' > Cargo.toml && PATH={toolchain}:$PATH CARGO_HOME=$PWD/home CARGO_REGISTRIES_OWN_INDEX=sparse+{own}/index/ cargo fetch && echo installed"
             ),
         ),
         (
