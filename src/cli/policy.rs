@@ -94,7 +94,7 @@ struct TargetOptions {
     #[arg(long)]
     path: Option<String>,
     /// A host that commands reach through the proxy: a name, '*.NAME', an address or a network such as 10.0.0.0/8
-    #[arg(long, conflicts_with_all = ["once", "lasts"])]
+    #[arg(long)]
     host: Option<String>,
     /// A name for the new rule
     #[arg(long)]

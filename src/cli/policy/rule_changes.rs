@@ -52,6 +52,10 @@ pub(super) fn allow_target(
             as_json,
         );
     }
+    if args.options.host.is_some() {
+        let text = "--host adds a rule, and takes neither --once nor --for";
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
     check_words(&args.words)?;
     let standing = desk.active_rules()?;
     let target = grant_target(desk, &args.words, &args.options)?;

@@ -43,9 +43,8 @@ const NOTE_CHARS: u64 = 900;
 /// Run a command line with bash; gives output and errors in order, then the exit code.
 ///
 /// For files use Read, Edit, Glob and Grep: they are faster and say more. Each call is a new shell: `cd` and
-/// variables do not last. Nobody answers prompts and there is no terminal: pass flags such as --yes. A non-zero
-/// exit is not a tool error. For servers, watchers and long commands use run_in_background or yield_ms, then
-/// ShellStatus and KillShell.
+/// variables do not last. Nobody answers prompts: pass flags such as --yes. A non-zero exit is not a tool error. For
+/// servers, watchers and long commands use run_in_background or yield_ms, then ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
@@ -64,14 +63,14 @@ pub(super) struct Bash {
     description: Option<String>,
     /// Variables, but for loaders' and secrets.
     env: Option<BTreeMap<String, String>>,
-    /// Give it the whole network, after the owner's yes. Not needed for http and https, which go through a proxy.
+    /// Not only http(s); the owner is asked.
     #[serde(default)]
     network: bool,
-    /// Why; the owner reads it.
+    /// Why.
     network_reason: Option<String>,
     /// What it reads.
     stdin: Option<String>,
-    /// Run it in a terminal that WriteShell can type into; drawn output is shown as a screen.
+    /// A terminal that WriteShell can type into; drawn output is shown as a screen.
     #[serde(default)]
     tty: bool,
     /// Width, 20 to 500; else 120.
