@@ -201,7 +201,7 @@ fn installers(port: u16) -> Vec<(&'static str, String)> {
         (
             "pip",
             format!(
-                "rm -rf p && python3 -m pip install -q --root-user-action ignore --no-cache-dir --disable-pip-version-check --trusted-host packages.test --index-url {own}/simple --target p demo && ls p/demo.py && echo installed"
+                "rm -rf p && python3 -m pip install -q --root-user-action ignore --no-cache-dir --disable-pip-version-check --trusted-host packages.test --index-url {own}/simple --target p demo; ls p/demo.py && echo installed"
             ),
         ),
         (
