@@ -300,18 +300,17 @@ impl ProfileBuilder {
     /// # Errors
     /// There is no filter for this processor, or no descriptor is free.
     pub fn allow_whole_network(&self, profile: &mut SandboxProfile) -> io::Result<()> {
-        let whole = match self.whole_network.get() {
-            Some(whole) => whole,
-            None => {
-                let made = WholeNetwork {
-                    namespaces: match self.namespaces() {
-                        Some(set) => NamespaceChoice::Existing(Arc::new(set.without_network()?)),
-                        None => NamespaceChoice::Inherited,
-                    },
-                    filter: self.build_filter(NetworkAccess::Full),
-                };
-                self.whole_network.get_or_init(|| made)
-            }
+        let whole = if let Some(whole) = self.whole_network.get() {
+            whole
+        } else {
+            let made = WholeNetwork {
+                namespaces: match self.namespaces() {
+                    Some(set) => NamespaceChoice::Existing(Arc::new(set.without_network()?)),
+                    None => NamespaceChoice::Inherited,
+                },
+                filter: self.build_filter(NetworkAccess::Full),
+            };
+            self.whole_network.get_or_init(|| made)
         };
         profile.namespaces = whole.namespaces.clone();
         profile.filter = whole.filter.clone().ok_or_else(no_filter_error)?;

@@ -42,9 +42,9 @@ const PURPOSE_CHARS: usize = 100;
 const NOTE_CHARS: u64 = 900;
 /// Run a command line with bash; gives output and errors in order, then the exit code.
 ///
-/// For files use Read, Edit, Glob and Grep: they are faster and say more. Each call is a new shell: `cd` and
-/// variables do not last. Nobody answers prompts: pass flags such as --yes. A non-zero exit is not a tool error. For
-/// servers, watchers and long commands use run_in_background or yield_ms, then ShellStatus and KillShell.
+/// For files use Read, Edit, Glob and Grep: faster, and they say more. Each call is a new shell: `cd` and variables do
+/// not last. Nobody answers prompts: pass flags such as --yes. A non-zero exit is no tool error. For servers, watchers
+/// and long commands: run_in_background or yield_ms, then ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
@@ -57,20 +57,20 @@ pub(super) struct Bash {
     /// Return within a second.
     #[serde(default)]
     run_in_background: bool,
-    /// Milliseconds (250 to 60000), then it goes on in the background.
+    /// 250 to 60000 milliseconds, then it goes on in the background.
     yield_ms: Option<u64>,
-    /// Its purpose, in five to ten words.
+    /// Purpose, in five to ten words.
     description: Option<String>,
-    /// Variables, but for loaders' and secrets.
+    /// Variables, no loaders' or secrets.
     env: Option<BTreeMap<String, String>>,
-    /// Not only http(s); the owner is asked.
+    /// Beyond http.
     #[serde(default)]
     network: bool,
-    /// Why.
+    /// Why, for the owner.
     network_reason: Option<String>,
     /// What it reads.
     stdin: Option<String>,
-    /// A terminal that WriteShell can type into; drawn output is shown as a screen.
+    /// A terminal for WriteShell; drawn output is shown as a screen.
     #[serde(default)]
     tty: bool,
     /// Width, 20 to 500; else 120.

@@ -58,9 +58,6 @@ impl JsonSchema for SkillBash {
         let mut schema = Bash::json_schema(generator);
         schema.insert("description".to_owned(), Value::from(ABOUT));
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-            // What needs the whole network is not for the commands of skills, which may have secrets.
-            properties.remove("network");
-            properties.remove("network_reason");
             // Bash describes them.
             let others = properties.iter_mut().filter(|(key, _)| *key != "command");
             others
