@@ -257,6 +257,7 @@ pub(super) fn matches_example(rule: &PolicyRule, example: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::PolicyDecision::{Allow, Ask, Deny};
     use super::*;
 
     fn rules(text: &str) -> PolicyRules {
@@ -291,7 +292,6 @@ mod tests {
             .replace("other tools", "other-tools")
             .as_str(),
         );
-        use PolicyDecision::{Allow, Ask, Deny};
         for (host, port, expected) in [
             ("registry.npmjs.org", 443, Allow),
             ("REGISTRY.npmjs.org.", 80, Allow),

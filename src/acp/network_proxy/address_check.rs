@@ -60,7 +60,7 @@ fn guarded_v6(address: Ipv6Addr) -> Option<GuardedAddress> {
             return guarded_v4(Ipv4Addr::from_bits(bits));
         }
         [0, 0, 0, 0, 0, 0, 0, _] => GuardedAddress::ThisMachine,
-        [0xfc00..=0xfdff, ..] | [0xfe80..=0xfeff, ..] => GuardedAddress::LocalNetwork,
+        [0xfc00..=0xfdff | 0xfe80..=0xfeff, ..] => GuardedAddress::LocalNetwork,
         // 2002 and 2001:0 hold IPv4 addresses to which a gateway of the network passes packets on.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002 | 0x3fff, ..] => GuardedAddress::Reserved,
         [0x2000..=0x3fff, ..] => return None,

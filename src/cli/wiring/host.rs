@@ -75,9 +75,9 @@ pub fn assemble_host(
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
-    let proxy = base.confinement.network_proxy();
-    let asker = host_asker(config, home, &base.redactor);
-    proxy.set_gate(HostGate::new(Some(Arc::clone(&rules)), Some(asker)));
+    let people = host_asker(config, home, &base.redactor);
+    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(people));
+    base.confinement.network_proxy().set_gate(hosts);
     let policy = GatePolicy {
         active_rules: rules,
         workspace: base.workspace.clone(),
