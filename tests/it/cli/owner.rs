@@ -172,6 +172,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
             "canUndo",
             "changedFiles",
             "declaredEffects",
+            "network",
             "output",
             "processes",
             "request",
