@@ -286,7 +286,7 @@ impl Confinement {
         match *level {
             ConfinementLevel::None => None,
             _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),
-            _ => hint::hint_after_success(network, output),
+            _ => hint::hint_after_success(&shared.setup.rules, network, output),
         }
     }
 
