@@ -195,6 +195,7 @@ pub enum InputWait {
 /// The arguments of `terminal/create`. Beyond the protocol's are the wanted amount of text, the input, the terminal's
 /// window, and the request under which the output is stored.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct CreateTerminal {
     /// The command to start.
     pub launch: CommandLaunch,

@@ -55,16 +55,16 @@ impl Confinement {
         if level == ConfinementLevel::None {
             return Ok(None);
         }
-        let made = match shared.view_spawner.get() {
-            Some(spawner) => profile_in_view(&shared, spawner, process).await,
-            None => {
-                let network = match process.whole_network {
-                    true => NetworkAccess::Full,
-                    false => shared.profiles.network_access(),
-                };
-                let profiles = &shared.profiles;
-                profiles.build_profile_without_view(process.shown, network)
-            }
+        let made = if let Some(spawner) = shared.view_spawner.get() {
+            profile_in_view(&shared, spawner, process).await
+        } else {
+            let network = if process.whole_network {
+                NetworkAccess::Full
+            } else {
+                shared.profiles.network_access()
+            };
+            let profiles = &shared.profiles;
+            profiles.build_profile_without_view(process.shown, network)
         };
         let made = made.and_then(|mut profile| {
             if process.whole_network {

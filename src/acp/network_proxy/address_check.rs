@@ -42,11 +42,15 @@ pub fn guarded_kind(address: IpAddr) -> Option<GuardedAddress> {
 fn guarded_v4(address: Ipv4Addr) -> Option<GuardedAddress> {
     let kind = match address.octets() {
         [0 | 127, ..] => GuardedAddress::ThisMachine,
-        [10, ..] | [192, 168, ..] | [169, 254, ..] => GuardedAddress::LocalNetwork,
-        [172, 16..=31, ..] | [100, 64..=127, ..] => GuardedAddress::LocalNetwork,
-        [192, 0, 0 | 2, _] | [192, 88, 99, _] => GuardedAddress::Reserved,
-        [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => GuardedAddress::Reserved,
-        [224..=255, ..] => GuardedAddress::Reserved,
+        [10, ..] | [192, 168, ..] | [169, 254, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => {
+            GuardedAddress::LocalNetwork
+        }
+        [192, 0, 0 | 2, _]
+        | [192, 88, 99, _]
+        | [198, 18..=19, ..]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _]
+        | [224..=255, ..] => GuardedAddress::Reserved,
         _ => return None,
     };
     Some(kind)

@@ -158,12 +158,11 @@ impl HostGate {
         verdict: &HostVerdict,
     ) -> Result<(), ConnectionFailure> {
         // A rule that allows does not lift one that asks.
-        let (why, pattern) = match &verdict.rule {
-            Some(_) => (verdict.explain_cause(), None),
-            None => {
-                let why = "no rule names this host".to_owned();
-                (why, Some(target.rule_pattern()))
-            }
+        let (why, pattern) = if verdict.rule.is_some() {
+            (verdict.explain_cause(), None)
+        } else {
+            let why = "no rule names this host".to_owned();
+            (why, Some(target.rule_pattern()))
         };
         let key = |scope: &str| (scope.to_owned(), target.clone());
         let (of_call, of_conversation) = (key(caller.request.as_str()), key(caller.scope()));
