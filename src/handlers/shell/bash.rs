@@ -47,6 +47,10 @@ const NOTE_CHARS: u64 = 900;
 /// and long commands: run_in_background or yield_ms, then ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an argument of its own"
+)]
 pub(super) struct Bash {
     /// Join steps with &&.
     command: String,
