@@ -40,11 +40,11 @@ const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
 const PURPOSE_CHARS: usize = 100;
 /// Characters of the budget reserved for notes beside the output.
 const NOTE_CHARS: u64 = 900;
-/// Run a command line with bash; gives output and errors in order, then the exit code.
+/// Run a command line with bash: output and errors in order, then the exit code.
 ///
-/// For files use Read, Edit, Glob and Grep: faster, and they say more. Each call is a new shell: `cd` and variables do
-/// not last. Nobody answers prompts: pass flags such as --yes. A non-zero exit is no tool error. For servers, watchers
-/// and long commands: run_in_background or yield_ms, then ShellStatus and KillShell.
+/// For files use Read, Edit, Glob and Grep, which say more. Each call is a new shell: `cd` and variables do not last.
+/// Nobody answers prompts: pass flags such as --yes. A non-zero exit is no tool error. For servers, watchers and long
+/// commands: run_in_background or yield_ms, then ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -61,7 +61,7 @@ pub(super) struct Bash {
     /// Return within a second.
     #[serde(default)]
     run_in_background: bool,
-    /// 250 to 60000 milliseconds, then it goes on in the background.
+    /// 250 to 60000 ms, then it goes on in the background.
     yield_ms: Option<u64>,
     /// Purpose, in five to ten words.
     description: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct Bash {
     /// Beyond http.
     #[serde(default)]
     network: bool,
-    /// Why, for the owner.
+    /// For the owner.
     network_reason: Option<String>,
     /// What it reads.
     stdin: Option<String>,
