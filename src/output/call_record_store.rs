@@ -163,6 +163,7 @@ mod tests {
             arguments: "command: ls".to_owned(),
             output: "a\nb".to_owned(),
             files: Vec::new(),
+            network: Vec::new(),
         }
     }
 

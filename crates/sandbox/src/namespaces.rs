@@ -22,7 +22,7 @@ pub enum NamespaceChoice {
     Existing(Arc<NamespaceSet>),
 }
 
-/// The first descriptor of a port's listener in the process that creates the namespaces.
+/// The first descriptor of a port's listener in the process that creates the namespaces, where its limit allows that.
 pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
 
 /// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
