@@ -21,7 +21,9 @@
 //! - [`runner`]: the engine.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
-pub use punie_core::{approval_answer, durable, failpoint, ids, record_locks, runner_home};
+pub use punie_core::{
+    approval_answer, durable, failpoint, host_traffic, ids, record_locks, runner_home,
+};
 pub use {punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox};
 
 pub mod request;

@@ -13,6 +13,7 @@ pub mod file_content;
 pub mod files;
 pub mod folders;
 pub mod local;
+pub mod network_proxy;
 pub mod permission;
 pub mod prepared_write;
 pub mod protected_path;

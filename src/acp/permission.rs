@@ -21,10 +21,11 @@ use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
 use crate::ids::to_hex;
 use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, judge_call};
+use crate::sandbox::NetworkAccess;
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DEVICE_ORIGIN, DeclaredAccess, DecodedCall, ErrorCode,
-    GateDecision, GateFuture, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
-    ToolSpec,
+    GateDecision, GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
+    ToolError, ToolSpec,
 };
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
@@ -93,6 +94,49 @@ impl PermissionGate {
         self.confinement.check_required_level().await
     }
 
+    /// Returns the reason for which a call wants the runner's own network, unless commands have it anyway.
+    fn wanted_network<'a>(&self, access: &'a DeclaredAccess) -> Option<&'a str> {
+        let has_it = self.confinement.effective_network() == NetworkAccess::Full;
+        access.whole_network.as_deref().filter(|_| !has_it)
+    }
+
+    /// Has a person asked about a call that wants the runner's own network, whatever the rules say about its command.
+    fn check_whole_network(
+        &self,
+        tool: &ToolSpec,
+        call: DecodedCall<'_>,
+        permission: GateDecision,
+    ) -> Result<GateDecision, ToolError> {
+        let Some(reason) = self.wanted_network(call.access) else {
+            return Ok(permission);
+        };
+        if reason.trim().is_empty() {
+            let text = "`network` needs `network_reason`, which the owner reads. Nothing was run.";
+            return Err(ToolError::invalid_args(text));
+        }
+        if let Some(denial) = self.confinement.whole_network_denial() {
+            let text = format!("{} was not run: {denial}.", tool.name);
+            return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+        }
+        let subject = match permission {
+            GateDecision::Allowed => ApprovalSubject::default(),
+            GateDecision::NeedsApproval(subject) => subject,
+        };
+        let why = format!("it wants the whole network of this machine, because: {reason}");
+        let args = tool.canonical_args(call.args).unwrap_or_default();
+        let digest = to_hex(&Sha256::digest(args.to_string()));
+        Ok(GateDecision::NeedsApproval(ApprovalSubject {
+            why: Some(match subject.why {
+                Some(other) => format!("{why}; {other}"),
+                None => why,
+            }),
+            topic: Some(format!("network {digest}")),
+            rule: Some(NETWORK_RULE.to_owned()),
+            allowable_command: None,
+            ..subject
+        }))
+    }
+
     fn must_ask(&self, tool: &ToolSpec, effect: ToolEffect) -> bool {
         self.ask.read().iter().any(|about| match about {
             AskCondition::Effect(asked) => *asked == effect && !tool.only_ends,
@@ -102,7 +146,7 @@ impl PermissionGate {
 
     /// Returns the owner's rules, if this gate applies any.
     pub fn policy_rules(&self) -> Option<&ActiveRules> {
-        self.policy.as_ref().map(|policy| &policy.active_rules)
+        self.policy.as_ref().map(|policy| &*policy.active_rules)
     }
 
     /// Returns the policy's verdict on a call, without using up grants or running the call.
@@ -137,7 +181,7 @@ impl PermissionGate {
             access,
             args,
         } = decoded;
-        let asks = self.must_ask(tool, effect);
+        let asks = self.must_ask(tool, effect) || self.wanted_network(access).is_some();
         let Some(policy) = self
             .policy
             .as_ref()
@@ -275,6 +319,7 @@ impl CallGate for PermissionGate {
                 return Err(descriptor_limit::no_descriptors_error());
             }
             let permission = self.check_rules(cx, tool, call).await?;
+            let permission = self.check_whole_network(tool, call, permission)?;
             self.check_confinement(tool, call).await?;
             Ok(permission)
         })

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::ToolFuture;
 use crate::home::MountedSecrets;
+use crate::host_traffic::HostTraffic;
 use crate::ids::{ConversationId, RequestId};
 use crate::output::{OutputHandle, TextBudget};
 
@@ -194,6 +195,7 @@ pub enum InputWait {
 /// The arguments of `terminal/create`. Beyond the protocol's are the wanted amount of text, the input, the terminal's
 /// window, and the request under which the output is stored.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct CreateTerminal {
     /// The command to start.
     pub launch: CommandLaunch,
@@ -218,6 +220,10 @@ pub struct CreateTerminal {
     /// Secrets for the command, until all of its processes have ended. It then runs on this machine, and ends with the
     /// runner.
     pub mounted: Option<Arc<MountedSecrets>>,
+    /// A person allowed the command the runner's own network, which no proxy restricts.
+    pub whole_network: bool,
+    /// The tool that starts it.
+    pub tool: &'static str,
     /// The conversation whose commands share temporary files with it.
     pub conversation: Option<ConversationId>,
     /// The request that starts it.
@@ -241,6 +247,8 @@ impl CreateTerminal {
             background: false,
             outlives_call: false,
             mounted: None,
+            whole_network: false,
+            tool: "Bash",
             conversation: None,
             request: request.clone(),
             output_number: 0,
@@ -336,6 +344,8 @@ pub struct TerminalOutput {
     pub warnings: Vec<String>,
     /// The probable reason why a command failed, if its confinement explains it.
     pub hint: Option<String>,
+    /// The traffic with other hosts.
+    pub network: Vec<HostTraffic>,
 }
 
 /// The end of a command.

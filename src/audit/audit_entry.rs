@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::host_traffic::HostTraffic;
 use crate::ids::to_hex;
 
 /// The event that a row records.
@@ -145,6 +146,9 @@ pub struct AuditEntry {
     /// The signal that ended a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// The traffic of its command with other hosts: numbers, no contents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<HostTraffic>,
     /// The call was cut off and may have had its effect.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_have_run: bool,
@@ -192,6 +196,7 @@ impl AuditEntry {
             outcome: None,
             exit_code: None,
             signal: None,
+            network: Vec::new(),
             may_have_run: false,
             bytes: None,
             duration_ms: None,

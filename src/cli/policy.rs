@@ -95,6 +95,9 @@ struct TargetOptions {
     /// A file or folder, from its workspace; in a rule a pattern, such as 'docs/**'
     #[arg(long)]
     path: Option<String>,
+    /// A host that commands reach through the proxy: a name, '*.NAME', an address or a network such as 10.0.0.0/8
+    #[arg(long)]
+    host: Option<String>,
     /// A name for the new rule
     #[arg(long)]
     name: Option<String>,

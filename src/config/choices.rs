@@ -132,10 +132,19 @@ pub(super) const fn default_required_level() -> RequiredLevel {
     }
 }
 
+/// Returns the default of `network`: commands have a network of their own on Linux only.
+pub(super) const fn default_network() -> NetworkAccess {
+    if cfg!(target_os = "linux") {
+        NetworkAccess::Ask
+    } else {
+        NetworkAccess::Loopback
+    }
+}
+
 impl ConfigValue for NetworkAccess {
-    const WANTED: &'static str = "\"none\", \"loopback\" or \"full\"";
+    const WANTED: &'static str = "\"none\", \"loopback\", \"ask\" or \"full\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let levels = [Self::None, Self::Loopback, Self::Full];
+        let levels = [Self::None, Self::Loopback, Self::Ask, Self::Full];
         find_word(
             read_text(plain)?,
             levels.map(|access| (access.as_str(), access)),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_required_level,
+    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network,
+    default_required_level,
 };
 use super::config_setting::ConfigSetting;
 use super::proxy::ProxySetting;
@@ -196,9 +197,9 @@ tables! {
     ["sandbox"] Sandbox {
         /// full, partial or none: the lowest level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
         require, "require": RequiredLevel = default_required_level(), ..;
-        /// none, loopback or full: the network of commands. loopback: only servers that other commands started, or nothing where the system cannot set that up. full: the internet, and every port of this machine.
-        network, "network": NetworkAccess = NetworkAccess::Loopback, ..;
-        /// Ports of this machine that commands can connect to with network = "loopback", such as 5432 of a database.
+        /// none, loopback, ask or full: the network of commands. loopback: only servers that other commands started, or nothing where the system cannot set that up. ask: also other hosts, through a proxy that asks you about each host that no rule of policy.toml names. full: the internet, and every port of this machine.
+        network, "network": NetworkAccess = default_network(), ..;
+        /// Ports of this machine that commands can connect to with network = "loopback" or "ask", such as 5432 of a database.
         local_ports, "local_ports": Vec<u16> = Vec::new(), ..;
         /// Paths that commands can write in addition to the workspaces and their temporary folder, also protected files of a workspace, such as its .git/config. A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;

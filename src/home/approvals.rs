@@ -44,6 +44,12 @@ pub struct OpenQuestion {
     /// The words of the command, if a rule that allows commands beginning with them would allow this call.
     #[serde(default)]
     pub allowable_command: Option<Vec<String>>,
+    /// The host that a running command wants to reach, if the question is about that.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// The pattern of a rule that would allow that host from now on.
+    #[serde(default)]
+    pub allowable_host: Option<String>,
     /// The time when it was asked, in milliseconds since 1970.
     pub asked_at_ms: i64,
     /// The time when the call is refused if there is no answer, in milliseconds since 1970.
@@ -236,6 +242,8 @@ mod tests {
             why: None,
             folder: None,
             allowable_command: None,
+            host: None,
+            allowable_host: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
         };

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::number_format::civil_from_days;
 use crate::durable::open_private_file;
+use crate::host_traffic::HostTraffic;
 
 /// The number of days for which records are kept, the current one included.
 const KEPT_DAYS: i64 = 7;
@@ -30,6 +31,9 @@ pub struct CallRecord {
     pub output: String,
     /// The files that the call reported as changed.
     pub files: Vec<String>,
+    /// The traffic of its command with other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<HostTraffic>,
 }
 
 /// The folder of records. Clones share it; one process writes to it.
@@ -159,6 +163,7 @@ mod tests {
             arguments: "command: ls".to_owned(),
             output: "a\nb".to_owned(),
             files: Vec::new(),
+            network: Vec::new(),
         }
     }
 

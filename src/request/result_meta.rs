@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval_answer::ApprovalDenial;
+use crate::host_traffic::HostTraffic;
 
 /// The `meta` object of a result payload. An absent field means unknown or false; no field is ever null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct ResultMeta {
     /// The sandbox in which the command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confinement: Option<String>,
+    /// The traffic of a command with other hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<HostTraffic>,
     /// The number of this execution, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::parts::ConfinementReport;
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
+use crate::host_traffic::HostTraffic;
 use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolRequest};
@@ -49,6 +50,7 @@ pub(super) struct AuditFacts {
     confinement: Option<String>,
     may_have_run: bool,
     rule: Option<String>,
+    network: Vec<HostTraffic>,
 }
 
 impl From<&CallOutcome> for AuditFacts {
@@ -63,6 +65,7 @@ impl From<&CallOutcome> for AuditFacts {
             confinement: meta.confinement.clone(),
             may_have_run: meta.may_have_run,
             rule: meta.rule.clone(),
+            network: meta.network.clone(),
         }
     }
 }
@@ -176,6 +179,7 @@ impl CallAudit {
             outcome: Some(reply.outcome_kind().as_str().to_owned()),
             exit_code: facts.exit_code,
             signal: facts.signal,
+            network: facts.network,
             may_have_run: facts.may_have_run,
             bytes: Some(reply.payload_json().len() as u64),
             duration_ms: u64::try_from(took.as_millis()).ok(),

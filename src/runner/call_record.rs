@@ -27,6 +27,7 @@ pub(super) fn build_call_record(
     let mut payload: Value = serde_json::from_str(payload).unwrap_or_default();
     let files: Vec<FileChange> =
         serde_json::from_value(payload["meta"]["files"].take()).unwrap_or_default();
+    let network = serde_json::from_value(payload["meta"]["network"].take()).unwrap_or_default();
     let key = if payload.get("error").is_some() {
         "error"
     } else {
@@ -42,6 +43,7 @@ pub(super) fn build_call_record(
         arguments: clip_text(&arguments),
         output: clip_text(&output),
         files: files.iter().map(describe_change).collect(),
+        network,
     }
 }
 

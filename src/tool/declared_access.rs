@@ -22,6 +22,8 @@ pub struct DeclaredAccess {
     pub command: Option<CommandAccess>,
     /// True if it starts programs that no argument names, such as git's hooks and filters.
     pub starts_programs: bool,
+    /// The reason for which its command needs the runner's own network, if it asks for that.
+    pub whole_network: Option<String>,
     /// The call that it starts as a new request.
     pub starts_call: Option<StartedCall>,
 }

@@ -37,7 +37,9 @@ pub use description::{
 };
 pub use dynamic_tools::ToolRegistration;
 pub use error::ToolError;
-pub use gate::{ApprovalSubject, CallGate, DecodedCall, GateDecision, GateFuture, RecheckFuture};
+pub use gate::{
+    ApprovalSubject, CallGate, DecodedCall, GateDecision, GateFuture, NETWORK_RULE, RecheckFuture,
+};
 pub use intent::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder, UnrecordedIntents};
 pub use observer::{
     CallEnding, CallObserver, CallView, DecisionFuture, NoObserver, ObservedCall, ObserverDecision,

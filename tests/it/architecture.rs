@@ -14,6 +14,7 @@ const CORE: &[&str] = &[
     "ids",
     "tool_effect",
     "approval_answer",
+    "host_traffic",
     "durable",
     "record_locks",
     "failpoint",

@@ -12,6 +12,7 @@ mod editing;
 mod flooded;
 mod homes;
 mod kept_from_commands;
+mod network;
 mod packed;
 mod paths;
 mod planted;

@@ -191,7 +191,7 @@ fn every_recipe_of_the_page_about_rules_is_sound() {
         .skip(1)
         .filter_map(|rest| rest.split_once("```"));
     let recipes: Vec<&str> = recipes.map(|(recipe, _)| recipe).collect();
-    assert_eq!(recipes.len(), 10);
+    assert_eq!(recipes.len(), 11);
     for recipe in recipes {
         let rules = PolicyRules::parse_policy(recipe, &|_| true);
         assert!(rules.is_ok(), "{recipe}{rules:?}");

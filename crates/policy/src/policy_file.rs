@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::decision::PolicyDecision;
+use super::host::HostPattern;
 use super::rule::{PathGlob, PolicyRule};
 use super::rule_examples;
 use punie_core::tool_effect::ToolEffect;
@@ -67,6 +68,8 @@ struct PolicyFileRule {
     paths: Vec<String>,
     #[serde(default)]
     command: Vec<WordPattern>,
+    #[serde(default)]
+    hosts: Vec<String>,
     #[serde(default, rename = "match")]
     matches: Vec<String>,
     #[serde(default)]
@@ -146,7 +149,7 @@ impl PolicyRules {
     ) -> impl Iterator<Item = &'a PolicyRule> {
         self.rules
             .iter()
-            .filter(move |rule| rule.applies_to_tool(tool, effect))
+            .filter(move |rule| rule.hosts.is_empty() && rule.applies_to_tool(tool, effect))
     }
 }
 
@@ -172,13 +175,27 @@ fn build_rule(
              them); a tool of an editor's is written \"guest:NAME\""
         ));
     }
-    if written.tools.is_empty() && written.paths.is_empty() && written.command.is_empty() {
-        return Err(
-            "it says neither tools, paths nor command; `default` is for everything else".to_owned(),
-        );
-    }
-    if !written.paths.is_empty() && !written.command.is_empty() {
-        return Err("it says both paths and command; make two rules of it".to_owned());
+    let subjects = [
+        ("paths", written.paths.is_empty()),
+        ("command", written.command.is_empty()),
+        ("hosts", written.hosts.is_empty()),
+    ];
+    let subjects: Vec<&str> = subjects
+        .into_iter()
+        .filter_map(|(key, is_empty)| (!is_empty).then_some(key))
+        .collect();
+    match subjects.as_slice() {
+        [] if written.tools.is_empty() => {
+            let text =
+                "it says neither tools, paths, command nor hosts; `default` is for everything else";
+            return Err(text.to_owned());
+        }
+        [one, two, ..] => {
+            return Err(format!(
+                "it says both {one} and {two}; make two rules of it"
+            ));
+        }
+        _ => {}
     }
     let command: Vec<Vec<String>> = written
         .command
@@ -204,6 +221,11 @@ fn build_rule(
         .iter()
         .map(|text| PathGlob::new(text))
         .collect::<Result<_, _>>()?;
+    let hosts = written
+        .hosts
+        .iter()
+        .map(|text| HostPattern::new(text))
+        .collect::<Result<_, _>>()?;
     Ok(PolicyRule {
         name: written.name,
         decision: written.decision,
@@ -213,6 +235,7 @@ fn build_rule(
         tools: written.tools,
         paths,
         command,
+        hosts,
         line,
     })
 }
@@ -230,6 +253,8 @@ pub struct AddedPolicyRule {
     pub paths: Vec<String>,
     /// Its command.
     pub command: Vec<String>,
+    /// Its hosts.
+    pub hosts: Vec<String>,
 }
 
 impl AddedPolicyRule {
@@ -259,6 +284,7 @@ impl AddedPolicyRule {
             ("tools", list(&self.tools)),
             ("paths", list(&self.paths)),
             ("command", list(&self.command)),
+            ("hosts", list(&self.hosts)),
         ];
         let lines = keys
             .into_iter()
@@ -279,7 +305,8 @@ impl AddedPolicyRule {
 
     /// A name that says what it is about and that no rule has.
     fn choose_rule_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
-        let words = self.command.iter().chain(&self.paths).chain(&self.tools);
+        let words = self.command.iter().chain(&self.paths).chain(&self.hosts);
+        let words = words.chain(&self.tools);
         let signs = words.flat_map(|word| word.chars().chain(['-']));
         let plain: String = signs
             .map(|c| {

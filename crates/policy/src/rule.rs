@@ -6,6 +6,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::call::TouchedPath;
 use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand, may_exceed_words};
 use super::decision::PolicyDecision;
+use super::host::HostPattern;
 use super::word_match::{
     begins_with_words, equals_ignoring_case, has_all_letters, has_option, program_name,
 };
@@ -26,6 +27,8 @@ pub struct PolicyRule {
     pub paths: Vec<PathGlob>,
     /// The beginning of the commands it is about, each word with its alternatives.
     pub command: Vec<Vec<String>>,
+    /// The hosts it is about. A rule with hosts is about no calls.
+    pub hosts: Vec<HostPattern>,
     /// Its line in the file, from 1; 0 where it has none.
     pub line: usize,
 }

@@ -3,6 +3,7 @@
 use super::call::TouchedPath;
 use super::command_line::{CommandLine, read_command_line};
 use super::decision::PolicyDecision;
+use super::host::matches_example;
 use super::rule::{CallPart, PolicyRule, RuleFit};
 
 /// Holds a rule against its examples.
@@ -28,8 +29,11 @@ pub(super) fn check_examples(
     Ok(())
 }
 
-/// Returns whether a rule fits an example: a command line, a path, or a tool's name, by what the rule is about.
+/// Returns whether a rule fits an example: a host, a command line, a path, or a tool's name, by what the rule is about.
 fn fits_example(rule: &PolicyRule, example: &str, also_perhaps: bool) -> bool {
+    if !rule.hosts.is_empty() {
+        return matches_example(rule, example);
+    }
     if !rule.command.is_empty() {
         let script = read_command_line(example);
         return parts_of_line(&script).any(|part| fits_part(rule, part, also_perhaps));

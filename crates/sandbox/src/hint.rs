@@ -88,8 +88,12 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
 
 /// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
 /// messages that a program prefixes with its name count, since other lines may come from a file.
-pub fn hint_after_success(network: NetworkAccess, output: &str) -> Option<String> {
-    let about_network = network_hint(network)?;
+pub fn hint_after_success(
+    rules: &SandboxRules,
+    network: NetworkAccess,
+    output: &str,
+) -> Option<String> {
+    let about_network = network_hint(rules, network)?;
     let speaks_of_itself = |line: &str| {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
         // curl prints its message directly after its progress figures.
@@ -114,12 +118,24 @@ fn output_tail(output: &str) -> &str {
     &output[from..]
 }
 
-fn network_hint(network: NetworkAccess) -> Option<String> {
-    (network != NetworkAccess::Full).then(|| {
-        "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under [sandbox] \
-         in config.toml. It takes effect at once."
-            .to_owned()
-    })
+fn network_hint(rules: &SandboxRules, network: NetworkAccess) -> Option<String> {
+    let text = match network {
+        NetworkAccess::Full => return None,
+        NetworkAccess::Ask => {
+            "Commands reach the network only through the proxy in HTTPS_PROXY, which asks the owner about each host. A \
+             program that cannot use it (ssh, raw sockets) needs Bash with \"network\": true and \"network_reason\": the \
+             owner is asked about the whole call then."
+        }
+        NetworkAccess::None if rules.network == NetworkAccess::Ask => {
+            "This system can make no network namespace, so commands have no network. Bash with \"network\": true and \
+             \"network_reason\" gives a command all of it, if the owner says yes."
+        }
+        NetworkAccess::None | NetworkAccess::Loopback => {
+            "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under \
+             [sandbox] in config.toml. It takes effect at once."
+        }
+    };
+    Some(text.to_owned())
 }
 
 /// Returns a hint for a command that failed.
@@ -159,7 +175,7 @@ pub fn hint_after_failure(
     {
         return Some(unseen_hint(rules, &path));
     }
-    if network == NetworkAccess::Loopback
+    if network.needs_own_loopback()
         && let Some(port) = says(NO_LISTENER).and_then(find_local_port)
         && !rules.local_ports.contains(&port)
     {
@@ -167,7 +183,7 @@ pub fn hint_after_failure(
     }
     let has_no_network = says(NO_NETWORK).is_some()
         || says(&["socket"]).is_some_and(|line| contains_any(line, REFUSED));
-    if let Some(about) = network_hint(network).filter(|_| has_no_network) {
+    if let Some(about) = network_hint(rules, network).filter(|_| has_no_network) {
         return Some(about);
     }
     let signalled = lines
@@ -387,7 +403,8 @@ mod tests {
             ),
             None
         );
-        let after_success = |output: &str| hint_after_success(NetworkAccess::Loopback, output);
+        let after_success =
+            |output: &str| hint_after_success(&rules(), NetworkAccess::Loopback, output);
         assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
         let progress =
             "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0";

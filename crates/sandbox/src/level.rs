@@ -207,6 +207,8 @@ pub enum NetworkAccess {
     None,
     /// Each other only: a loopback of their own, where it can be created without privileges.
     Loopback,
+    /// Each other, and through the runner's proxy the hosts that rules or a person allow.
+    Ask,
     /// Unrestricted.
     Full,
 }
@@ -217,8 +219,14 @@ impl NetworkAccess {
         match self {
             Self::None => "none",
             Self::Loopback => "loopback",
+            Self::Ask => "ask",
             Self::Full => "full",
         }
+    }
+
+    /// Returns whether commands need a network namespace of their own, with nothing but a loopback.
+    pub fn needs_own_loopback(self) -> bool {
+        matches!(self, Self::Loopback | Self::Ask)
     }
 }
 

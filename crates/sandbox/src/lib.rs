@@ -14,6 +14,8 @@ pub mod level;
 #[cfg(target_os = "linux")]
 mod mount_steps;
 #[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod path_grants;
 #[cfg(target_os = "linux")]
 mod private_folders;

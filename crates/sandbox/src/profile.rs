@@ -19,6 +19,8 @@ use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
 #[cfg(target_os = "linux")]
+pub use super::namespaces::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, NamespaceSet};
+#[cfg(target_os = "linux")]
 use super::path_grants::{
     PathGrant, compute_grants, compute_self_test_grants, compute_view_grants,
 };
@@ -51,39 +53,12 @@ pub struct SandboxProfile {
 #[derive(Debug, Clone)]
 pub struct SandboxProfile {}
 
-/// The namespaces that a process is in.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Clone)]
-pub enum NamespaceChoice {
-    /// The runner's own.
-    Inherited,
-    /// A new user namespace, created by the process itself, and optionally a new network namespace.
-    New {
-        /// Also create a network namespace.
-        network: bool,
-        /// The ports of its loopback at which the process listens, by descriptors from [`FIRST_PORT_DESCRIPTOR`] on in
-        /// this order.
-        ports: Vec<u16>,
-    },
-    /// Existing namespaces.
-    Existing(Arc<NamespaceSet>),
-}
-
-/// The first descriptor of a port's listener in the process that creates the namespaces.
-#[cfg(target_os = "linux")]
-pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
-
-/// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
-/// network namespace with nothing but a loopback.
+/// The parts of a profile that differ for a command with the whole network.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub struct NamespaceSet {
-    /// The user namespace, entered first.
-    pub user: OwnedFd,
-    /// The IPC namespace, entered with the rights that the first one gives.
-    pub ipc: Option<OwnedFd>,
-    /// The network namespace, entered likewise.
-    pub network: Option<OwnedFd>,
+struct WholeNetwork {
+    namespaces: NamespaceChoice,
+    filter: Option<Arc<Vec<Instruction>>>,
 }
 
 /// A view of the files that is held for the commands of one conversation.
@@ -130,6 +105,9 @@ pub struct ProfileBuilder {
     namespaces: OnceLock<Option<Arc<NamespaceSet>>>,
     #[cfg(target_os = "linux")]
     filter: OnceLock<Option<Arc<Vec<Instruction>>>>,
+    /// The namespaces and the filter of a command that a person allowed the whole network.
+    #[cfg(target_os = "linux")]
+    whole_network: OnceLock<WholeNetwork>,
     /// The folders of the login shell's PATH, known later than the rules.
     #[cfg(target_os = "linux")]
     added_folders: Mutex<Vec<PathBuf>>,
@@ -150,6 +128,8 @@ impl ProfileBuilder {
             #[cfg(target_os = "linux")]
             filter: OnceLock::new(),
             #[cfg(target_os = "linux")]
+            whole_network: OnceLock::new(),
+            #[cfg(target_os = "linux")]
             added_folders: Mutex::default(),
             #[cfg(target_os = "linux")]
             signed_paths: Mutex::default(),
@@ -163,11 +143,11 @@ impl ProfileBuilder {
         &self.rules
     }
 
-    /// Returns the network access of commands: none if loopback is set and could not be created.
+    /// Returns the network access of commands: none if they need a loopback of their own and it could not be created.
     #[cfg(target_os = "linux")]
     pub fn network_access(&self) -> NetworkAccess {
         match (self.rules.network, self.namespaces.get()) {
-            (NetworkAccess::Loopback, Some(None)) => NetworkAccess::None,
+            (asked, Some(None)) if asked.needs_own_loopback() => NetworkAccess::None,
             (asked, _) => asked,
         }
     }
@@ -176,7 +156,11 @@ impl ProfileBuilder {
     #[cfg(not(target_os = "linux"))]
     pub fn network_access(&self) -> NetworkAccess {
         if cfg!(target_os = "macos") {
-            self.rules.network
+            match self.rules.network {
+                // There is no namespace in which the proxy could listen.
+                NetworkAccess::Ask => NetworkAccess::Loopback,
+                set => set,
+            }
         } else {
             NetworkAccess::Full
         }
@@ -261,7 +245,7 @@ impl ProfileBuilder {
         signature: Option<ViewSignature>,
     ) -> io::Result<Arc<HeldView>> {
         let grants = compute_view_grants(&self.current_rules(), plan);
-        let ruleset = self.create_shared_ruleset(&grants, covered)?;
+        let ruleset = create_ruleset(&grants, covered, self.network_access())?;
         let view = Arc::new(HeldView { mounts, ruleset });
         if let Some(signature) = signature {
             let mut views = self.views.lock();
@@ -299,11 +283,46 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// The kernel's error for a ruleset that it should support, or a hidden path that cannot be resolved.
-    pub fn build_profile_without_view(&self, shown: Option<&Path>) -> io::Result<SandboxProfile> {
+    pub fn build_profile_without_view(
+        &self,
+        shown: Option<&Path>,
+        network: NetworkAccess,
+    ) -> io::Result<SandboxProfile> {
         let mut rules = self.current_rules();
         rules.shown.extend(shown.map(Path::to_owned));
-        let ruleset = self.create_shared_ruleset(&compute_grants(&rules)?, Vec::new())?;
-        self.profile_with(ruleset)
+        let grants = compute_grants(&rules)?;
+        self.profile_with(create_ruleset(&grants, Vec::new(), network)?)
+    }
+
+    /// Changes the profile for a process that a person allowed the whole network. Its view must not come from a
+    /// setting without any network, whose ruleset shuts TCP.
+    ///
+    /// # Errors
+    /// There is no filter for this processor, or no descriptor is free.
+    pub fn allow_whole_network(&self, profile: &mut SandboxProfile) -> io::Result<()> {
+        let whole = if let Some(whole) = self.whole_network.get() {
+            whole
+        } else {
+            let made = WholeNetwork {
+                namespaces: match self.namespaces() {
+                    Some(set) => NamespaceChoice::Existing(Arc::new(set.without_network()?)),
+                    None => NamespaceChoice::Inherited,
+                },
+                filter: self.build_filter(NetworkAccess::Full),
+            };
+            self.whole_network.get_or_init(|| made)
+        };
+        profile.namespaces = whole.namespaces.clone();
+        profile.filter = whole.filter.clone().ok_or_else(no_filter_error)?;
+        Ok(())
+    }
+
+    fn build_filter(&self, network: NetworkAccess) -> Option<Arc<Vec<Instruction>>> {
+        let elsewhere = OtherRestrictions {
+            blocks_truncation: super::ruleset::can_block_truncation(),
+            has_ipc_namespace: self.namespaces().is_some_and(|set| set.ipc.is_some()),
+        };
+        super::seccomp::build_filter(network, elsewhere).map(Arc::new)
     }
 
     /// Builds the profile for the self-test without a view, which measures enforcement even if hidden paths cannot be
@@ -313,22 +332,15 @@ impl ProfileBuilder {
     /// As [`ProfileBuilder::build_profile_without_view`].
     pub fn build_self_test_profile(&self) -> io::Result<SandboxProfile> {
         let grants = compute_self_test_grants(&self.rules);
-        self.profile_with(self.create_shared_ruleset(&grants, Vec::new())?)
+        self.profile_with(create_ruleset(&grants, Vec::new(), self.network_access())?)
     }
 
     fn profile_with(&self, ruleset: Option<Arc<OwnedFd>>) -> io::Result<SandboxProfile> {
         let namespaces = self.namespaces();
-        let filter = self.filter.get_or_init(|| {
-            let elsewhere = OtherRestrictions {
-                blocks_truncation: super::ruleset::can_block_truncation(),
-                has_ipc_namespace: namespaces.as_ref().is_some_and(|set| set.ipc.is_some()),
-            };
-            super::seccomp::build_filter(self.network_access(), elsewhere).map(Arc::new)
-        });
-        let Some(filter) = filter else {
-            let text = "there is no filter of system calls for this processor";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        };
+        let filter = self
+            .filter
+            .get_or_init(|| self.build_filter(self.network_access()));
+        let filter = filter.as_ref().ok_or_else(no_filter_error)?;
         let namespaces = namespaces.map_or(NamespaceChoice::Inherited, NamespaceChoice::Existing);
         Ok(SandboxProfile {
             ruleset,
@@ -338,15 +350,22 @@ impl ProfileBuilder {
             mounts: Vec::new(),
         })
     }
+}
 
-    /// Creates a ruleset; `None` if the kernel has no Landlock. `shown` are open folders that may be read.
-    fn create_shared_ruleset(
-        &self,
-        grants: &[PathGrant],
-        shown: Vec<OwnedFd>,
-    ) -> io::Result<Option<Arc<OwnedFd>>> {
-        let shuts_tcp = self.network_access() == NetworkAccess::None;
-        let made = super::ruleset::create_ruleset(grants, shown, shuts_tcp);
-        Ok(made.map_err(io::Error::other)?.map(Arc::new))
-    }
+#[cfg(target_os = "linux")]
+fn no_filter_error() -> io::Error {
+    let text = "there is no filter of system calls for this processor";
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+/// Creates a ruleset; `None` if the kernel has no Landlock. `shown` are open folders that may be read.
+#[cfg(target_os = "linux")]
+fn create_ruleset(
+    grants: &[PathGrant],
+    shown: Vec<OwnedFd>,
+    network: NetworkAccess,
+) -> io::Result<Option<Arc<OwnedFd>>> {
+    let shuts_tcp = network == NetworkAccess::None;
+    let made = super::ruleset::create_ruleset(grants, shown, shuts_tcp);
+    Ok(made.map_err(io::Error::other)?.map(Arc::new))
 }

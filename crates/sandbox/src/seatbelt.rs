@@ -74,7 +74,7 @@ pub fn sandbox_exec_args(
     profile.add_path_rule("deny file-write-unlink", "literal", "STAY", in_place);
     profile.text.push_str(match rules.network {
         NetworkAccess::None => "(deny network*)\n",
-        NetworkAccess::Loopback => LOOPBACK_RULES,
+        NetworkAccess::Loopback | NetworkAccess::Ask => LOOPBACK_RULES,
         NetworkAccess::Full => "",
     });
     profile.words.extend(["-p".to_owned(), profile.text]);

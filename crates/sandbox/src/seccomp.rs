@@ -266,7 +266,7 @@ fn denied_sockets(network: NetworkAccess) -> Vec<Vec<ArgumentTest>> {
     let families: &[libc::c_int] = match network {
         NetworkAccess::None => &[libc::AF_UNIX],
         // Programs list the machine's addresses through Netlink.
-        NetworkAccess::Loopback | NetworkAccess::Full => &[
+        NetworkAccess::Loopback | NetworkAccess::Ask | NetworkAccess::Full => &[
             libc::AF_UNIX,
             libc::AF_INET,
             libc::AF_INET6,
@@ -334,6 +334,7 @@ mod tests {
         for network in [
             NetworkAccess::None,
             NetworkAccess::Loopback,
+            NetworkAccess::Ask,
             NetworkAccess::Full,
         ] {
             for kept in [true, false] {

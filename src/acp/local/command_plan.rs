@@ -1,6 +1,7 @@
 //! Plans a command that a caller requests: its arguments, its environment, its confinement, and the marks that track
 //! its processes. Not here: starting it (child_process), and processing its output (local_terminals).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,11 +17,12 @@ use super::protected_path_watch::ProtectedPathWatch;
 use super::pty;
 use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
+use crate::acp::network_proxy::{CallNetwork, NetworkCaller};
 use crate::acp::terminals::CreateTerminal;
 use crate::home::MountedSecrets;
 use crate::ids::RequestId;
 use crate::output::OutputStore;
-use crate::sandbox::SandboxProfile;
+use crate::sandbox::{NetworkAccess, SandboxProfile};
 use crate::tool::ToolError;
 
 /// A command that can be started.
@@ -31,6 +33,8 @@ pub(super) struct PlannedCommand {
     pub mark: String,
     /// The protected paths of the workspaces.
     pub watch: Option<ProtectedPathWatch>,
+    /// Its network, if it reaches other hosts through the proxy.
+    pub network: Option<Arc<CallNetwork>>,
 }
 
 impl LocalTerminals {
@@ -61,10 +65,10 @@ impl LocalTerminals {
         let temp = conversation.filter(|id| id.as_str() != request.request.as_str());
         let temp = temp.and_then(|conversation| confinement.conversation_temp(conversation));
         let profile = self
-            .build_command_profile(watch.as_ref(), shown_folder, temp.as_deref())
+            .build_command_profile(watch.as_ref(), shown_folder, temp.as_deref(), request)
             .await?;
         confinement.set_temp_variables(&mut env, &request.env);
-        confinement.limit_network_retries(&mut env);
+        let network = self.admit_to_network(request, &mut env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
@@ -91,7 +95,32 @@ impl LocalTerminals {
             tracking,
             mark,
             watch,
+            network,
         })
+    }
+
+    /// Gives a command the proxy's address, if it reaches other hosts through the proxy.
+    fn admit_to_network(
+        &self,
+        request: &CreateTerminal,
+        env: &mut BTreeMap<String, String>,
+    ) -> Option<Arc<CallNetwork>> {
+        if request.whole_network {
+            return None;
+        }
+        let confinement = self.confinement();
+        confinement.limit_network_retries(env);
+        if confinement.effective_network() != NetworkAccess::Ask {
+            return None;
+        }
+        let network = confinement.network_proxy().admit_call(NetworkCaller {
+            tool: request.tool,
+            command: request.launch.to_string(),
+            request: request.request.clone(),
+            conversation: request.conversation.clone(),
+        });
+        network.add_variables(env, &request.env);
+        Some(network)
     }
 
     /// Chooses the means by which the command's processes are found, and the pipe of one that outlives the runner.
@@ -114,8 +143,14 @@ impl LocalTerminals {
         watch: Option<&ProtectedPathWatch>,
         shown: Option<&Path>,
         temp: Option<&Path>,
+        request: &CreateTerminal,
     ) -> Result<Option<SandboxProfile>, ToolError> {
-        let process = ConfinedProcess { watch, shown, temp };
+        let process = ConfinedProcess {
+            watch,
+            shown,
+            temp,
+            whole_network: request.whole_network,
+        };
         self.confinement().sandbox_profile(process).await
     }
 
@@ -125,6 +160,7 @@ impl LocalTerminals {
         _watch: Option<&ProtectedPathWatch>,
         _shown: Option<&Path>,
         _temp: Option<&Path>,
+        _request: &CreateTerminal,
     ) -> Result<Option<SandboxProfile>, ToolError> {
         Ok(None)
     }

@@ -47,6 +47,7 @@ impl LocalTerminals {
             tracking,
             mark,
             watch,
+            network,
         } = self.plan_command(&request).await?;
         let spawned = self.shared.spawner.spawn_process(plan).await;
         let SpawnedProcess {
@@ -102,6 +103,7 @@ impl LocalTerminals {
             started: Instant::now(),
             log,
             watch,
+            network,
             mounted: request.mounted,
         });
         terminal

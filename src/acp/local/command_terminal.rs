@@ -24,6 +24,7 @@ use super::process_tree::ProcessTree;
 use super::protected_path_watch::ProtectedPathWatch;
 use super::pty::TerminalKeyboard;
 use super::pump::{PumpListener, pump_output};
+use crate::acp::network_proxy::CallNetwork;
 use crate::acp::terminals::{
     ExitStatus, InputWait, ProcessName, StopReport, StopSequence, TerminalExit, TerminalInput,
     TerminalOutput, TypedBytes,
@@ -50,6 +51,8 @@ pub(super) struct CommandTerminal {
     log: Arc<dyn ChildLog>,
     /// The protected paths at the command's start.
     watch: Option<ProtectedPathWatch>,
+    /// Its network, if it reaches other hosts through the proxy.
+    network: Option<Arc<CallNetwork>>,
     /// The protected paths that appeared or changed until its end.
     changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
@@ -69,6 +72,7 @@ pub(super) struct TerminalParts {
     pub started: Instant,
     pub log: Arc<dyn ChildLog>,
     pub watch: Option<ProtectedPathWatch>,
+    pub network: Option<Arc<CallNetwork>>,
     pub mounted: Option<Arc<MountedSecrets>>,
 }
 
@@ -99,6 +103,7 @@ impl CommandTerminal {
             started,
             log,
             watch,
+            network,
             mounted,
         } = parts;
         Arc::new(Self {
@@ -115,6 +120,7 @@ impl CommandTerminal {
             bytes_read: watch::Sender::new(0),
             log,
             watch,
+            network,
             changes: OnceLock::new(),
             reported: AtomicBool::new(false),
             mounted: Mutex::new(mounted),
@@ -199,6 +205,8 @@ impl CommandTerminal {
         // Also for a command that succeeded: git continues after some denials.
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
+        let network = self.network.as_ref();
+        let refused = network.and_then(|network| network.refusal_text());
         TerminalOutput {
             bytes_read,
             exit,
@@ -207,7 +215,8 @@ impl CommandTerminal {
             tty: self.keyboard.is_some(),
             input,
             warnings: self.changes.get().cloned().unwrap_or_default(),
-            hint,
+            hint: refused.or(hint),
+            network: network.map_or_else(Vec::new, |network| network.traffic()),
             ..shown
         }
     }

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
+use crate::acp::network_proxy::NetworkProxy;
 use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
 use crate::tool::{ErrorCode, ToolError};
 
@@ -19,6 +20,7 @@ use crate::tool::{ErrorCode, ToolError};
 #[derive(Clone, Default)]
 pub struct Confinement {
     shared: Option<Arc<RwLock<Arc<ConfinementState>>>>,
+    proxy: NetworkProxy,
 }
 
 impl std::fmt::Debug for Confinement {
@@ -47,10 +49,30 @@ pub struct ConfinementSetup {
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
-        let state = ConfinementState::new(setup);
+        let proxy = NetworkProxy::default();
+        let state = ConfinementState::new(setup, proxy.clone());
         Self {
             shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
+            proxy,
         }
+    }
+
+    /// Returns the proxy through which commands reach other hosts with `network = "ask"`.
+    pub fn network_proxy(&self) -> &NetworkProxy {
+        &self.proxy
+    }
+
+    /// Returns why a command cannot be given the runner's own network, or `None` if a person may allow it.
+    pub fn whole_network_denial(&self) -> Option<String> {
+        let network = self.state()?.setup.rules.network;
+        let is_possible = matches!(network, NetworkAccess::Ask | NetworkAccess::Full);
+        (!is_possible).then(|| {
+            format!(
+                "the owner set network = \"{0}\" under [sandbox] in config.toml, which \"network\": true does not \
+                 lift. Leave it out, or ask the owner for network = \"ask\"",
+                network.as_str()
+            )
+        })
     }
 
     /// Replaces the owner's settings for the processes that start from now on, which are tested again. Those that run
@@ -223,12 +245,19 @@ impl Confinement {
         let reach = match shared.profiles.network_access() {
             NetworkAccess::Full => "the network is open",
             NetworkAccess::Loopback => "no network but between themselves",
+            NetworkAccess::Ask => {
+                "other hosts only through the proxy in HTTPS_PROXY, which asks the owner about each host"
+            }
             NetworkAccess::None => "no network",
         };
-        let ask = if shared.profiles.network_access() == NetworkAccess::Full {
-            ""
-        } else {
-            " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
+        let ask = match shared.profiles.network_access() {
+            NetworkAccess::Full => "",
+            NetworkAccess::Ask => {
+                " (what cannot use a proxy, such as ssh, needs \"network\": true in Bash: the owner is asked then)"
+            }
+            NetworkAccess::None | NetworkAccess::Loopback => {
+                " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
+            }
         };
         let rules = &shared.setup.rules;
         let added = rules
@@ -257,7 +286,7 @@ impl Confinement {
         match *level {
             ConfinementLevel::None => None,
             _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),
-            _ => hint::hint_after_success(network, output),
+            _ => hint::hint_after_success(&shared.setup.rules, network, output),
         }
     }
 

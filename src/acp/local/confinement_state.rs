@@ -8,6 +8,7 @@ use tokio::sync::OnceCell;
 #[cfg(unix)]
 use super::super::protected_path_guard::ProtectedPathGuard;
 use super::ConfinementSetup;
+use crate::acp::network_proxy::NetworkProxy;
 use crate::sandbox::{ConfinementLevel, ProfileBuilder};
 use crate::tool::{ErrorCode, ResultMeta, ToolError};
 
@@ -15,6 +16,7 @@ use crate::tool::{ErrorCode, ResultMeta, ToolError};
 pub(super) struct ConfinementState {
     pub(super) setup: ConfinementSetup,
     pub(super) profiles: ProfileBuilder,
+    pub(super) proxy: NetworkProxy,
     pub(super) proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
     pub(super) guard: ProtectedPathGuard,
@@ -28,9 +30,10 @@ pub(super) struct ConfinementState {
 
 impl ConfinementState {
     /// Creates the state. Tests nothing yet.
-    pub(super) fn new(setup: ConfinementSetup) -> Self {
+    pub(super) fn new(setup: ConfinementSetup, proxy: NetworkProxy) -> Self {
         Self {
             profiles: ProfileBuilder::new(setup.rules.clone()),
+            proxy,
             proven: OnceCell::new(),
             #[cfg(unix)]
             guard: ProtectedPathGuard::new(setup.rules.clone()),
@@ -51,7 +54,7 @@ impl ConfinementState {
         let state = Self {
             #[cfg(unix)]
             guard,
-            ..Self::new(setup)
+            ..Self::new(setup, self.proxy.clone())
         };
         #[cfg(target_os = "linux")]
         state

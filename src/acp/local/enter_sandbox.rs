@@ -15,9 +15,10 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
+use super::local_ports::first_descriptor;
 use super::mount_step;
 use crate::sandbox::Instruction;
-use crate::sandbox::profile::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, SandboxProfile};
+use crate::sandbox::profile::{NamespaceChoice, SandboxProfile};
 
 /// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;
@@ -57,7 +58,7 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
         NamespaceChoice::Inherited => {}
         NamespaceChoice::New { network, ports } => {
             unshare_namespaces(maps, *network)?;
-            for (port, descriptor) in ports.iter().zip(FIRST_PORT_DESCRIPTOR..) {
+            for (port, descriptor) in ports.iter().zip(first_descriptor(ports.len())..) {
                 listen_at(*port, descriptor)?;
             }
         }

@@ -17,6 +17,7 @@ use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::super::{enter_sandbox, local_ports};
 use super::{Confinement, ConfinementState};
+use crate::acp::network_proxy::PROXY_PORT;
 use crate::acp::terminals::{CommandLaunch, WindowSize};
 use crate::sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
 use crate::sandbox::self_test::{SCRIPT, SelfTestTargets};
@@ -32,6 +33,8 @@ pub(in crate::acp::local) struct ConfinedProcess<'a> {
     pub shown: Option<&'a Path>,
     /// The conversation's folder for temporary files; `None` for one that such processes share.
     pub temp: Option<&'a Path>,
+    /// A person allowed it the runner's own network.
+    pub whole_network: bool,
 }
 
 impl Confinement {
@@ -52,10 +55,23 @@ impl Confinement {
         if level == ConfinementLevel::None {
             return Ok(None);
         }
-        let made = match shared.view_spawner.get() {
-            Some(spawner) => profile_in_view(&shared, spawner, process).await,
-            None => shared.profiles.build_profile_without_view(process.shown),
+        let made = if let Some(spawner) = shared.view_spawner.get() {
+            profile_in_view(&shared, spawner, process).await
+        } else {
+            let network = if process.whole_network {
+                NetworkAccess::Full
+            } else {
+                shared.profiles.network_access()
+            };
+            let profiles = &shared.profiles;
+            profiles.build_profile_without_view(process.shown, network)
         };
+        let made = made.and_then(|mut profile| {
+            if process.whole_network {
+                shared.profiles.allow_whole_network(&mut profile)?;
+            }
+            Ok(profile)
+        });
         let mut profile = made.map_err(|cause| {
             // Where there is no room, the next call finds some.
             shared.profiles.release_views();
@@ -233,17 +249,29 @@ pub(super) async fn run_self_test(
     shared: &Arc<ConfinementState>,
 ) -> io::Result<Option<ConfinementLevel>> {
     let spawner = ProcessSpawner::new()?;
-    let network = shared.setup.rules.network == NetworkAccess::Loopback;
-    let made = create_namespaces(&spawner, network, &shared.setup.rules.local_ports).await;
+    let rules = &shared.setup.rules;
+    let has_proxy = rules.network == NetworkAccess::Ask;
+    let mut ports = rules.local_ports.clone();
+    if has_proxy {
+        ports.retain(|port| *port != PROXY_PORT);
+        ports.insert(0, PROXY_PORT);
+    }
+    let made = create_namespaces(&spawner, rules.network.needs_own_loopback(), &ports).await;
     if let Err(cause) = &made {
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no view of the files");
     }
     let has_namespaces = made.is_ok();
     let (namespaces, listeners) = made.ok().unzip();
     shared.profiles.set_namespaces(namespaces);
-    let ports = shared.setup.rules.local_ports.iter().copied();
-    *shared.forwarding.lock() =
-        local_ports::forward_ports(ports.zip(listeners.unwrap_or_default()));
+    let mut listeners = ports.into_iter().zip(listeners.unwrap_or_default());
+    let proxy = if has_proxy { listeners.next() } else { None };
+    let mut forwarding = local_ports::forward_ports(listeners);
+    if let Some((_, listener)) = proxy {
+        let proxy = shared.proxy.clone();
+        let listener = local_ports::open_listener(listener)?;
+        forwarding.spawn(async move { proxy.serve_listener(listener).await });
+    }
+    *shared.forwarding.lock() = forwarding;
     let (folder, inside) = (
         shared.setup.self_test.clone(),
         shared.shared_temp().join("tmp"),

@@ -78,6 +78,7 @@ impl LocalTerminals {
             started,
             log,
             watch,
+            network: None,
             mounted: None,
         });
         terminal.start_pump(output, OutputOrigin::EarlierRun)?;

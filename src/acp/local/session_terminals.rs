@@ -58,6 +58,7 @@ impl LocalClient {
             .filter(|(name, value)| !is_runner_setting(name, value))
             .collect();
         create.raw = true;
+        create.tool = "terminal";
         let opened = self.terminals.create_terminal(create).await;
         let opened =
             opened.map_err(|fault| to_protocol_error(&fault, Path::new(&request.command)))?;

@@ -1,6 +1,8 @@
 //! The owner's rules with the context to check a call against them: the verdict on a call, and the grants that it uses.
 //! Not here: the question that follows (permission), and the rules themselves (`crate::policy`).
 
+use std::sync::Arc;
+
 use super::access;
 use super::active_rules::ActiveRules;
 use crate::acp::Workspace;
@@ -15,7 +17,7 @@ use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 /// The owner's rules, with the context to check a call against them.
 pub struct GatePolicy {
     /// The rules in force.
-    pub active_rules: ActiveRules,
+    pub active_rules: Arc<ActiveRules>,
     /// The workspace folders.
     pub workspace: Workspace,
     /// The terminals in which commands run.

@@ -234,6 +234,7 @@ pub fn terminal_output_meta(output: &TerminalOutput) -> ResultMeta {
     // The editor runs the command in its own terminal, without confinement.
     meta.confinement = output.in_editor.then(|| "none".to_owned());
     meta.source = output.in_editor.then(|| "editor".to_owned());
+    meta.network.clone_from(&output.network);
     meta.warnings.extend(output.warnings.iter().cloned());
     if let Some(why) = &output.cut_short {
         meta.warnings.push(match &output.handle {

@@ -116,10 +116,12 @@ fn wrap_text(text: &str, width: usize, indent: &str) -> Vec<String> {
 
 /// Returns a question as it is shown at a prompt on a terminal of this width.
 pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
-    let mut lines = vec![format!(
-        "\n{} waits for your approval:",
-        console::cell_text(&question.tool, usize::MAX)
-    )];
+    let wants = match question.host {
+        Some(_) => "wants to reach a host",
+        None => "waits for your approval",
+    };
+    let tool = console::cell_text(&question.tool, usize::MAX);
+    let mut lines = vec![format!("\n{tool} {wants}:")];
     let room = width.saturating_sub(2).max(20);
     let call = call_lines(question, room, "Type s to read all of it.");
     lines.extend(call.iter().map(|line| format!("  {line}")));
@@ -135,10 +137,13 @@ pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
 fn details(question: &OpenQuestion) -> Vec<String> {
     let row =
         |label: &str, text: &str| format!("{label:<8}{}", console::cell_text(text, usize::MAX));
-    let always = question
-        .allowable_command
-        .as_deref()
-        .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)));
+    let command = question.allowable_command.as_deref();
+    let always = command
+        .map(|words| format!("adds to policy.toml: allow `{} ...`", command_text(words)))
+        .or(question
+            .allowable_host
+            .as_ref()
+            .map(|host| format!("adds to policy.toml: allow host {host}")));
     [
         question
             .folder
@@ -153,6 +158,11 @@ fn details(question: &OpenQuestion) -> Vec<String> {
     .collect()
 }
 
+/// Returns whether a person can have a rule added that allows this from now on.
+pub(super) fn offers_always(question: &OpenQuestion) -> bool {
+    question.allowable_command.is_some() || question.allowable_host.is_some()
+}
+
 /// Returns a command as a person would type it.
 pub(super) fn command_text(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
@@ -165,7 +175,7 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
     if !may_allow {
         return format!("[s]how all of it, [d]eny ({left} left): ");
     }
-    let always = if question.allowable_command.is_some() {
+    let always = if offers_always(question) {
         "a[l]ways, "
     } else {
         ""
@@ -215,6 +225,9 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
 
 /// Returns a call in one line: its arguments, else its title.
 pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
+    if question.host.is_some() {
+        return question.title.clone();
+    }
     let arguments = question.arguments.as_str();
     if arguments.is_empty() {
         let title = &question.title;
@@ -243,6 +256,8 @@ mod tests {
             why: Some("the owner's rule \"pushes\" asks".to_owned()),
             folder: Some("/home/me/work".to_owned()),
             allowable_command: None,
+            host: None,
+            allowable_host: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,
         }

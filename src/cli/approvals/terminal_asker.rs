@@ -206,14 +206,17 @@ impl TerminalAsker {
 
     /// Adds the rule that allows this command from now on.
     fn add_rule(&self, question: &OpenQuestion) -> anyhow::Result<()> {
-        let Some(command) = question.allowable_command.clone() else {
-            return Ok(());
+        let (command, hosts) = match (&question.allowable_command, &question.allowable_host) {
+            (Some(command), _) => (command.clone(), Vec::new()),
+            (None, Some(host)) => (Vec::new(), vec![host.clone()]),
+            (None, None) => return Ok(()),
         };
         // The runner has checked the names of tools in this file, and the new rule has none.
         let is_tool = Arc::new(|_: &str| true);
         let rules = ActiveRules::load_from_home(&self.home, self.workspaces.clone(), is_tool)?;
         let rule = AddedPolicyRule {
             command,
+            hosts,
             ..AddedPolicyRule::default()
         };
         let name = rules
@@ -243,7 +246,7 @@ fn prompt_text(question: &OpenQuestion, may_allow: bool) -> String {
 
 /// Returns the letters that are offered at the prompt.
 fn offered_letters(question: &OpenQuestion, may_allow: bool) -> &'static str {
-    match (may_allow, question.allowable_command.is_some()) {
+    match (may_allow, question_view::offers_always(question)) {
         (false, _) => "s or d",
         (true, false) => "a, c, d or s",
         (true, true) => "a, c, l, d or s",
@@ -262,7 +265,7 @@ fn parse_choice(typed: &str, question: &OpenQuestion, may_allow: bool) -> Option
     };
     let is_offered = match choice {
         TypedChoice::Deny | TypedChoice::Show => true,
-        TypedChoice::AllowAlways => may_allow && question.allowable_command.is_some(),
+        TypedChoice::AllowAlways => may_allow && question_view::offers_always(question),
         TypedChoice::AllowOnce | TypedChoice::AllowConversation => may_allow,
     };
     is_offered.then_some(choice)

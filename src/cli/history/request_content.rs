@@ -4,8 +4,10 @@
 use crate::cli::{console, stop, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
+use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use crate::output::hidden_characters::escape_hidden_characters;
+use crate::output::number_format::{format_count, format_size};
 use crate::output::{CallRecord, CallRecordStore};
 use crate::request::OutcomeKind;
 use crate::tool::ToolEffect;
@@ -92,6 +94,11 @@ impl RequestContent {
         }
     }
 
+    /// Returns the traffic of the call's command with other hosts.
+    pub fn network(&self) -> &[HostTraffic] {
+        self.record.as_ref().map_or(&[], |record| &record.network)
+    }
+
     /// Prints the content under its headings.
     pub fn show_content(&self, entry: &HistoryEntry) {
         match &self.record {
@@ -109,6 +116,10 @@ impl RequestContent {
                 console::print_row("Output", "no longer kept");
             }
         }
+        if !self.network().is_empty() {
+            let lines: Vec<String> = self.network().iter().map(describe_traffic).collect();
+            show_block("Network", &lines.join("\n"));
+        }
         self.show_changed_files(entry);
         for shell in &self.running_shells {
             let stop = command_to_type(&format!("stop {shell}"));
@@ -119,6 +130,23 @@ impl RequestContent {
             console::print_row("Undo", &command_to_type(&undo));
         }
     }
+}
+
+/// Describes the traffic with one host in a line.
+fn describe_traffic(traffic: &HostTraffic) -> String {
+    let refused = match traffic.refused {
+        0 => String::new(),
+        count => format!(", {} refused", format_count(count, "connection")),
+    };
+    if traffic.connections == 0 {
+        return format!("{}{}", traffic.host, refused.replacen(',', ":", 1));
+    }
+    format!(
+        "{}: sent {}, received {}{refused}",
+        traffic.host,
+        format_size(traffic.sent_bytes),
+        format_size(traffic.received_bytes)
+    )
 }
 
 /// Prints a text of several lines, indented under its heading.

@@ -9,6 +9,7 @@ use super::history_line::{HistoryLine, describe_outcome, describe_progress, exec
 use super::request_content::RequestContent;
 use crate::cli::table::Column;
 use crate::cli::{console, display_time};
+use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 use crate::request::ErrorCode;
 
@@ -35,6 +36,8 @@ struct HistoryDetail<'a> {
     arguments: Option<&'a str>,
     /// The head and the tail of the answer; null if it is not kept.
     output: Option<&'a str>,
+    /// What its command sent to other hosts and received from them.
+    network: &'a [HostTraffic],
     changed_files: &'a [String],
     /// True if `undo` can put something back.
     can_undo: bool,
@@ -59,6 +62,7 @@ pub(super) fn show_request_detail(
             steps,
             arguments: content.record.as_ref().map(|record| &*record.arguments),
             output: content.record.as_ref().map(|record| &*record.output),
+            network: content.network(),
             changed_files: &content.changed_files,
             can_undo: content.can_undo,
         });

@@ -52,6 +52,10 @@ pub(super) fn allow_target(
             as_json,
         );
     }
+    if args.options.host.is_some() {
+        let text = "--host adds a rule, and takes neither --once nor --for";
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
     check_words(&args.words)?;
     let standing = desk.active_rules()?;
     let target = grant_target(desk, &args.words, &args.options)?;
@@ -203,9 +207,10 @@ fn add_policy_rule(
     check_words(words)?;
     let standing = desk.active_rules()?;
     let current = standing.current_rules();
-    if words.is_empty() && what.tool.is_none() && what.path.is_none() {
+    let is_empty = what.tool.is_none() && what.path.is_none() && what.host.is_none();
+    if words.is_empty() && is_empty {
         let text = format!(
-            "name what to {0}: a command (`policy {0} npm publish`), --tool or --path",
+            "name what to {0}: a command (`policy {0} npm publish`), --tool, --path or --host",
             decision.as_str()
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
@@ -229,6 +234,7 @@ fn add_policy_rule(
         tools: Vec::from_iter(what.tool.clone()),
         paths: Vec::from_iter(what.path.clone()),
         command: words.to_vec(),
+        hosts: Vec::from_iter(what.host.clone()),
     };
     let name = standing.append_rule(&rule, decision)?.map_err(|broken| {
         // In a file that was sound before, only the new rule can be wrong.
@@ -289,7 +295,10 @@ fn evaluate_example(
         let verdict = desk.evaluate_command(words)?;
         return Ok(Some((quoted.join(" "), verdict)));
     }
-    let tool = what.tool.as_deref().filter(|_| what.path.is_none());
+    let tool = what
+        .tool
+        .as_deref()
+        .filter(|_| what.path.is_none() && what.host.is_none());
     let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find_tool(tool).ok()) else {
         return Ok(None);
     };

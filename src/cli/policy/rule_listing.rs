@@ -34,6 +34,7 @@ struct RuleListing<'a> {
     tools: &'a [String],
     paths: Vec<&'a str>,
     command: &'a [Vec<String>],
+    hosts: Vec<&'a str>,
     line: usize,
 }
 
@@ -46,6 +47,7 @@ impl<'a> RuleListing<'a> {
             tools: &rule.tools,
             paths: rule.paths.iter().map(|glob| glob.text.as_str()).collect(),
             command: &rule.command,
+            hosts: rule.hosts.iter().map(|host| host.text.as_str()).collect(),
             line: rule.line,
         }
     }
@@ -61,6 +63,7 @@ impl<'a> RuleListing<'a> {
         let about = [
             ("command", command),
             ("paths", self.paths.join(", ")),
+            ("hosts", self.hosts.join(", ")),
             ("tools", self.tools.join(", ")),
         ];
         let said = about.iter().filter(|(_, text)| !text.is_empty());

@@ -31,7 +31,7 @@ pub(super) struct RunnerStatus {
     pub confinement: String,
     /// `signed` if only requests signed with the configured key are run, else `transport`.
     pub request_auth: String,
-    /// The network access of commands: `none`, `loopback` or `full`.
+    /// The network access of commands: `none`, `loopback`, `ask` or `full`.
     pub network: String,
     /// `read_only` or `watched`: the protection of workspace files that run programs later, such as `.git/hooks`.
     pub protected_paths: String,

@@ -164,6 +164,7 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
     rows.add("Confinement", &status.confinement);
     let network = match status.network.as_str() {
         "full" => "the internet, your network and all ports of this machine",
+        "ask" => "between commands; other hosts by rules or your yes, through the runner's proxy",
         "loopback" => "only between commands, no internet",
         _ => "none",
     };

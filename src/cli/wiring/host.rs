@@ -17,6 +17,7 @@ use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use crate::acp::local::shell_start_files::read_start_file_secrets;
+use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
 use crate::acp::{LocalClient, Workspace};
 use crate::cli::exit::{self, Exit};
@@ -24,7 +25,9 @@ use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use crate::home::{BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
+use crate::home::{
+    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore,
+};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
@@ -70,8 +73,13 @@ pub fn assemble_host(
     let base = HostBase::open(config, home, environment, journal)?;
     editors.set_workspace(base.workspace.clone());
     let registry = base.build_registry(config, home, environment, board, editors)?;
+    let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
+    let rules = Arc::new(rules);
+    let people = host_asker(config, home, &base.redactor);
+    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(people));
+    base.confinement.network_proxy().set_gate(hosts);
     let policy = GatePolicy {
-        active_rules: permission_rules::load_policy_rules(home, &base.workspace, &registry)?,
+        active_rules: rules,
         workspace: base.workspace.clone(),
         terminals: base.terminals.clone(),
     };
@@ -92,6 +100,16 @@ pub fn assemble_host(
         confinement: base.confinement,
         trash: base.trash,
     })
+}
+
+/// Asks the person at this device about hosts that commands want to reach.
+fn host_asker(config: &Config, home: &Home, redactor: &Redactor) -> HostAsker {
+    let (patience, redactor) = (config.policy.patience, redactor.clone());
+    HostAsker {
+        questions: ApprovalQuestions::in_home(home),
+        mask: Arc::new(move |text| redactor.mask(text).0.into_owned()),
+        patience: Arc::new(move || patience),
+    }
 }
 
 /// The parts of a host on which its tools are built.

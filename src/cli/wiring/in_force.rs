@@ -70,7 +70,7 @@ pub struct PolicyInForce {
 pub struct ConfinementInForce {
     /// The level; `unproven` until the self-test has run.
     pub level: String,
-    /// The network access of commands: `none`, `loopback` or `full`.
+    /// The network access of commands: `none`, `loopback`, `ask` or `full`.
     pub network: String,
     /// `read_only` or `watched`: the protection of workspace files that run programs later.
     pub protected_paths: String,
@@ -223,6 +223,7 @@ pub fn describe_confinement(level: &str, network: &str) -> String {
     };
     let network = match network {
         "full" => "internet open",
+        "ask" => "other hosts only by your rules or your yes",
         _ => "no internet",
     };
     format!("{level}; {network}")

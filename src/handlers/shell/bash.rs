@@ -40,14 +40,17 @@ const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
 const PURPOSE_CHARS: usize = 100;
 /// Characters of the budget reserved for notes beside the output.
 const NOTE_CHARS: u64 = 900;
-/// Run a command line with bash; gives output and errors in order, then the exit code.
+/// Run a command line with bash: output and errors in order, then the exit code.
 ///
-/// For files use Read, Edit, Glob and Grep: they are faster and say more. Each call is a new shell: `cd` and
-/// variables do not last. Nobody answers prompts and there is no terminal: pass flags such as --yes. A non-zero
-/// exit is not a tool error. For servers, watchers and long commands use run_in_background or yield_ms, then
-/// ShellStatus and KillShell.
+/// For files use Read, Edit, Glob and Grep, which say more. Each call is a new shell: `cd` and variables do not last.
+/// Nobody answers prompts: pass flags such as --yes. A non-zero exit is no tool error. For servers, watchers and long
+/// commands: run_in_background or yield_ms, then ShellStatus and KillShell.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an argument of its own"
+)]
 pub(super) struct Bash {
     /// Join steps with &&.
     command: String,
@@ -58,15 +61,20 @@ pub(super) struct Bash {
     /// Return within a second.
     #[serde(default)]
     run_in_background: bool,
-    /// Milliseconds (250 to 60000), then it goes on in the background.
+    /// 250 to 60000 ms, then it goes on in the background.
     yield_ms: Option<u64>,
-    /// Its purpose, in five to ten words.
+    /// Purpose, in five to ten words.
     description: Option<String>,
-    /// Variables, but for loaders' and secrets.
+    /// Variables, no loaders' or secrets.
     env: Option<BTreeMap<String, String>>,
+    /// Beyond http.
+    #[serde(default)]
+    network: bool,
+    /// For the owner.
+    network_reason: Option<String>,
     /// What it reads.
     stdin: Option<String>,
-    /// Run it in a terminal that WriteShell can type into; drawn output is shown as a screen.
+    /// A terminal for WriteShell; drawn output is shown as a screen.
     #[serde(default)]
     tty: bool,
     /// Width, 20 to 500; else 120.
@@ -108,6 +116,8 @@ impl Tool for Bash {
         let folder = self.working_directory.as_ref().map(RawPath::as_str);
         let mut access =
             DeclaredAccess::running_command(RequestedCommand::Line(self.command.clone()), folder);
+        let reason = self.network_reason.clone().unwrap_or_default();
+        access.whole_network = self.network.then_some(reason);
         if let Some(command) = &mut access.command {
             command.env = self.env.clone().unwrap_or_default();
         }
@@ -126,7 +136,7 @@ impl Tool for Bash {
             max_chars,
             ..
         } = self;
-        let is_plain = !(self.run_in_background || self.tty || self.raw)
+        let is_plain = !(self.run_in_background || self.tty || self.raw || self.network)
             && (yield_ms, cols, rows, max_chars) == (&None, &None, &None, &None)
             && (working_directory.is_none() && env.is_none() && stdin.is_none());
         let scope = if is_plain {
@@ -148,18 +158,19 @@ impl Tool for Bash {
         let folder = deps
             .workspace
             .resolve_folder(self.working_directory.as_ref())?;
-        self.run_in_folder(cx, deps, folder, None).await
+        self.run_in_folder(cx, deps, folder, None, Self::NAME).await
     }
 }
 
 impl Bash {
-    /// Runs the command in a folder that the caller has checked, with these secrets.
+    /// Runs the command of a tool in a folder that the caller has checked, with these secrets.
     pub(super) async fn run_in_folder(
         self,
         cx: &ToolContext,
         deps: &ShellDeps,
         folder: PathBuf,
         mounted: Option<Arc<MountedSecrets>>,
+        tool: &'static str,
     ) -> Result<ToolReply, ToolError> {
         let (limit, warning) = self.time_limit()?;
         let yield_after = self.yield_time()?;
@@ -178,6 +189,8 @@ impl Bash {
             stdin: self.stdin,
             tty,
             mounted,
+            whole_network: self.network,
+            tool,
             raw: self.raw,
             background: self.run_in_background || yield_after.is_some(),
             budget: TextBudget::from_requested(Some(output_chars)),

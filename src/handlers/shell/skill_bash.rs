@@ -112,7 +112,10 @@ impl Tool for SkillBash {
         let skill = find_skill(&deps.home, &self.skill_id).await?;
         let folder = resolve_skill_folder(&skill, deps, self.bash.working_directory.as_ref())?;
         let (mounted, warnings) = skill_secrets::mount_secrets(deps, &skill).await?;
-        let mut reply = self.bash.run_in_folder(cx, deps, folder, mounted).await?;
+        let bash = self.bash;
+        let mut reply = bash
+            .run_in_folder(cx, deps, folder, mounted, Self::NAME)
+            .await?;
         reply.meta.warnings.extend(warnings);
         Ok(reply)
     }

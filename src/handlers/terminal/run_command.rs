@@ -87,6 +87,7 @@ impl Tool for RunCommand {
         let create = CreateTerminal {
             budget: TextBudget::from_requested(Some(output_chars)),
             outlives_call: self.background,
+            tool: Self::NAME,
             conversation: Some(cx.conversation.clone()),
             ..CreateTerminal::new(&cx.request, launch, folder)
         };

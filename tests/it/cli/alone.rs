@@ -117,7 +117,7 @@ async fn the_tools_are_listed_and_explained() {
         .done()
         .out;
     assert!(
-        info.contains("no network but between themselves (the owner opens it"),
+        info.contains("other hosts only through the proxy in HTTPS_PROXY, which asks the owner"),
         "{info}"
     );
     assert_eq!(

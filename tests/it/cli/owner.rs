@@ -176,6 +176,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
             "canUndo",
             "changedFiles",
             "declaredEffects",
+            "network",
             "output",
             "processes",
             "request",

@@ -69,23 +69,32 @@ fn last_line(text: &str) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
-    let runner = Runner::new("").await;
-    let user = std::fs::canonicalize(&runner.stage.setting.logs).expect("there");
     if is_here("curl") {
+        let runner = Runner::new("network = \"loopback\"\n").await;
         let text = runner.bash("curl -sS -m 20 https://example.com").await;
         assert!(
             text.contains("curl: (6)") && text.contains("Exit code 6"),
             "{text}"
         );
-        assert!(
-            last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
-            "{text}"
-        );
-        let text = runner.bash("curl -sS -m 20 https://192.0.2.1").await;
-        assert!(
-            last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
-            "{text}"
-        );
+        for host in ["example.com", "192.0.2.1"] {
+            let text = runner.bash(&format!("curl -sS -m 20 https://{host}")).await;
+            assert!(
+                last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
+                "{text}"
+            );
+        }
+    }
+    let runner = Runner::new("").await;
+    let user = std::fs::canonicalize(&runner.stage.setting.logs).expect("there");
+    if is_here("curl") {
+        for host in ["example.com", "192.0.2.1"] {
+            let text = runner.bash(&format!("curl -sS -m 20 https://{host}")).await;
+            let change = format!("punie-runner policy allow --host {host}");
+            assert!(
+                text.contains("Exit code 56") && last_line(&text).contains(&change),
+                "{text}"
+            );
+        }
     }
     let text = runner.bash("cat ~/.ssh/id_rsa").await;
     assert!(

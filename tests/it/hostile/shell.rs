@@ -44,6 +44,7 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
     for network in [
         NetworkAccess::None,
         NetworkAccess::Loopback,
+        NetworkAccess::Ask,
         NetworkAccess::Full,
     ] {
         let yard = Yard::with(network, |_| {});
@@ -122,7 +123,11 @@ async fn h45_a_file_of_the_users_is_not_moved_away() {
 
 #[tokio::test]
 async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
-    for network in [NetworkAccess::None, NetworkAccess::Loopback] {
+    for network in [
+        NetworkAccess::None,
+        NetworkAccess::Loopback,
+        NetworkAccess::Ask,
+    ] {
         let yard = Yard::with(network, |_| {});
         let (tcp, udp) = (
             TcpListener::bind("127.0.0.1:0").expect("a port"),

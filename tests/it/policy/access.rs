@@ -70,7 +70,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
         Arc::new(|name: &str| name == "Touch"),
     );
     let policy = GatePolicy {
-        active_rules: standing.expect("a good file"),
+        active_rules: Arc::new(standing.expect("a good file")),
         workspace,
         terminals,
     };

@@ -11,7 +11,7 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
         (
             "\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\n",
             Some(2),
-            "neither tools, paths nor command",
+            "neither tools, paths, command nor hosts",
         ),
         (
             "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ntools = [\"Bsh\"]",

@@ -304,6 +304,8 @@ impl ApprovalService {
             allowable_command: asked
                 .and_then(|asked| asked.allowable_command.clone())
                 .filter(|words| self.redactor.mask(&words.join(" ")).1 == 0),
+            host: None,
+            allowable_host: None,
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };

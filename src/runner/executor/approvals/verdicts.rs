@@ -6,7 +6,7 @@ use crate::ids::ToolName;
 use crate::request::{CallFailure, ErrorCode, ResultMeta};
 use crate::runner::call_audit::{ASK_RULE, Clearance};
 use crate::runner::executor::running_call::RunningCall;
-use crate::tool::{ApprovalSubject, ObserverDecision};
+use crate::tool::{ApprovalSubject, NETWORK_RULE, ObserverDecision};
 
 /// The topic of a remembered answer if only the person at this device was asked, and the rule of such an answer.
 pub(super) const EDITOR_ASK_TOPIC: &str = "editor.ask";
@@ -174,10 +174,13 @@ pub(super) fn nobody_to_ask_denial(
     call: &RunningCall,
     asked: Option<&ApprovalSubject>,
 ) -> ApprovalFailure {
+    let rule = match asking_rule(asked) {
+        NETWORK_RULE => "",
+        _ => ", or add a rule by `punie-runner policy allow`",
+    };
     let text = format!(
         "{} was not run: {}, and nobody can be asked now. The owner can change that: run `punie-runner approvals \
-         --watch` on the device, or `punie-runner run` in a terminal, or add a rule by `punie-runner policy allow`. Do \
-         without it, or ask again then.",
+         --watch` on the device, or `punie-runner run` in a terminal{rule}. Do without it, or ask again then.",
         call.accepted.tool_request().tool,
         asking_reason(asked)
     );

@@ -1,0 +1,49 @@
+//! The namespaces of commands: which ones a process enters, and the descriptors that hold them. Not here: making and
+//! entering them (acp::local).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The namespaces that a process is in.
+#[derive(Debug, Clone)]
+pub enum NamespaceChoice {
+    /// The runner's own.
+    Inherited,
+    /// A new user namespace, created by the process itself, and optionally a new network namespace.
+    New {
+        /// Also create a network namespace.
+        network: bool,
+        /// The ports of its loopback at which the process listens, by descriptors from [`FIRST_PORT_DESCRIPTOR`] on in
+        /// this order.
+        ports: Vec<u16>,
+    },
+    /// Existing namespaces.
+    Existing(Arc<NamespaceSet>),
+}
+
+/// The first descriptor of a port's listener in the process that creates the namespaces, where its limit allows that.
+pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
+
+/// A user namespace, which the others require; an IPC namespace, if the kernel has them; and, for loopback only, a
+/// network namespace with nothing but a loopback.
+#[derive(Debug)]
+pub struct NamespaceSet {
+    /// The user namespace, entered first.
+    pub user: OwnedFd,
+    /// The IPC namespace, entered with the rights that the first one gives.
+    pub ipc: Option<OwnedFd>,
+    /// The network namespace, entered likewise.
+    pub network: Option<OwnedFd>,
+}
+
+impl NamespaceSet {
+    /// Copies the set without its network namespace: a process in it stays in the runner's network.
+    pub(super) fn without_network(&self) -> io::Result<Self> {
+        Ok(Self {
+            user: self.user.try_clone()?,
+            ipc: self.ipc.as_ref().map(OwnedFd::try_clone).transpose()?,
+            network: None,
+        })
+    }
+}

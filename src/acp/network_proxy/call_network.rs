@@ -1,0 +1,147 @@
+//! The network of one call: its user name in the proxy's address, its traffic by host, and what was refused. Not here: the
+//! decision on a host (host_gate).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::PROXY_PORT;
+use crate::host_traffic::HostTraffic;
+use crate::ids::{ConversationId, RequestId};
+
+/// The most hosts that are counted apart; the rest is counted together.
+const MAX_HOSTS: usize = 500;
+/// The name under which the rest is counted.
+const OTHER_HOSTS: &str = "other hosts";
+/// The most refusals that an answer tells.
+const MAX_REFUSALS: usize = 3;
+/// The most connections of one call at a time.
+pub const MAX_CONNECTIONS: usize = 128;
+
+/// The call whose command uses the proxy.
+#[derive(Debug, Clone)]
+pub struct NetworkCaller {
+    /// The tool.
+    pub tool: &'static str,
+    /// The command.
+    pub command: String,
+    /// The request.
+    pub request: RequestId,
+    /// Its conversation, if it belongs to one.
+    pub conversation: Option<ConversationId>,
+}
+
+impl NetworkCaller {
+    /// Returns the conversation, or the request in its place.
+    pub fn scope(&self) -> &str {
+        let conversation = self.conversation.as_ref().map(ConversationId::as_str);
+        conversation.unwrap_or_else(|| self.request.as_str())
+    }
+}
+
+/// The network of one call.
+#[derive(Debug)]
+pub struct CallNetwork {
+    /// The call.
+    pub caller: NetworkCaller,
+    key: String,
+    hosts: Mutex<BTreeMap<String, Arc<HostCounts>>>,
+    refusals: Mutex<Vec<String>>,
+    open: AtomicUsize,
+}
+
+/// The counted traffic with one host.
+#[derive(Debug, Default)]
+pub struct HostCounts {
+    connections: AtomicU64,
+    refused: AtomicU64,
+    /// Bytes from the command to the host.
+    pub sent: AtomicU64,
+    /// Bytes from the host to the command.
+    pub received: AtomicU64,
+}
+
+impl CallNetwork {
+    /// Creates the network of a call, with a new user name.
+    pub fn new(caller: NetworkCaller) -> Self {
+        Self {
+            caller,
+            key: uuid::Uuid::new_v4().simple().to_string(),
+            hosts: Mutex::default(),
+            refusals: Mutex::default(),
+            open: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns its user name, which only this call's processes know.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns the proxy's address for this call.
+    pub fn proxy_url(&self) -> String {
+        format!("http://{}:x@127.0.0.1:{PROXY_PORT}", self.key)
+    }
+
+    /// Counts a connection that is open until the returned value is dropped; `None` if there are too many.
+    pub(super) fn open_connection(self: &Arc<Self>) -> Option<OpenConnection> {
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        let counted = OpenConnection(Arc::clone(self));
+        (before < MAX_CONNECTIONS).then_some(counted)
+    }
+
+    /// Counts a connection to a host. Returns its counters.
+    pub(super) fn count_connection(&self, host: &str) -> Arc<HostCounts> {
+        let counts = self.host_counts(host);
+        counts.connections.fetch_add(1, Ordering::Relaxed);
+        counts
+    }
+
+    /// Records a refused connection, and the reason for the answer of the call.
+    pub(super) fn record_refusal(&self, host: &str, reason: &str) {
+        self.host_counts(host)
+            .refused
+            .fetch_add(1, Ordering::Relaxed);
+        let mut refusals = self.refusals.lock();
+        if refusals.len() < MAX_REFUSALS && !refusals.iter().any(|known| known == reason) {
+            refusals.push(reason.to_owned());
+        }
+    }
+
+    fn host_counts(&self, host: &str) -> Arc<HostCounts> {
+        let mut hosts = self.hosts.lock();
+        let is_known = hosts.contains_key(host) || hosts.len() < MAX_HOSTS;
+        let name = if is_known { host } else { OTHER_HOSTS };
+        Arc::clone(hosts.entry(name.to_owned()).or_default())
+    }
+
+    /// Returns the reasons of the first refusals, one a line; `None` if nothing was refused.
+    pub fn refusal_text(&self) -> Option<String> {
+        let refusals = self.refusals.lock();
+        (!refusals.is_empty()).then(|| refusals.join("\n"))
+    }
+
+    /// Returns the traffic so far.
+    pub fn traffic(&self) -> Vec<HostTraffic> {
+        let hosts = self.hosts.lock();
+        let traffic = |(host, counts): (&String, &Arc<HostCounts>)| HostTraffic {
+            host: host.clone(),
+            connections: counts.connections.load(Ordering::Relaxed),
+            sent_bytes: counts.sent.load(Ordering::Relaxed),
+            received_bytes: counts.received.load(Ordering::Relaxed),
+            refused: counts.refused.load(Ordering::Relaxed),
+        };
+        hosts.iter().map(traffic).collect()
+    }
+}
+
+/// An open connection of a call.
+pub(super) struct OpenConnection(Arc<CallNetwork>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,147 @@
+//! The question to the person at this device about one host: it is listed in the home, where the terminal, the desktop
+//! and `punie-runner approvals` show and answer it. Not here: when a host is a question (host_gate).
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::call_network::NetworkCaller;
+use crate::acp::blocking::run_blocking;
+use crate::approval_answer::ApprovalOption;
+use crate::home::{ApprovalQuestions, OpenQuestion};
+use crate::ids::RequestId;
+use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
+
+/// The interval of checks for an answer.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// The most characters of a command in a question's title.
+const MAX_TITLE_CHARS: usize = 200;
+
+/// Masks secrets in a text.
+pub type MaskText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+/// Returns the time for which a question waits.
+pub type Patience = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// Asks the person at this device about hosts.
+#[derive(Clone)]
+pub struct HostAsker {
+    /// The open questions of the home.
+    pub questions: ApprovalQuestions,
+    /// Masks secrets.
+    pub mask: MaskText,
+    /// The time for which a question waits.
+    pub patience: Patience,
+}
+
+/// The end of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QuestionEnd {
+    /// A person answered.
+    Answered(ApprovalOption),
+    /// Nobody can be asked.
+    NobodyToAsk,
+    /// Too many questions of the call wait already.
+    TooMany,
+    /// Nobody answered within so many seconds.
+    Unanswered(u64),
+}
+
+impl HostAsker {
+    /// Asks about a host. Dropping the future withdraws the question.
+    pub(super) async fn ask(
+        &self,
+        caller: &NetworkCaller,
+        target: &str,
+        pattern: Option<String>,
+        why: &str,
+    ) -> QuestionEnd {
+        let patience = (self.patience)();
+        let question = self.build_question(caller, target, pattern, why, patience);
+        let (questions, id) = (self.questions.clone(), question.id.clone());
+        let listed = run_blocking(move || {
+            if !questions.has_approver() {
+                return None;
+            }
+            let listed = ListedQuestion {
+                questions,
+                id: question.id.clone(),
+            };
+            match listed.questions.open_question(&question) {
+                Ok(()) => Some(listed),
+                Err(error) => {
+                    tracing::warn!(%error, "the person at this device cannot be asked about a host");
+                    None
+                }
+            }
+        });
+        let Ok(Some(_listed)) = listed.await else {
+            return QuestionEnd::NobodyToAsk;
+        };
+        tracing::info!(request.id = %caller.request, host = target, "a command waits for approval of a host");
+        let answer = async {
+            loop {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                if let Some(option) = self.questions.chosen_option(&id) {
+                    return option;
+                }
+            }
+        };
+        match tokio::time::timeout(patience, answer).await {
+            Ok(option) => QuestionEnd::Answered(option),
+            Err(_) => QuestionEnd::Unanswered(patience.as_secs()),
+        }
+    }
+
+    fn build_question(
+        &self,
+        caller: &NetworkCaller,
+        target: &str,
+        pattern: Option<String>,
+        why: &str,
+        patience: Duration,
+    ) -> OpenQuestion {
+        let command = (self.mask)(&caller.command);
+        let mut title = escape_to_one_line(&command);
+        if let Some((at, _)) = title.char_indices().nth(MAX_TITLE_CHARS) {
+            title.truncate(at);
+            title.push('…');
+        }
+        let now_ms = now_ms();
+        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        OpenQuestion {
+            id: RequestId::new(),
+            request_id: caller.request.clone(),
+            tool: caller.tool.to_owned(),
+            runs_command: false,
+            title: format!("{} ({title}) wants to reach {target}", caller.tool),
+            is_cut: false,
+            arguments: format!(
+                "host: {target}\ncommand: {}",
+                escape_hidden_characters(&command)
+            ),
+            why: Some(why.to_owned()),
+            folder: None,
+            allowable_command: None,
+            host: Some(target.to_owned()),
+            allowable_host: pattern,
+            asked_at_ms: now_ms,
+            expires_at_ms: now_ms.saturating_add(patience_ms),
+        }
+    }
+}
+
+/// A listed question; dropping it removes it.
+struct ListedQuestion {
+    questions: ApprovalQuestions,
+    id: RequestId,
+}
+
+impl Drop for ListedQuestion {
+    fn drop(&mut self) {
+        self.questions.close_question(&self.id);
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,173 @@
+//! Clients of the proxy that send what no program sends: the proxy serves the others all the same.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use punie_runner::acp::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy};
+use punie_runner::ids::RequestId;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::super::Yard;
+use super::{ALLOW, FileServer, asking_yard, gate, home, one_file};
+use crate::harness::wait::eventually;
+
+/// A call that reaches a proxy at a port of this test.
+pub(super) struct Client {
+    at: SocketAddr,
+    call: Arc<CallNetwork>,
+    _serving: JoinSet<()>,
+    /// The home with the rules.
+    _yard: Option<Yard>,
+}
+
+impl Client {
+    pub(super) fn of(proxy: NetworkProxy) -> Self {
+        let call = proxy.admit_call(NetworkCaller {
+            tool: "Bash",
+            command: "a test".to_owned(),
+            request: RequestId::new(),
+            conversation: None,
+        });
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("set");
+        let at = listener.local_addr().expect("an address");
+        let listener = TcpListener::from_std(listener).expect("a listener");
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { proxy.serve_listener(listener).await });
+        Self {
+            at,
+            call,
+            _serving: serving,
+            _yard: None,
+        }
+    }
+
+    fn allowed() -> (Self, FileServer) {
+        let yard = asking_yard(ALLOW);
+        let proxy = NetworkProxy::default();
+        proxy.set_gate(gate(&home(&yard)));
+        let client = Self {
+            _yard: Some(yard),
+            ..Self::of(proxy)
+        };
+        (client, one_file())
+    }
+
+    fn credentials(&self) -> String {
+        use base64::Engine as _;
+        let user = format!("{}:x", self.call.key());
+        base64::engine::general_purpose::STANDARD.encode(user)
+    }
+
+    /// Sends bytes and returns all that comes back.
+    async fn send(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.at).await.expect("it listens");
+        // The proxy may have answered and closed before it took everything.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        answer
+    }
+
+    pub(super) async fn get(&self, url: &str) -> String {
+        let user = self.credentials();
+        let head = format!("GET {url} HTTP/1.1\r\nProxy-Authorization: Basic {user}\r\n\r\n");
+        String::from_utf8(self.send(head.as_bytes()).await).expect("text")
+    }
+}
+
+#[tokio::test]
+async fn garbage_gets_an_answer_or_an_end() {
+    let (client, server) = Client::allowed();
+    let long = "a".repeat(1 << 20);
+    let socks = |rest: &[u8]| [b"\x05\x01\x02\x01\x01a\x01b".as_slice(), rest].concat();
+    for (bytes, begins) in [
+        (b"\0\0\0\0".to_vec(), "HTTP/1.1 400"),
+        (b"\x16\x03\x01\x02\0\x01\0".to_vec(), "HTTP/1.1 400"),
+        (b"SSH-2.0-OpenSSH_9\r\n".to_vec(), "HTTP/1.1 400"),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "HTTP/1.1 400"),
+        (b"CONNECT a.org HTTP/1.1\r\n\r\n".to_vec(), "HTTP/1.1 400"),
+        (
+            format!("CONNECT {long}:443 HTTP/1.1\r\n\r\n").into_bytes(),
+            "HTTP/1.1 431",
+        ),
+        (
+            format!("GET http://a.org/ HTTP/1.1\r\nx: {long}\r\n\r\n").into_bytes(),
+            "HTTP/1.1 431",
+        ),
+        (
+            b"GET http://a.org/ HTTP/1.1\r\n\r\n".to_vec(),
+            "HTTP/1.1 407",
+        ),
+        (b"\x05\x01\x00".to_vec(), "\u{5}\u{fffd}"),
+        (b"\x05\x00".to_vec(), "\u{5}\u{fffd}"),
+        (socks(b"\x05\x01\x00\x09"), "\u{5}\u{2}\u{1}\0\u{5}\u{8}"),
+        (
+            socks(b"\x05\x02\x00\x01\x7f\0\0\x01\0\x50"),
+            "\u{5}\u{2}\u{1}\0\u{5}\u{7}",
+        ),
+        (
+            socks(b"\x05\x01\x00\x01\x7f\0\0\x01\0\x50"),
+            "\u{5}\u{2}\u{1}\0\u{5}\u{2}",
+        ),
+        (b"\x04\x01\0\x50\x7f\0\0\x01\0\r\n".to_vec(), "HTTP/1.1 400"),
+    ] {
+        let answer = client.send(&bytes).await;
+        let answer = String::from_utf8_lossy(&answer);
+        let sent = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
+        assert!(answer.starts_with(begins), "{sent:?}: {answer:?}");
+    }
+    let url = format!("http://packages.test:{}/file", server.port);
+    assert!(client.get(&url).await.ends_with("served\n"));
+}
+
+#[tokio::test]
+async fn a_call_has_so_many_connections_and_the_rest_is_told() {
+    let (client, server) = Client::allowed();
+    let head = format!(
+        "CONNECT packages.test:{} HTTP/1.1\r\nProxy-Authorization: Basic {}\r\n\r\n",
+        server.port,
+        client.credentials()
+    );
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for _ in 0..140 {
+        let mut stream = TcpStream::connect(client.at).await.expect("it listens");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("an answer");
+        match &status {
+            b"HTTP/1.1 200" => open.push(stream),
+            b"HTTP/1.1 503" => refused += 1,
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+    assert_eq!((open.len(), refused), (128, 12));
+    drop(open);
+    let url = format!("http://packages.test:{}/file", server.port);
+    eventually("a free connection", async || {
+        client.get(&url).await.ends_with("served\n").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thousand_clients_that_say_nothing_hold_up_the_others_for_seconds_only() {
+    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let script = "import resource, socket, subprocess, sys\n\
+                  most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n\
+                  resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))\n\
+                  silent = []\n\
+                  for n in range(1000):\n\
+                  \x20   s = socket.socket()\n\
+                  \x20   s.setblocking(False)\n\
+                  \x20   s.connect_ex(('127.0.0.1', 13128))\n\
+                  \x20   silent.append(s)\n\
+                  subprocess.run(['curl', '-sS', sys.argv[1]])\n";
+    std::fs::write(yard.path("work/silent.py"), script).expect("written");
+    let url = format!("http://packages.test:{}/file", server.port);
+    let text = yard.bash(&format!("python3 silent.py {url}")).await;
+    assert_eq!(text, "served");
+}
