@@ -4,7 +4,7 @@
     reason = "this file looks through the trash"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -123,6 +123,16 @@ impl TrashEntry {
         paths
     }
 
+    /// Returns whether anything is kept of it, besides that it was there.
+    fn keeps_anything(&self) -> bool {
+        self.manifest_lines().any(|line| match line {
+            ManifestLine::Snapshot(_) | ManifestLine::Begun { .. } | ManifestLine::Now { .. } => {
+                false
+            }
+            _ => true,
+        })
+    }
+
     /// The commands of which nothing is kept.
     pub fn untracked_commands(&self) -> impl Iterator<Item = &str> {
         self.manifest_lines().filter_map(|line| match line {
@@ -135,6 +145,7 @@ impl TrashEntry {
     pub fn file_count(&self) -> u64 {
         let count = |line: &ManifestLine| match line {
             ManifestLine::File { .. } | ManifestLine::Move { .. } => 1,
+            ManifestLine::Changed(change) => u64::from(change.is_of_file()),
             ManifestLine::Removed { files, .. } => *files,
             _ => 0,
         };
@@ -149,6 +160,7 @@ impl TrashEntry {
                 ..
             } if before.kept => before.size,
             ManifestLine::Removed { bytes, .. } => *bytes,
+            ManifestLine::Changed(change) => change.size_before(),
             _ => 0,
         };
         self.manifest_lines().map(count).sum()
@@ -174,7 +186,8 @@ impl TrashEntry {
                     .folder_name()
                     .is_some_and(|name| undo.records.contains(&name))
             };
-            record.is_undone |= undo.records.is_empty() || is_named();
+            let is_of_runner = record.folder.is_none();
+            record.is_undone |= undo.records.is_empty() || is_of_runner || is_named();
         }
         self.undone_at_ms = self
             .records
@@ -210,28 +223,33 @@ fn paths_in_line(line: &ManifestLine) -> Vec<&ManifestPath> {
         | ManifestLine::EmptyFolder { path, .. }
         | ManifestLine::ForGood { path } => vec![path],
         ManifestLine::Move { from, to, .. } => vec![from, to],
+        ManifestLine::Changed(change) => vec![&change.path],
         ManifestLine::Now { .. }
         | ManifestLine::Begun { .. }
         | ManifestLine::Stayed { .. }
+        | ManifestLine::Snapshot(_)
         | ManifestLine::Untracked { .. } => Vec::new(),
     }
 }
 
 impl Trash {
-    /// Everything that is kept, the latest first.
+    /// Everything that is kept, the latest first. Requests that changed nothing are left out.
     ///
     /// # Errors
     /// The system's.
     pub fn list_entries(&self) -> io::Result<Vec<TrashEntry>> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
-            self.list_entries_locked()
+            let mut all = self.list_entries_locked()?;
+            all.retain(TrashEntry::keeps_anything);
+            Ok(all)
         })
     }
 
     /// The same for a caller that holds the lock.
     pub(super) fn list_entries_locked(&self) -> io::Result<Vec<TrashEntry>> {
         let mut all: BTreeMap<(RequestId, ManifestSource), TrashEntry> = BTreeMap::new();
+        let mut with_snapshots: BTreeSet<RequestId> = BTreeSet::new();
         for record in self.read_records()? {
             let Some(ManifestLine::Begun {
                 request,
@@ -250,6 +268,10 @@ impl Trash {
                 }
                 true => ManifestSource::Unproven,
             };
+            let is_snapshot = |line: &ManifestLine| matches!(line, ManifestLine::Snapshot(_));
+            if source == ManifestSource::Tools && record.lines.iter().any(is_snapshot) {
+                with_snapshots.insert(request.clone());
+            }
             let entry = all
                 .entry((request.clone(), source))
                 .or_insert_with(|| TrashEntry {
@@ -269,6 +291,15 @@ impl Trash {
             };
             entry.at_ms = at_ms.min(unix_time_ms());
             entry.records.push(record);
+        }
+        // Of a call with snapshots, what its own commands removed belongs to the same undo.
+        for request in with_snapshots {
+            let removed = all.remove(&(request.clone(), ManifestSource::Shims));
+            if let (Some(entry), Some(removed)) =
+                (all.get_mut(&(request, ManifestSource::Tools)), removed)
+            {
+                entry.records.extend(removed.records);
+            }
         }
         let mut all: Vec<TrashEntry> = all.into_values().collect();
         let undos = self.read_undo_log()?;

@@ -10,6 +10,7 @@ mod content_store;
 mod inventory;
 #[cfg(target_os = "linux")]
 mod item_mover;
+mod made_tree;
 mod manifest;
 mod manifest_proofs;
 mod net_effect;
@@ -20,6 +21,7 @@ mod quota;
 mod restore;
 #[cfg(target_os = "linux")]
 pub mod shim;
+mod snapshot;
 mod tree;
 #[cfg(unix)]
 mod tree_copy;
@@ -40,6 +42,8 @@ pub use before_images::BeforeImageStore;
 #[cfg(target_os = "linux")]
 pub use command_shims::CommandShims;
 pub use inventory::TrashEntry;
+#[cfg(target_os = "linux")]
+use snapshot::FolderSnapshots;
 pub use undo::{UNTRACKED, UndoError, UndoReport};
 
 /// A file above this size is not kept before it is changed.

@@ -76,7 +76,7 @@ impl Trash {
             }
         }
         if lines.is_empty() {
-            let nothing = || UndoError::Nothing(entry.request.clone());
+            let nothing = || UndoError::Nothing(entry.request.clone(), vec![]);
             return Err(if left_out.is_empty() {
                 nothing()
             } else {
@@ -155,6 +155,7 @@ fn copy_out(what: &RemovedContent, target: &WorkspacePath, replaces: bool) -> io
     match what {
         RemovedContent::Item(at) => tree::copy_without_replacing(at, &path)?,
         RemovedContent::EmptyFolder(_) => fs::create_dir(&path)?,
+        RemovedContent::Link(to) => std::os::unix::fs::symlink(to, &path)?,
     }
     Ok(true)
 }

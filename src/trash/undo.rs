@@ -2,13 +2,17 @@
 //! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (undo_steps).
 
 mod removals;
+mod snapshot_changes;
+mod snapshot_coverage;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use self::snapshot_coverage::SnapshotCoverage;
 use super::content_store::ContentStore;
-use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
+use super::inventory::{MANIFEST, ManifestSource, TrashEntry, UndoLogLine};
+use super::manifest::{ManifestLine, ManifestPath};
 use super::net_effect::{NetChange, sum_file_changes};
 use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
@@ -51,10 +55,9 @@ pub enum UndoError {
     #[error("request {0} was undone already")]
     Already(RequestId, i64),
     /// Everything is as it was before.
-    #[error(
-        "there is nothing to undo: all that request {0} was about to change is as it was before"
-    )]
-    Nothing(RequestId),
+    #[error("there is nothing to undo: all that request {0} was about to change is as it was before{notes}",
+        notes = .1.iter().map(|note| format!("\n{note}")).collect::<String>())]
+    Nothing(RequestId, Vec<String>),
     /// Something is not as the request left it, or is not kept.
     #[error("request {0} cannot be undone, and nothing was changed:\n{list}", list = .1.join("\n"))]
     Refused(RequestId, Vec<String>),
@@ -94,7 +97,8 @@ impl Trash {
         if let Some(at_ms) = entry.undone_at_ms {
             return Err(UndoError::Already(entry.request.clone(), at_ms));
         }
-        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir())
+            .with_snapshots(self.home.trash_snapshot_contents_dir());
         let removed = self.home.trash_removed_dir();
         let trash = Workspace::open_roots(std::slice::from_ref(&removed))?;
         let mut plan = UndoPlan {
@@ -109,22 +113,67 @@ impl Trash {
             returning: HashMap::new(),
             lost: vec![],
             left_in_trash: None,
+            notes: vec![],
+            made_folder: removed.join(format!("undo-{}", uuid::Uuid::new_v4().simple())),
+            made_items: vec![],
         };
+        let coverage = SnapshotCoverage::from_entry(entry);
+        plan.plan_removals(&coverage);
+        plan.plan_snapshot_changes(&coverage);
         plan.plan_changes();
-        plan.plan_removals();
+        plan.add_snapshot_notes(&coverage);
+        let made = (
+            plan.made_folder.clone(),
+            std::mem::take(&mut plan.made_items),
+        );
         let (steps, lines) = plan.check_plan()?;
         if !is_dry_run {
             self.log_undo(entry, true)?;
-            apply_steps(&steps, &contents)
-                .map_err(|text| UndoError::Failed(entry.request.clone(), text))?;
+            self.record_made(entry, &made.0, made.1)?;
+            apply_steps(&steps, &contents).map_err(|text| {
+                discard_made_record(&made.0);
+                UndoError::Failed(entry.request.clone(), text)
+            })?;
             reach("undo.done");
             self.log_undo(entry, false)?;
         }
         Ok(UndoReport {
             request: entry.request.clone(),
             lines,
-            is_partial: entry.source != ManifestSource::Tools,
+            is_partial: match entry.source {
+                ManifestSource::Tools => !coverage.ends.is_empty() && !coverage.is_whole(),
+                _ => true,
+            },
         })
+    }
+
+    /// Writes down what goes to the trash because a request had made it: it is a removal of its own, which can be undone.
+    fn record_made(
+        &self,
+        entry: &TrashEntry,
+        folder: &Path,
+        items: Vec<(ManifestPath, String)>,
+    ) -> io::Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        make_made_folder(folder)?;
+        let request = RequestId::new();
+        let proof = self.proofs.make_proof(&self.home, &request)?;
+        let begun = ManifestLine::Begun {
+            request,
+            tool: format!("undo {}", entry.request),
+            at_ms: unix_time_ms(),
+            proof,
+        };
+        let removed = items.into_iter().map(|(path, item)| ManifestLine::Removed {
+            path,
+            item,
+            files: 1,
+            bytes: 0,
+        });
+        let lines: Vec<ManifestLine> = std::iter::once(begun).chain(removed).collect();
+        append_json_lines(&folder.join(MANIFEST), &lines).map(drop)
     }
 
     fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
@@ -137,6 +186,18 @@ impl Trash {
         };
         append_json_lines(&self.home.trash_log_file(), &[line]).map(drop)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
+fn make_made_folder(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir(folder)
+}
+
+/// Everything is back where it was.
+#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
+fn discard_made_record(folder: &Path) {
+    let _ = std::fs::remove_file(folder.join(MANIFEST));
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// Finds the entry that is meant by an id, or by the beginning or the end of one.
@@ -190,6 +251,11 @@ struct UndoPlan<'a> {
     lost: Vec<String>,
     /// Paths that the request itself had made and removed, which are not put back.
     left_in_trash: Option<String>,
+    /// What else is to be said.
+    notes: Vec<String>,
+    /// The folder in the trash for what the request had made, and what goes there.
+    made_folder: PathBuf,
+    made_items: Vec<(ManifestPath, String)>,
 }
 
 impl UndoPlan<'_> {
@@ -203,10 +269,10 @@ impl UndoPlan<'_> {
             return Err(UndoError::Refused(request, self.faults));
         }
         if self.steps.is_empty() {
-            return Err(UndoError::Nothing(request));
+            return Err(UndoError::Nothing(request, self.notes));
         }
-        self.lines
-            .extend(self.lost.into_iter().chain(self.left_in_trash));
+        let more = self.lost.into_iter().chain(self.left_in_trash);
+        self.lines.extend(more.chain(self.notes));
         Ok((self.steps, self.lines))
     }
 

@@ -28,7 +28,7 @@ use crate::runner::{
     ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
-use crate::trash::Trash;
+use crate::trash::{BeforeImageStore, Trash};
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {
@@ -46,6 +46,7 @@ pub struct AssembledRunner {
 pub struct RunnerProcesses {
     terminals: LocalTerminals,
     trash: Trash,
+    before_images: BeforeImageStore,
     journal: Journal,
     secrets: SecretStore,
     redactor: Redactor,
@@ -59,6 +60,8 @@ impl RunnerProcesses {
         let terminals = self.terminals.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { terminals.warm_up().await });
+        let images = self.before_images.clone();
+        tasks.spawn_blocking(move || images.prepare_snapshots());
         let trash = self.trash.clone();
         tasks.spawn(adapters::remove_expired_hourly(
             trash,
@@ -177,6 +180,7 @@ pub fn assemble_runner(
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
+        before_images: host.before_images,
         terminals: host.terminals,
         journal: journal.clone(),
         secrets: SecretStore::in_home(home),

@@ -12,6 +12,7 @@ use super::super::path_state::{PathState, display_workspace_path};
 use super::super::preview::{TreePreview, contains_all_of};
 use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::UndoPlan;
+use super::snapshot_coverage::{ReturnBy, SnapshotCoverage};
 use crate::acp::WorkspacePath;
 use crate::output::number_format;
 
@@ -20,7 +21,7 @@ const MAX_COMMAND_CHARS: usize = 200;
 
 impl UndoPlan<'_> {
     /// Plans what commands removed, the last first: what a folder held that was removed after it finds its folder again.
-    pub(super) fn plan_removals(&mut self) {
+    pub(super) fn plan_removals(&mut self, coverage: &SnapshotCoverage) {
         let records = self.entry.records.iter().filter(|record| !record.is_undone);
         let RemovedPaths {
             first,
@@ -37,6 +38,7 @@ impl UndoPlan<'_> {
                 self.entry.request
             ));
         }
+        let untracked = untracked.into_iter().filter(|_| !coverage.is_whole());
         for command in untracked {
             let command: String = command.chars().take(MAX_COMMAND_CHARS).collect();
             let command = display_path(Path::new(&command));
@@ -45,6 +47,9 @@ impl UndoPlan<'_> {
             ));
         }
         for RemovedPath { path, what } in first.into_iter().rev() {
+            if coverage.choose_return(&path, &what) == ReturnBy::Snapshot {
+                continue;
+            }
             let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
             if matches!(what, RemovedThing::Kept(RemovedContent::EmptyFolder(_))) && is_folder() {
                 continue;
@@ -154,6 +159,7 @@ impl UndoPlan<'_> {
                 Some(at.clone()),
             ),
             RemovedContent::EmptyFolder(_) => ("an empty folder".to_owned(), None),
+            RemovedContent::Link(_) => ("a link".to_owned(), None),
         };
         self.lines.push(format!(
             "{} comes back ({what})",
