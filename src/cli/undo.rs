@@ -17,6 +17,9 @@ pub struct UndoArgs {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Only show the lines that would change
+    #[arg(long)]
+    diff: bool,
 }
 
 #[derive(Serialize)]
@@ -31,6 +34,9 @@ struct UndoOutput {
 
 /// Undoes a request.
 pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    if args.diff {
+        return super::diff::show_diff(&args.request, true, context);
+    }
     let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;

@@ -83,6 +83,14 @@ impl ContentStore {
         ))
     }
 
+    /// Returns the content of this hash, stored here or in a snapshot.
+    pub fn read_content(&self, sha256: &str) -> io::Result<Vec<u8>> {
+        match (fs::read(self.content_path(sha256)), &self.snapshots) {
+            (Err(_), Some(snapshots)) => snapshots.read_content(sha256),
+            (read, _) => read,
+        }
+    }
+
     /// Lists every stored content by its hash with its size, and whatever else lies there.
     pub fn list_contents(&self) -> io::Result<Vec<(String, u64)>> {
         let mut all = Vec::new();

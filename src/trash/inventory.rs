@@ -143,27 +143,32 @@ impl TrashEntry {
 
     /// The number of files that are kept, or were there to be kept.
     pub fn file_count(&self) -> u64 {
-        let count = |line: &ManifestLine| match line {
-            ManifestLine::File { .. } | ManifestLine::Move { .. } => 1,
-            ManifestLine::Changed(change) => u64::from(change.is_of_file()),
-            ManifestLine::Removed { files, .. } => *files,
-            _ => 0,
-        };
-        self.manifest_lines().map(count).sum()
+        self.sum_lines(|line| match line {
+            ManifestLine::File { .. } | ManifestLine::Move { .. } => (1, 0),
+            ManifestLine::Changed(change) => (0, u64::from(change.is_of_file())),
+            ManifestLine::Removed { files, .. } => (*files, 0),
+            _ => (0, 0),
+        })
     }
 
     /// The bytes that they had.
     pub fn total_bytes(&self) -> u64 {
-        let count = |line: &ManifestLine| match line {
+        self.sum_lines(|line| match line {
             ManifestLine::File {
                 before: Some(before),
                 ..
-            } if before.kept => before.size,
-            ManifestLine::Removed { bytes, .. } => *bytes,
-            ManifestLine::Changed(change) => change.size_before(),
-            _ => 0,
-        };
-        self.manifest_lines().map(count).sum()
+            } if before.kept => (before.size, 0),
+            ManifestLine::Changed(change) => (0, change.size_before()),
+            ManifestLine::Removed { bytes, .. } => (*bytes, 0),
+            _ => (0, 0),
+        })
+    }
+
+    /// Adds up what the lines of tools and shims say, and what snapshots say. The two overlap, so the larger counts.
+    fn sum_lines(&self, count: impl Fn(&ManifestLine) -> (u64, u64)) -> u64 {
+        let add = |sum: (u64, u64), line: (u64, u64)| (sum.0 + line.0, sum.1 + line.1);
+        let (tools, snapshots) = self.manifest_lines().map(count).fold((0, 0), add);
+        tools.max(snapshots)
     }
 
     /// The names of the folders that commands filled.

@@ -18,6 +18,7 @@ mod path_state;
 mod preview;
 mod put_back;
 mod quota;
+mod request_diff;
 mod restore;
 #[cfg(target_os = "linux")]
 pub mod shim;

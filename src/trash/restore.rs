@@ -111,18 +111,16 @@ impl Trash {
             _ => None,
         });
         let removals = sum_removals(&entry.records, entry.was_begun);
-        let first = removals
-            .first
-            .into_iter()
-            .rev()
-            .filter_map(|RemovedPath { path, what }| match what {
+        let first = removals.first.into_iter().rev().filter_map(
+            |RemovedPath { path, what, .. }| match what {
                 RemovedThing::Kept(what) => Some(StoredPath {
                     path,
                     what,
                     was_removed: true,
                 }),
                 RemovedThing::Lost | RemovedThing::ForGood => None,
-            });
+            },
+        );
         // Beside the first state of a path, under names of their own.
         let mut counts: HashMap<PathBuf, u32> = HashMap::new();
         let later = removals.later.into_iter().map(|(path, at)| {

@@ -81,9 +81,14 @@ impl Trash {
         request: &str,
         is_dry_run: bool,
     ) -> Result<UndoReport, UndoError> {
+        self.finish_abandoned_snapshots();
         let _lock = self.lock_trash()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
+        if let Some(running) = self.find_running_call(request) {
+            let text = "a command of it still runs; end it first: punie-runner stop ID";
+            return Err(UndoError::Refused(running, vec![text.to_owned()]));
+        }
         let entry = match find_entry(&all, request) {
             Ok(entry) => entry,
             Err(unknown) => {
@@ -146,6 +151,17 @@ impl Trash {
             },
         })
     }
+
+    /// Ends the snapshots of calls whose runner is gone.
+    #[cfg(target_os = "linux")]
+    fn finish_abandoned_snapshots(&self) {
+        for fault in super::FolderSnapshots::new(self, []).finish_abandoned() {
+            tracing::warn!("{fault}");
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn finish_abandoned_snapshots(&self) {}
 
     /// Writes down what goes to the trash because a request had made it: it is a removal of its own, which can be undone.
     fn record_made(

@@ -47,6 +47,8 @@ pub(super) struct FolderStart {
 pub(in crate::trash) struct SnapshotEnd {
     pub folder: ManifestPath,
     pub ended_at_ms: i64,
+    /// The same in microseconds since the machine was started, as removals are dated.
+    pub ended_us: u64,
     /// The reason why there is no snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<String>,
@@ -164,13 +166,6 @@ impl CallsFolder {
     pub fn remove_folder(self) {
         let _ = fs::remove_dir_all(&self.path);
     }
-}
-
-/// Finds the process folder with the start of this call.
-pub(super) fn is_call_running(folder: &Path, request: &RequestId) -> bool {
-    let mut paths = fs::read_dir(folder).into_iter().flatten().flatten();
-    let record = format!("{}.{RECORD_ENDING}", request.as_str());
-    paths.any(|entry| entry.path().join(&record).symlink_metadata().is_ok())
 }
 
 /// Writes a tree to a file, whole or not at all.

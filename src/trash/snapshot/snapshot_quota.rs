@@ -14,6 +14,7 @@ use super::call_record::{CallsFolder, list_tree_files, read_tree_file};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode};
 use crate::durable::open_lock_file;
+use crate::ids::RequestId;
 
 /// The contents of snapshots, with the trees that name some of them.
 pub(in crate::trash) struct SnapshotUse {
@@ -31,6 +32,20 @@ impl Trash {
         let stored = SnapshotContents::in_folder(folder, 0).list_stored()?;
         let used: u64 = stored.iter().map(|(_, size)| size).sum();
         Ok((self.limits.max_bytes / 2).saturating_sub(used))
+    }
+
+    /// Finds a call that runs and has a snapshot, by its id, or by how that begins or ends.
+    pub(in crate::trash) fn find_running_call(&self, typed: &str) -> Option<RequestId> {
+        let folders = fs::read_dir(self.home.trash_snapshot_calls_dir()).ok()?;
+        let files = folders
+            .flatten()
+            .filter_map(|folder| fs::read_dir(folder.path()).ok());
+        let names = files.flatten().flatten().map(|file| file.file_name());
+        let ids = names.filter_map(|name| {
+            let id = name.to_str()?.strip_suffix(".json")?.to_owned();
+            (id.starts_with(typed) || id.ends_with(typed)).then_some(id)
+        });
+        ids.filter_map(|id| RequestId::parse(&id).ok()).next()
     }
 
     /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.

@@ -244,7 +244,10 @@ impl TreeScan<'_> {
         let kind = status.map_or(kind, |status| FileType::from_raw_mode(status.st_mode));
         let is_folder = kind == FileType::Directory;
         let is_left_out = only_tracked || is_ignored(&self.levels, path, is_folder);
-        if is_left_out && !self.is_tracked(path, is_folder) {
+        // As in git, what was covered stays covered: the repository may be gone, or its rules may have changed.
+        let was_covered =
+            |known: &TreeNode| !matches!(known.content, PathContent::Uncovered { .. });
+        if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
             return uncovered(name, UncoveredReason::Ignored);
         }
         let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?

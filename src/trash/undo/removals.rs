@@ -46,10 +46,12 @@ impl UndoPlan<'_> {
                 "{command}: the system's own program did this; what it removed is not kept"
             ));
         }
-        for RemovedPath { path, what } in first.into_iter().rev() {
-            if coverage.choose_return(&path, &what) == ReturnBy::Snapshot {
+        for removed in first.into_iter().rev() {
+            if coverage.choose_return(&removed) == ReturnBy::Snapshot {
+                self.plan_uncovered_parts(&removed, coverage);
                 continue;
             }
+            let RemovedPath { path, what, .. } = removed;
             let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
             if matches!(what, RemovedThing::Kept(RemovedContent::EmptyFolder(_))) && is_folder() {
                 continue;
@@ -57,6 +59,13 @@ impl UndoPlan<'_> {
             let Some(path) = self.find_workspace_path(&path) else {
                 continue;
             };
+            // A snapshot cannot be forged, so that it may bring back what programs run.
+            if coverage.has_before(path.absolute_path())
+                && self.find_returning_around(path.absolute_path()).is_none()
+                && path.check_runs_nothing().is_err()
+            {
+                continue;
+            }
             match (what, self.find_returning_around(path.absolute_path())) {
                 (RemovedThing::Kept(removed), Some((item, place))) => {
                     self.plan_within(&path, place, &item, removed);
@@ -72,6 +81,27 @@ impl UndoPlan<'_> {
                     }
                 }
                 (RemovedThing::ForGood, _) => self.record_lost_path(&path),
+            }
+        }
+    }
+
+    /// Plans the return of what git ignores in a folder that a snapshot brings back.
+    fn plan_uncovered_parts(&mut self, removed: &RemovedPath, coverage: &SnapshotCoverage) {
+        for (path, item) in coverage.list_uncovered_parts(removed) {
+            let Some(path) = self.find_workspace_path(&path) else {
+                continue;
+            };
+            if path.absolute_path().symlink_metadata().is_err() {
+                let preview = TreePreview::new(&item, path.relative_path());
+                self.lines.push(format!(
+                    "{} comes back ({preview})",
+                    display_workspace_path(&path)
+                ));
+                self.steps.push(UndoStep::BringBack {
+                    removed: RemovedContent::Item(item),
+                    to: path,
+                    newer: None,
+                });
             }
         }
     }

@@ -16,6 +16,9 @@ use crate::output::number_format;
 /// The permission bits without which a folder's owner cannot change it.
 const OWNER_BITS: u32 = 0o700;
 
+const UNCOVERED: &str =
+    "not covered: files that git ignores, .git, and what lies outside of the workspaces";
+
 /// The steps of one kind after another: each finds its folders as it needs them.
 #[derive(Default)]
 struct StepGroups {
@@ -319,6 +322,9 @@ impl UndoPlan<'_> {
 
     /// Says what the snapshots do not show: other requests at the same time, refs, folders without a snapshot.
     pub(super) fn add_snapshot_notes(&mut self, coverage: &SnapshotCoverage) {
+        if !coverage.ends.is_empty() {
+            self.notes.push(UNCOVERED.to_owned());
+        }
         for end in &coverage.ends {
             let folder = display_path(&end.folder.0);
             if let Some(why) = &end.off {

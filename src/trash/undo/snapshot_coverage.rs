@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::inventory::TrashEntry;
 use super::super::manifest::ManifestLine;
-use super::super::net_effect::RemovedThing;
+use super::super::net_effect::{RemovedPath, RemovedThing};
 use super::super::path_state::read_item_content;
 use super::super::snapshot::{PathChange, PathContent, SnapshotEnd};
 use super::super::undo_steps::RemovedContent;
@@ -49,23 +49,31 @@ impl SnapshotCoverage {
         !self.ends.is_empty() && self.ends.iter().all(|end| end.off.is_none())
     }
 
-    fn find_folder(&self, path: &Path) -> Option<&Path> {
-        let covered = self.ends.iter().filter(|end| end.off.is_none());
-        let mut tops = covered.map(|end| end.folder.0.as_path());
-        tops.find(|top| path.starts_with(top))
+    /// Returns whether a snapshot shows that this path changed, and has what it was.
+    pub fn has_before(&self, path: &Path) -> bool {
+        let before = self
+            .changes
+            .get(path)
+            .and_then(|change| change.before.as_ref());
+        before.is_some_and(|before| !matches!(before, PathContent::Uncovered { .. }))
     }
 
-    /// Chooses the way in which something comes back that a command removed.
-    pub fn choose_return(&self, path: &Path, what: &RemovedThing) -> ReturnBy {
-        let Some(top) = self.find_folder(path) else {
-            return ReturnBy::Trash;
+    /// Chooses the way in which something comes back that a command removed at this time.
+    pub fn choose_return(&self, removed: &RemovedPath) -> ReturnBy {
+        let RemovedPath { path, what, at_us } = removed;
+        let covered = self.ends.iter().filter(|end| end.off.is_none());
+        let mut around = covered.filter(|end| path.starts_with(&end.folder.0));
+        let top = match around.next() {
+            // A process of the call may have removed it later.
+            Some(end) if *at_us <= end.ended_us => end.folder.0.as_path(),
+            _ => return ReturnBy::Trash,
         };
         let around = path.ancestors().take_while(|above| *above != top);
         let is_uncovered = around
             .filter_map(|above| self.changes.get(above)?.before.as_ref())
             .any(|before| matches!(before, PathContent::Uncovered { .. }));
         let is_there = path.symlink_metadata().is_ok();
-        match (self.changes.get(path), what) {
+        match (self.changes.get(path.as_path()), what) {
             _ if is_uncovered => ReturnBy::Trash,
             _ if is_there => ReturnBy::Snapshot,
             (Some(_), RemovedThing::Kept(RemovedContent::Item(item)))
@@ -98,6 +106,27 @@ impl SnapshotCoverage {
             }
         }
         None
+    }
+
+    /// Lists the parts of an item of the trash that no snapshot has, and that were there before the call. Each comes with
+    /// its path.
+    pub fn list_uncovered_parts(&self, removed: &RemovedPath) -> Vec<(PathBuf, PathBuf)> {
+        let RemovedThing::Kept(RemovedContent::Item(item)) = &removed.what else {
+            return Vec::new();
+        };
+        let mut parts = Vec::new();
+        let mut waiting = vec![(removed.path.clone(), item.clone())];
+        while let Some((path, at)) = waiting.pop() {
+            match self
+                .changes
+                .get(&path)
+                .map(|change| (&change.before, &change.after))
+            {
+                Some((Some(PathContent::Uncovered { .. }), None)) => parts.push((path, at)),
+                _ => waiting.extend(list_below(&path, &at)),
+            }
+        }
+        parts
     }
 
     /// Lists the paths that come back with an item of the trash.
