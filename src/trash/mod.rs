@@ -7,6 +7,7 @@ mod before_images;
 #[cfg(target_os = "linux")]
 mod command_shims;
 mod content_store;
+mod entry_sums;
 mod inventory;
 #[cfg(target_os = "linux")]
 mod item_mover;
@@ -23,6 +24,7 @@ mod restore;
 #[cfg(target_os = "linux")]
 pub mod shim;
 mod snapshot;
+mod step_changes;
 mod tree;
 #[cfg(unix)]
 mod tree_copy;

@@ -1,6 +1,8 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
 //! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (undo_steps).
 
+mod leftovers;
+mod made_record;
 mod removals;
 mod snapshot_changes;
 mod snapshot_coverage;
@@ -11,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use self::snapshot_coverage::SnapshotCoverage;
 use super::content_store::ContentStore;
-use super::inventory::{MANIFEST, ManifestSource, TrashEntry, UndoLogLine};
-use super::manifest::{ManifestLine, ManifestPath};
+use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
+use super::manifest::ManifestPath;
 use super::net_effect::{NetChange, sum_file_changes};
 use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
@@ -123,6 +125,9 @@ impl Trash {
             made_items: vec![],
         };
         let coverage = SnapshotCoverage::from_entry(entry);
+        if entry.was_begun && !is_dry_run {
+            leftovers::remove_leftovers(workspace, &coverage);
+        }
         plan.plan_removals(&coverage);
         plan.plan_snapshot_changes(&coverage);
         plan.plan_changes();
@@ -136,7 +141,7 @@ impl Trash {
             self.log_undo(entry, true)?;
             self.record_made(entry, &made.0, made.1)?;
             apply_steps(&steps, &contents).map_err(|text| {
-                discard_made_record(&made.0);
+                made_record::discard_made_record(&made.0);
                 UndoError::Failed(entry.request.clone(), text)
             })?;
             reach("undo.done");
@@ -152,46 +157,6 @@ impl Trash {
         })
     }
 
-    /// Ends the snapshots of calls whose runner is gone.
-    #[cfg(target_os = "linux")]
-    fn finish_abandoned_snapshots(&self) {
-        for fault in super::FolderSnapshots::new(self, []).finish_abandoned() {
-            tracing::warn!("{fault}");
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn finish_abandoned_snapshots(&self) {}
-
-    /// Writes down what goes to the trash because a request had made it: it is a removal of its own, which can be undone.
-    fn record_made(
-        &self,
-        entry: &TrashEntry,
-        folder: &Path,
-        items: Vec<(ManifestPath, String)>,
-    ) -> io::Result<()> {
-        if items.is_empty() {
-            return Ok(());
-        }
-        make_made_folder(folder)?;
-        let request = RequestId::new();
-        let proof = self.proofs.make_proof(&self.home, &request)?;
-        let begun = ManifestLine::Begun {
-            request,
-            tool: format!("undo {}", entry.request),
-            at_ms: unix_time_ms(),
-            proof,
-        };
-        let removed = items.into_iter().map(|(path, item)| ManifestLine::Removed {
-            path,
-            item,
-            files: 1,
-            bytes: 0,
-        });
-        let lines: Vec<ManifestLine> = std::iter::once(begun).chain(removed).collect();
-        append_json_lines(&folder.join(MANIFEST), &lines).map(drop)
-    }
-
     fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
         let (request, records) = (entry.request.clone(), entry.folder_names());
         let line = UndoLogLine {
@@ -202,18 +167,6 @@ impl Trash {
         };
         append_json_lines(&self.home.trash_log_file(), &[line]).map(drop)
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
-fn make_made_folder(folder: &Path) -> io::Result<()> {
-    std::fs::create_dir(folder)
-}
-
-/// Everything is back where it was.
-#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
-fn discard_made_record(folder: &Path) {
-    let _ = std::fs::remove_file(folder.join(MANIFEST));
-    let _ = std::fs::remove_dir(folder);
 }
 
 /// Finds the entry that is meant by an id, or by the beginning or the end of one.
