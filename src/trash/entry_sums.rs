@@ -20,12 +20,13 @@ impl TrashEntry {
 
     /// Returns whether anything is kept of it, besides that it was there.
     pub(super) fn keeps_anything(&self) -> bool {
-        self.manifest_lines().any(|line| match line {
-            ManifestLine::Snapshot(_) | ManifestLine::Begun { .. } | ManifestLine::Now { .. } => {
-                false
-            }
-            _ => true,
-        })
+        let is_record = |line: &ManifestLine| {
+            matches!(
+                line,
+                ManifestLine::Snapshot(_) | ManifestLine::Begun { .. } | ManifestLine::Now { .. }
+            )
+        };
+        !self.manifest_lines().all(is_record)
     }
 
     /// The commands of which nothing is kept.

@@ -58,7 +58,7 @@ pub enum UndoError {
     Already(RequestId, i64),
     /// Everything is as it was before.
     #[error("there is nothing to undo: all that request {0} was about to change is as it was before{notes}",
-        notes = .1.iter().map(|note| format!("\n{note}")).collect::<String>())]
+        notes = join_notes(.1))]
     Nothing(RequestId, Vec<String>),
     /// Something is not as the request left it, or is not kept.
     #[error("request {0} cannot be undone, and nothing was changed:\n{list}", list = .1.join("\n"))]
@@ -69,6 +69,12 @@ pub enum UndoError {
     /// The trash itself.
     #[error("the trash cannot be used: {0}")]
     Trash(#[from] io::Error),
+}
+
+/// Each note on a line of its own.
+fn join_notes(notes: &[String]) -> String {
+    let lines = notes.iter().flat_map(|note| ["\n", note.as_str()]);
+    lines.collect()
 }
 
 impl Trash {

@@ -155,12 +155,8 @@ pub fn assemble_runner(
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
     let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
-    let tasks = TaskRequests::new(
-        journal.clone(),
-        lease.clone(),
-        wakes.0.clone(),
-        clock.clone(),
-    );
+    let (loop_signal, own_lease) = (wakes.0.clone(), lease.clone());
+    let tasks = TaskRequests::new(journal.clone(), own_lease, loop_signal, clock.clone());
     let board = Arc::new(RunnerTaskBoard::new(tasks));
     let host = assemble_host(
         config,

@@ -1,5 +1,9 @@
 //! The `.gitignore` files on the way to an entry, with git's precedence. Not here: other files of rules, which a
 //! snapshot does not heed, because more is then covered.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file reads the rules above a workspace"
+)]
 
 use std::collections::HashMap;
 use std::fs::File;

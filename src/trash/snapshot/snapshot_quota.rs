@@ -41,11 +41,11 @@ impl Trash {
             .flatten()
             .filter_map(|folder| fs::read_dir(folder.path()).ok());
         let names = files.flatten().flatten().map(|file| file.file_name());
-        let ids = names.filter_map(|name| {
+        let mut ids = names.filter_map(|name| {
             let id = name.to_str()?.strip_suffix(".json")?.to_owned();
             (id.starts_with(typed) || id.ends_with(typed)).then_some(id)
         });
-        ids.filter_map(|id| RequestId::parse(&id).ok()).next()
+        ids.find_map(|id| RequestId::parse(&id).ok())
     }
 
     /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.

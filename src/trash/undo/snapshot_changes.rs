@@ -82,36 +82,17 @@ impl UndoPlan<'_> {
         coverage: &SnapshotCoverage,
         groups: &mut StepGroups,
     ) -> bool {
+        let shown = display_workspace_path(path);
+        if self.explain_uncovered(path, change, groups) {
+            return false;
+        }
         let now = match read_path_content(path) {
             Ok(now) => now,
             Err(cause) => {
-                let text = format!("{}: {cause}", display_workspace_path(path));
-                self.faults.push(text);
+                self.faults.push(format!("{shown}: {cause}"));
                 return false;
             }
         };
-        let shown = display_workspace_path(path);
-        match (&change.before, &change.after) {
-            (Some(PathContent::Uncovered { why, .. }), _) => {
-                if *why != UncoveredReason::Ignored && *why != UncoveredReason::Repository {
-                    self.lost.push(format!(
-                        "{shown}: what it was before is not kept ({})",
-                        why.text()
-                    ));
-                }
-                return false;
-            }
-            (None, Some(PathContent::Uncovered { why, .. })) => {
-                if *why != UncoveredReason::Ignored && *why != UncoveredReason::Repository {
-                    self.lost.push(format!(
-                        "{shown}: stays, although the request made it ({})",
-                        why.text()
-                    ));
-                }
-                return false;
-            }
-            _ => {}
-        }
         let is_folder =
             |content: Option<&PathContent>| matches!(content, Some(PathContent::Folder { .. }));
         let [before, after] = [change.before.as_ref(), change.after.as_ref()];
@@ -166,6 +147,46 @@ impl UndoPlan<'_> {
         }
         self.plan_snapshot_return(path, change, groups);
         is_folder(after)
+    }
+
+    /// Says what is not covered of a change; returns whether nothing else is to be done about it.
+    fn explain_uncovered(
+        &mut self,
+        path: &WorkspacePath,
+        change: &PathChange,
+        groups: &mut StepGroups,
+    ) -> bool {
+        let shown = display_workspace_path(path);
+        let is_named = |why: UncoveredReason| {
+            !matches!(why, UncoveredReason::Ignored | UncoveredReason::Repository)
+        };
+        match (&change.before, &change.after) {
+            (Some(PathContent::Uncovered { why, .. }), _) => {
+                let text = format!("{shown}: what it was before is not kept ({})", why.text());
+                self.lost.extend(is_named(*why).then_some(text));
+                true
+            }
+            (None, Some(PathContent::Uncovered { why, .. })) => {
+                let text = format!(
+                    "{shown}: stays, although the request made it ({})",
+                    why.text()
+                );
+                self.lost.extend(is_named(*why).then_some(text));
+                true
+            }
+            (Some(_), Some(PathContent::Uncovered { why, .. })) => {
+                if path.absolute_path().symlink_metadata().is_ok() {
+                    self.faults.push(format!(
+                        "{shown}: what the request left there is not covered ({}); move it away, then undo again",
+                        why.text()
+                    ));
+                } else {
+                    self.plan_snapshot_return(path, change, groups);
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Plans that what the request made goes to the trash. Returns false for a folder that holds something else as well.

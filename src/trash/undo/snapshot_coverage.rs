@@ -81,9 +81,8 @@ impl SnapshotCoverage {
             {
                 ReturnBy::Trash
             }
-            (Some(_), _) => ReturnBy::Snapshot,
             (None, _) if is_outside_of_snapshots(top, path) => ReturnBy::Trash,
-            (None, _) => ReturnBy::Snapshot,
+            _ => ReturnBy::Snapshot,
         }
     }
 
