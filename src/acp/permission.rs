@@ -7,9 +7,11 @@ mod access;
 mod active_rules;
 mod approval_binding;
 mod gate_policy;
+mod read_only;
 
 pub use active_rules::{ActiveRules, RulesSnapshot};
 pub use gate_policy::GatePolicy;
+pub use read_only::only_reads;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
+mod command_change;
 mod command_run;
 mod end_for_owner;
 mod exit_status;
@@ -18,6 +19,7 @@ use crate::host_traffic::HostTraffic;
 use crate::ids::{ConversationId, RequestId};
 use crate::output::{OutputHandle, TextBudget};
 
+pub use command_change::end_change_with_command;
 pub use command_run::{
     CommandRun, RunEnding, TerminalGuard, WatchedCommand, run_or_leave_running, run_to_end,
 };

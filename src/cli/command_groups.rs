@@ -14,7 +14,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         "Decide what may run",
         &["approvals", "policy", "pause", "resume", "stop"],
     ),
-    ("Take back", &["undo", "trash", "ack"]),
+    ("Take back", &["undo", "diff", "trash", "ack"]),
     ("Ask for tools", &["send", "cancel", "call", "tools"]),
     ("Skills and secrets", &["skills", "agents", "secrets"]),
     (

@@ -17,6 +17,7 @@ pub mod console;
 mod context;
 mod demo;
 mod dev;
+mod diff;
 mod display_time;
 mod embedded_tokens;
 mod error_output;
@@ -156,6 +157,9 @@ enum CliCommand {
     /// All of them or none: files that file tools changed, and what commands removed with `rm`. Files that commands
     /// wrote themselves are not tracked.
     Undo(undo::UndoArgs),
+
+    /// Show what a request changed
+    Diff(diff::DiffArgs),
     /// Show the audit log, or check that it was not tampered with
     Audit(audit::AuditArgs),
     /// List protected files that were put back, and confirm reading it
@@ -324,6 +328,7 @@ fn dispatch_command(
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),
+        CliCommand::Diff(args) => diff::run_diff(&args, context),
         CliCommand::Audit(args) => audit::run_audit(&args, context),
         CliCommand::Ack => ack::run_ack(context),
         CliCommand::Trash(args) => trash::run_trash(&args, context),

@@ -20,6 +20,9 @@ pub struct UndoArgs {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Only show the lines that would change
+    #[arg(long)]
+    diff: bool,
 }
 
 #[derive(Serialize)]
@@ -43,6 +46,9 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
     };
+    if args.diff {
+        return super::diff::show_diff(typed, true, context);
+    }
     let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;

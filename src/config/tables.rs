@@ -221,6 +221,8 @@ tables! {
         max_mb, "max_mb": usize = 1_024, 0..=1_000_000;
         /// The number of days that backups are kept.
         keep_days, "keep_days": usize = 1, 1..=3_650;
+        /// false: no snapshots of the workspaces before and after commands. `punie-runner undo` then knows of a command only what it removed with rm.
+        snapshots, "snapshots": bool = true, ..;
     }
 
     /// What `punie-runner history` shows of requests.

@@ -48,6 +48,10 @@ impl Home {
             home.trash_removed_dir(),
             home.trash_doomed_dir(),
             home.trash_programs_dir(),
+            home.trash_snapshots_dir(),
+            home.trash_snapshot_contents_dir(),
+            home.trash_snapshot_trees_dir(),
+            home.trash_snapshot_calls_dir(),
         ] {
             file_modes::ensure_dir(&inner, FolderAccess::OwnerOnly)?;
         }
@@ -211,6 +215,26 @@ impl Home {
     pub fn mover_socket_process(name: &OsStr) -> Option<u32> {
         let name = name.to_str()?.strip_prefix("mover-")?;
         name.strip_suffix(".sock")?.parse().ok()
+    }
+    /// Returns `state/trash/snapshots/`: the snapshots of workspaces.
+    pub fn trash_snapshots_dir(&self) -> PathBuf {
+        self.trash_dir().join("snapshots")
+    }
+    /// Returns `state/trash/snapshots/contents/`: the contents of files in snapshots, each by its hash.
+    pub fn trash_snapshot_contents_dir(&self) -> PathBuf {
+        self.trash_snapshots_dir().join("contents")
+    }
+    /// Returns `state/trash/snapshots/trees/`: each workspace as it was last.
+    pub fn trash_snapshot_trees_dir(&self) -> PathBuf {
+        self.trash_snapshots_dir().join("trees")
+    }
+    /// Returns `state/trash/snapshots/calls/`: the starts of calls that run, a folder for each process.
+    pub fn trash_snapshot_calls_dir(&self) -> PathBuf {
+        self.trash_snapshots_dir().join("calls")
+    }
+    /// Returns `state/trash/snapshots/lock`, held while contents are stored or deleted.
+    pub fn trash_snapshot_lock_file(&self) -> PathBuf {
+        self.trash_snapshots_dir().join("lock")
     }
     /// Returns `state/trash/undone.jsonl`: the log of undone changes.
     pub fn trash_log_file(&self) -> PathBuf {

@@ -5,19 +5,45 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::CallIntent;
+use super::{CallIntent, DeclaredAccess};
 use crate::ids::RequestId;
 use crate::request::{ReplyBody, ToolReply};
+
+/// A snapshot that is older when its call begins is taken again: the claim may have waited for the backend.
+const SNAPSHOT_AGE: Duration = Duration::from_secs(2);
 
 /// Completes once the before-images are on disk, safe from a power failure; returns remarks on those that could not be
 /// stored.
 pub type SaveFuture<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 
+/// Completes once a snapshot is taken; returns whether there is one.
+pub type SnapshotFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
 /// Stores before-images for calls.
 pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
+    /// Takes a snapshot of the workspaces before a call that may change anything there. A call that is known to change
+    /// nothing has none.
+    fn begin_snapshot<'a>(
+        &'a self,
+        _request: &'a RequestId,
+        _tool: &'a str,
+        _access: &'a DeclaredAccess,
+    ) -> SnapshotFuture<'a> {
+        Box::pin(std::future::ready(false))
+    }
+
+    /// Takes the snapshot after the call, and records the differences.
+    fn end_snapshot<'a>(&'a self, _request: &'a RequestId) -> SnapshotFuture<'a> {
+        Box::pin(std::future::ready(false))
+    }
+
+    /// Forgets the snapshot of a call that did not begin.
+    fn abandon_snapshot(&self, _request: &RequestId) {}
+
     /// Stores before-images for these effects. It never stops a call: the answer mentions images that could not be
     /// stored.
     fn save_before_images<'a>(
@@ -28,12 +54,37 @@ pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
     ) -> SaveFuture<'a>;
 }
 
+/// The snapshot from before a call. It is forgotten when it is dropped before it is ended.
+#[derive(Debug)]
+pub struct CallSnapshot {
+    images: Arc<dyn BeforeImages>,
+    request: RequestId,
+    is_begun: bool,
+    taken_at: Instant,
+}
+
+impl CallSnapshot {
+    /// Ends the change that began with this snapshot.
+    pub async fn end_change(self) {
+        self.images.end_snapshot(&self.request).await;
+    }
+}
+
+impl Drop for CallSnapshot {
+    fn drop(&mut self) {
+        if !self.is_begun {
+            self.images.abandon_snapshot(&self.request);
+        }
+    }
+}
+
 /// The before-images of one call, with remarks for its answer.
 #[derive(Debug, Clone)]
 pub struct CallBeforeImages {
     images: Arc<dyn BeforeImages>,
     tool: String,
     remarks: Arc<Mutex<Vec<String>>>,
+    snapshot: Arc<Mutex<Option<CallSnapshot>>>,
 }
 
 impl CallBeforeImages {
@@ -42,6 +93,47 @@ impl CallBeforeImages {
             images,
             tool: tool.to_owned(),
             remarks: Arc::default(),
+            snapshot: Arc::default(),
+        }
+    }
+
+    /// Takes the snapshot from before the call, unless there is one from just now.
+    pub(super) async fn take_snapshot(&self, request: &RequestId, access: &DeclaredAccess) {
+        let is_new = |taken: &CallSnapshot| taken.taken_at.elapsed() < SNAPSHOT_AGE;
+        let is_taken = self.snapshot.lock().as_ref().is_some_and(is_new);
+        if is_taken {
+            return;
+        }
+        drop(self.snapshot.lock().take());
+        let taken_at = Instant::now();
+        let images = Arc::clone(&self.images);
+        if images.begin_snapshot(request, &self.tool, access).await {
+            *self.snapshot.lock() = Some(CallSnapshot {
+                images,
+                request: request.clone(),
+                is_begun: false,
+                taken_at,
+            });
+        }
+    }
+
+    /// From now on the snapshot is forgotten no more: a call that is cut off may have changed something.
+    pub(super) fn mark_begun(&self) {
+        if let Some(taken) = self.snapshot.lock().as_mut() {
+            taken.is_begun = true;
+        }
+    }
+
+    /// Hands the snapshot to a caller that ends it later, for a command that runs on after its call.
+    pub(super) fn hand_over_snapshot(&self) -> Option<CallSnapshot> {
+        self.snapshot.lock().take()
+    }
+
+    /// Ends the change of a call, unless a command runs on.
+    pub(super) async fn end_snapshot(&self) {
+        let taken = self.hand_over_snapshot();
+        if let Some(taken) = taken {
+            taken.end_change().await;
         }
     }
 

@@ -26,7 +26,7 @@ mod tool_spec;
 
 pub use allowed_calls::AllowedCalls;
 pub use argument_text::format_call_arguments;
-pub use before_images::{BeforeImages, CallBeforeImages, SaveFuture};
+pub use before_images::{BeforeImages, CallBeforeImages, CallSnapshot, SaveFuture, SnapshotFuture};
 pub use call_progress::{CallProgress, ProgressReader, UnreadProgress};
 pub use catalog_markdown::{domain_rank, render_catalog_markdown};
 pub use declared_access::{

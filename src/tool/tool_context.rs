@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
-use super::before_images::CallBeforeImages;
+use super::before_images::{CallBeforeImages, CallSnapshot};
 use super::call_progress::CallProgress;
 use super::intent::{CallIntent, IntentRecorder, UnrecordedIntents};
 use crate::ids::{ConversationId, RequestId};
@@ -71,6 +71,11 @@ impl ToolContext {
             keeping.save_for_call(&self.request, &intents).await;
         }
         self.intents.record_intents(&self.request, intents).await
+    }
+
+    /// Hands over the snapshot from before the call, for a command that runs on after it.
+    pub fn hand_over_snapshot(&self) -> Option<CallSnapshot> {
+        self.before_images.as_ref()?.hand_over_snapshot()
     }
 
     /// Completes when the call should stop.

@@ -11,6 +11,7 @@ use super::{
     BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall, Tool,
     ToolContext, ToolError, ToolSpec, decode, schema_words,
 };
+use crate::ids::RequestId;
 use crate::request::{ToolEffect, ToolReply};
 
 /// The tools of one domain, with their shared dependencies.
@@ -252,11 +253,26 @@ impl ReadyCall {
         self.declares
     }
 
-    /// Runs the call.
+    /// Takes a snapshot of the workspaces, so that what the call changes can be undone. For a call that is about to run;
+    /// one that never begins has changed nothing.
+    pub fn take_snapshot(&self, request: &RequestId) -> impl Future<Output = ()> + Send + use<> {
+        let starts = self.access.command.is_some() || self.access.starts_programs;
+        let is_wanted = starts && self.effect == ToolEffect::Executes;
+        let keeping = self.keeping.clone().filter(|_| is_wanted);
+        let (request, access) = (request.clone(), self.access.clone());
+        async move {
+            if let Some(keeping) = keeping {
+                keeping.take_snapshot(&request, &access).await;
+            }
+        }
+    }
+
+    /// Runs the call, with a snapshot before and after it where that is wanted.
     ///
     /// # Errors
     /// The tool's error.
     pub async fn run_call(self, cx: ToolContext) -> Result<ToolReply, ToolError> {
+        self.take_snapshot(&cx.request).await;
         let Some(keeping) = self.keeping else {
             return (self.run)(cx).await;
         };
@@ -264,8 +280,9 @@ impl ReadyCall {
             before_images: Some(keeping.clone()),
             ..cx
         };
-        (self.run)(cx)
-            .await
-            .map(|reply| keeping.append_remarks(reply))
+        keeping.mark_begun();
+        let reply = (self.run)(cx).await;
+        keeping.end_snapshot().await;
+        reply.map(|reply| keeping.append_remarks(reply))
     }
 }

@@ -15,15 +15,72 @@ use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::output::number_format;
 use crate::tool::{BeforeImages, CallIntent, SaveFuture};
+#[cfg(target_os = "linux")]
+use {
+    super::FolderSnapshots,
+    crate::acp::permission::only_reads,
+    crate::tool::{DeclaredAccess, SnapshotFuture},
+    std::sync::Arc,
+};
 
 /// Stores before-images of files in these workspaces.
 #[derive(Debug, Clone)]
 pub struct BeforeImageStore {
     trash: Trash,
     pub(super) workspace: Workspace,
+    #[cfg(target_os = "linux")]
+    snapshots: Option<Arc<FolderSnapshots>>,
 }
 
 impl BeforeImages for BeforeImageStore {
+    #[cfg(target_os = "linux")]
+    fn begin_snapshot<'a>(
+        &'a self,
+        request: &'a RequestId,
+        tool: &'a str,
+        access: &'a DeclaredAccess,
+    ) -> SnapshotFuture<'a> {
+        let Some(snapshots) = self.snapshots.clone().filter(|_| !only_reads(access)) else {
+            return Box::pin(std::future::ready(false));
+        };
+        let (id, tool) = (request.clone(), tool.to_owned());
+        Box::pin(async move {
+            let begun = tokio::task::spawn_blocking(move || snapshots.begin_call(&id, &tool)).await;
+            let failed = match begun {
+                Ok(Ok(())) => return true,
+                Ok(Err(cause)) => cause.to_string(),
+                Err(fault) => fault.to_string(),
+            };
+            tracing::warn!(request.id = %request, cause = failed, "there is no snapshot of a call");
+            false
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn end_snapshot<'a>(&'a self, request: &'a RequestId) -> SnapshotFuture<'a> {
+        let Some(snapshots) = self.snapshots.clone() else {
+            return Box::pin(std::future::ready(false));
+        };
+        let id = request.clone();
+        Box::pin(async move {
+            let ended = tokio::task::spawn_blocking(move || snapshots.end_call(&id)).await;
+            let failed = match ended {
+                Ok(Ok(())) => return true,
+                Ok(Err(cause)) => cause.to_string(),
+                Err(fault) => fault.to_string(),
+            };
+            tracing::warn!(request.id = %request, cause = failed, "what a call changed is not recorded");
+            false
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn abandon_snapshot(&self, request: &RequestId) {
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.abandon_call(request);
+        }
+    }
+
     fn save_before_images<'a>(
         &'a self,
         request: &'a RequestId,
@@ -66,7 +123,33 @@ fn describe_unnamed(intent: &CallIntent) -> Option<String> {
 impl BeforeImageStore {
     /// A store in this trash.
     pub fn new(trash: Trash, workspace: Workspace) -> Self {
-        Self { trash, workspace }
+        Self {
+            trash,
+            workspace,
+            #[cfg(target_os = "linux")]
+            snapshots: None,
+        }
+    }
+
+    /// Takes snapshots for calls that execute programs, if that is wanted and this system can.
+    #[must_use]
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, unused_variables))]
+    pub fn with_snapshots(mut self, is_wanted: bool) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            let folders = self.workspace.root_paths().map(Path::to_owned);
+            self.snapshots =
+                is_wanted.then(|| Arc::new(FolderSnapshots::new(&self.trash, folders)));
+        }
+        self
+    }
+
+    /// Takes the first snapshots, which read everything. Blocks.
+    pub fn prepare_snapshots(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.prepare();
+        }
     }
 
     pub(super) fn store(

@@ -7,9 +7,11 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::snapshot::SnapshotContents;
 use crate::durable::{DraftFile, Readers};
 use crate::ids::to_hex;
 
@@ -20,11 +22,28 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct ContentStore {
     folder: PathBuf,
+    /// The contents of snapshots, which are read where there is no other.
+    snapshots: Option<Arc<SnapshotContents>>,
 }
 
 impl ContentStore {
     pub fn in_folder(folder: PathBuf) -> Self {
-        Self { folder }
+        Self {
+            folder,
+            snapshots: None,
+        }
+    }
+
+    /// The same with the contents of snapshots in another folder.
+    pub fn with_snapshots(mut self, folder: PathBuf) -> Self {
+        self.snapshots = Some(Arc::new(SnapshotContents::in_folder(folder, 0)));
+        self
+    }
+
+    /// Returns whether it is stored here or in a snapshot.
+    pub fn has_content(&self, sha256: &str) -> bool {
+        let is_in_snapshot = |snapshots: &Arc<SnapshotContents>| snapshots.has_content(sha256);
+        self.content_path(sha256).is_file() || self.snapshots.as_ref().is_some_and(is_in_snapshot)
     }
 
     /// The path of the content of this hash, stored or not.
@@ -48,7 +67,12 @@ impl ContentStore {
 
     /// Copies the content of this hash into a file, if it still has this hash.
     pub fn copy_to_file(&self, sha256: &str, to: &mut File) -> io::Result<()> {
-        let mut kept = File::open(self.content_path(sha256))?;
+        let mut kept = match (File::open(self.content_path(sha256)), &self.snapshots) {
+            (Err(cause), Some(snapshots)) if cause.kind() == io::ErrorKind::NotFound => {
+                return to.write_all(&snapshots.read_content(sha256)?);
+            }
+            (kept, _) => kept?,
+        };
         let (found, _) = read_through(&mut kept, |chunk| to.write_all(chunk))?;
         if found == sha256 {
             return Ok(());
@@ -57,6 +81,14 @@ impl ContentStore {
             io::ErrorKind::InvalidData,
             "what was kept is damaged",
         ))
+    }
+
+    /// Returns the content of this hash, stored here or in a snapshot.
+    pub fn read_content(&self, sha256: &str) -> io::Result<Vec<u8>> {
+        match (fs::read(self.content_path(sha256)), &self.snapshots) {
+            (Err(_), Some(snapshots)) => snapshots.read_content(sha256),
+            (read, _) => read,
+        }
     }
 
     /// Lists every stored content by its hash with its size, and whatever else lies there.

@@ -4,7 +4,7 @@
     reason = "this file looks through the trash"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{self, ManifestLine, ManifestPath};
+use super::manifest::{self, ManifestLine};
 use super::tree::{TreeSize, move_from_command};
 use super::{Trash, unix_time_ms};
 use crate::ids::RequestId;
@@ -111,49 +111,6 @@ impl ManifestRecord {
 }
 
 impl TrashEntry {
-    /// The paths that the request changed.
-    pub fn changed_paths(&self) -> Vec<&Path> {
-        let mut paths: Vec<&Path> = self
-            .manifest_lines()
-            .flat_map(paths_in_line)
-            .map(|name| name.0.as_path())
-            .collect();
-        paths.sort_unstable();
-        paths.dedup();
-        paths
-    }
-
-    /// The commands of which nothing is kept.
-    pub fn untracked_commands(&self) -> impl Iterator<Item = &str> {
-        self.manifest_lines().filter_map(|line| match line {
-            ManifestLine::Untracked { command } => Some(command.as_str()),
-            _ => None,
-        })
-    }
-
-    /// The number of files that are kept, or were there to be kept.
-    pub fn file_count(&self) -> u64 {
-        let count = |line: &ManifestLine| match line {
-            ManifestLine::File { .. } | ManifestLine::Move { .. } => 1,
-            ManifestLine::Removed { files, .. } => *files,
-            _ => 0,
-        };
-        self.manifest_lines().map(count).sum()
-    }
-
-    /// The bytes that they had.
-    pub fn total_bytes(&self) -> u64 {
-        let count = |line: &ManifestLine| match line {
-            ManifestLine::File {
-                before: Some(before),
-                ..
-            } if before.kept => before.size,
-            ManifestLine::Removed { bytes, .. } => *bytes,
-            _ => 0,
-        };
-        self.manifest_lines().map(count).sum()
-    }
-
     /// The names of the folders that commands filled.
     pub(super) fn folder_names(&self) -> Vec<String> {
         self.records
@@ -174,20 +131,14 @@ impl TrashEntry {
                     .folder_name()
                     .is_some_and(|name| undo.records.contains(&name))
             };
-            record.is_undone |= undo.records.is_empty() || is_named();
+            let is_of_runner = record.folder.is_none();
+            record.is_undone |= undo.records.is_empty() || is_of_runner || is_named();
         }
         self.undone_at_ms = self
             .records
             .iter()
             .all(|record| record.is_undone)
             .then_some(undo.at_ms);
-    }
-
-    /// Returns whether it changed this path, or something above or below it.
-    pub(super) fn overlaps_path(&self, path: &Path) -> bool {
-        self.manifest_lines()
-            .flat_map(paths_in_line)
-            .any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
     }
 
     pub(super) fn manifest_lines(&self) -> impl Iterator<Item = &ManifestLine> {
@@ -203,35 +154,24 @@ impl TrashEntry {
     }
 }
 
-fn paths_in_line(line: &ManifestLine) -> Vec<&ManifestPath> {
-    match line {
-        ManifestLine::File { path, .. }
-        | ManifestLine::Removed { path, .. }
-        | ManifestLine::EmptyFolder { path, .. }
-        | ManifestLine::ForGood { path } => vec![path],
-        ManifestLine::Move { from, to, .. } => vec![from, to],
-        ManifestLine::Now { .. }
-        | ManifestLine::Begun { .. }
-        | ManifestLine::Stayed { .. }
-        | ManifestLine::Untracked { .. } => Vec::new(),
-    }
-}
-
 impl Trash {
-    /// Everything that is kept, the latest first.
+    /// Everything that is kept, the latest first. Requests that changed nothing are left out.
     ///
     /// # Errors
     /// The system's.
     pub fn list_entries(&self) -> io::Result<Vec<TrashEntry>> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
-            self.list_entries_locked()
+            let mut all = self.list_entries_locked()?;
+            all.retain(TrashEntry::keeps_anything);
+            Ok(all)
         })
     }
 
     /// The same for a caller that holds the lock.
     pub(super) fn list_entries_locked(&self) -> io::Result<Vec<TrashEntry>> {
         let mut all: BTreeMap<(RequestId, ManifestSource), TrashEntry> = BTreeMap::new();
+        let mut with_snapshots: BTreeSet<RequestId> = BTreeSet::new();
         for record in self.read_records()? {
             let Some(ManifestLine::Begun {
                 request,
@@ -250,6 +190,10 @@ impl Trash {
                 }
                 true => ManifestSource::Unproven,
             };
+            let is_snapshot = |line: &ManifestLine| matches!(line, ManifestLine::Snapshot(_));
+            if source == ManifestSource::Tools && record.lines.iter().any(is_snapshot) {
+                with_snapshots.insert(request.clone());
+            }
             let entry = all
                 .entry((request.clone(), source))
                 .or_insert_with(|| TrashEntry {
@@ -269,6 +213,15 @@ impl Trash {
             };
             entry.at_ms = at_ms.min(unix_time_ms());
             entry.records.push(record);
+        }
+        // Of a call with snapshots, what its own commands removed belongs to the same undo.
+        for request in with_snapshots {
+            let removed = all.remove(&(request.clone(), ManifestSource::Shims));
+            if let (Some(entry), Some(removed)) =
+                (all.get_mut(&(request, ManifestSource::Tools)), removed)
+            {
+                entry.records.extend(removed.records);
+            }
         }
         let mut all: Vec<TrashEntry> = all.into_values().collect();
         let undos = self.read_undo_log()?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::snapshot::{PathChange, SnapshotEnd};
 use crate::durable::parse_json_lines;
 use crate::ids::RequestId;
 
@@ -61,6 +62,10 @@ pub(super) enum ManifestLine {
     Stayed { path: ManifestPath },
     /// Something was removed, and nothing of it is kept: the trash does not take it.
     ForGood { path: ManifestPath },
+    /// A snapshot of a folder was taken before and after the call; the paths that differ follow.
+    Snapshot(SnapshotEnd),
+    /// A path that differs between the two.
+    Changed(PathChange),
     /// The system's own program ran, with options that the trash does not handle: what it removed is not kept.
     Untracked { command: String },
 }

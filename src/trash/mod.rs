@@ -7,9 +7,11 @@ mod before_images;
 #[cfg(target_os = "linux")]
 mod command_shims;
 mod content_store;
+mod entry_sums;
 mod inventory;
 #[cfg(target_os = "linux")]
 mod item_mover;
+mod made_tree;
 mod manifest;
 mod manifest_proofs;
 mod net_effect;
@@ -17,9 +19,12 @@ mod path_state;
 mod preview;
 mod put_back;
 mod quota;
+mod request_diff;
 mod restore;
 #[cfg(target_os = "linux")]
 pub mod shim;
+mod snapshot;
+mod step_changes;
 mod tree;
 #[cfg(unix)]
 mod tree_copy;
@@ -42,6 +47,8 @@ pub use before_images::BeforeImageStore;
 #[cfg(target_os = "linux")]
 pub use command_shims::CommandShims;
 pub use inventory::TrashEntry;
+#[cfg(target_os = "linux")]
+use snapshot::FolderSnapshots;
 pub use undo::{UNTRACKED, UndoError, UndoReport};
 
 /// A file above this size is not kept before it is changed.

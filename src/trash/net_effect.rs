@@ -24,6 +24,8 @@ pub(super) struct NetChange {
 pub(super) struct RemovedPath {
     pub path: PathBuf,
     pub what: RemovedThing,
+    /// The time, in microseconds since the machine was started.
+    pub at_us: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub(super) struct RemovedPaths {
     /// Commands of which nothing is kept.
     pub untracked: Vec<String>,
     removed: HashSet<PathBuf>,
+    /// The time of the removal that is being added.
+    now_us: u64,
 }
 
 /// Adds up the changes by file tools, path by path.
@@ -143,7 +147,8 @@ pub(super) fn sum_removals<'a>(
         folders.iter().any(|folder| is_there(&folder.join(&name)))
     };
     let mut all = RemovedPaths::default();
-    for (_, folder, line) in dated {
+    for (at_us, folder, line) in dated {
+        all.now_us = at_us;
         match line {
             ManifestLine::Removed {
                 path: path_name,
@@ -190,6 +195,7 @@ impl RemovedPaths {
                 self.first.push(RemovedPath {
                     path: path.to_owned(),
                     what,
+                    at_us: self.now_us,
                 });
             }
         }

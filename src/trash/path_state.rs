@@ -1,10 +1,14 @@
 //! The state of a path of a workspace when an undo is planned. Not here: the plan (undo).
 
+use std::fs::Metadata;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use super::before_images::permission_bits;
 use super::content_store::hash_file;
 use super::display_path;
+use super::manifest::ManifestPath;
+use super::snapshot::{PathContent, UncoveredReason};
 use crate::acp::WorkspacePath;
 
 /// A path as it is now.
@@ -44,6 +48,62 @@ impl PathState {
             _ => format!("cannot be read ({cause})"),
         })
     }
+}
+
+/// Reads a path of a workspace as a snapshot sees it; `None` if there is nothing.
+pub(super) fn read_path_content(path: &WorkspacePath) -> io::Result<Option<PathContent>> {
+    let found = path.open_parent_folder(false).and_then(|(folder, name)| {
+        let metadata = folder.entry_metadata(&name)?;
+        let hash = || Ok(hash_file(&mut folder.open_entry_file(&name)?)?.0);
+        describe_content(&metadata, hash, || folder.entry_link_target(&name))
+    });
+    match found {
+        Ok(found) => Ok(Some(found)),
+        // A folder on the way may be gone, or something else.
+        Err(cause)
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) || cause.raw_os_error() == Some(libc::ELOOP) =>
+        {
+            Ok(None)
+        }
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Reads something in the trash in the same way, or what is about to go there.
+#[expect(clippy::disallowed_methods, reason = "it lies in the trash")]
+pub(super) fn read_item_content(path: &Path) -> Option<PathContent> {
+    let metadata = path.symlink_metadata().ok()?;
+    let hash = || Ok(hash_file(&mut std::fs::File::open(path)?)?.0);
+    describe_content(&metadata, hash, || std::fs::read_link(path)).ok()
+}
+
+fn describe_content(
+    metadata: &Metadata,
+    hash: impl FnOnce() -> io::Result<String>,
+    target: impl FnOnce() -> io::Result<PathBuf>,
+) -> io::Result<PathContent> {
+    let mode = permission_bits(metadata).unwrap_or_default();
+    Ok(if metadata.is_symlink() {
+        PathContent::Link {
+            target: ManifestPath(target()?),
+        }
+    } else if metadata.is_dir() {
+        PathContent::Folder { mode }
+    } else if metadata.is_file() {
+        PathContent::File {
+            sha256: hash()?,
+            size: metadata.len(),
+            mode,
+        }
+    } else {
+        PathContent::Uncovered {
+            why: UncoveredReason::Special,
+            stamp: None,
+        }
+    })
 }
 
 /// Shows a path in a line of text.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::content_store::ContentStore;
 use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible, list_visible};
 use super::manifest::ManifestLine;
+use super::snapshot::SnapshotUse;
 use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
 use crate::ids::RequestId;
 
@@ -31,6 +32,10 @@ impl Trash {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
             self.discard_stray_files(|_, age| age > STRAY_AGE)?;
+            self.delete_snapshot_trees(|file| {
+                let age = fs::symlink_metadata(file).and_then(|found| found.modified());
+                age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > self.limits.keep))
+            });
             self.evict_entries(0, None).map(drop)
         })
     }
@@ -73,6 +78,8 @@ impl Trash {
                 self.discard_if_possible(&folder);
             }
             self.delete_unused_contents(&[])?;
+            self.delete_snapshot_trees(|_| true);
+            SnapshotUse::measure(self)?.delete_unused(&[]);
             self.used.store(0, Ordering::Relaxed);
             Ok(emptied)
         })
@@ -115,8 +122,13 @@ impl Trash {
         Ok(used)
     }
 
-    /// The bytes that these entries and the stored contents take.
+    /// The bytes that these entries, the stored contents and the snapshots take.
     fn count_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
+        Ok(self.count_own_bytes(all)? + SnapshotUse::measure(self)?.bytes_with(all))
+    }
+
+    /// The same without snapshots.
+    fn count_own_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
         let contents = ContentStore::in_folder(self.home.trash_objects_dir());
         Ok(removed_bytes(all)
             + contents
@@ -130,10 +142,12 @@ impl Trash {
     /// then.
     fn evict_entries(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
         let mut all = self.list_entries_locked()?;
+        let snapshots = SnapshotUse::measure(self)?;
         loop {
             self.delete_unused_contents(&all)?;
-            let used = self.count_bytes(&all)?;
+            let used = self.count_own_bytes(&all)? + snapshots.bytes_with(&all);
             let Some(at) = self.choose_evicted(&all, used.saturating_add(more), spared) else {
+                snapshots.delete_unused(&all);
                 self.used.store(used, Ordering::Relaxed);
                 return Ok(used);
             };

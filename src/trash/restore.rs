@@ -76,7 +76,7 @@ impl Trash {
             }
         }
         if lines.is_empty() {
-            let nothing = || UndoError::Nothing(entry.request.clone());
+            let nothing = || UndoError::Nothing(entry.request.clone(), vec![]);
             return Err(if left_out.is_empty() {
                 nothing()
             } else {
@@ -111,18 +111,16 @@ impl Trash {
             _ => None,
         });
         let removals = sum_removals(&entry.records, entry.was_begun);
-        let first = removals
-            .first
-            .into_iter()
-            .rev()
-            .filter_map(|RemovedPath { path, what }| match what {
+        let first = removals.first.into_iter().rev().filter_map(
+            |RemovedPath { path, what, .. }| match what {
                 RemovedThing::Kept(what) => Some(StoredPath {
                     path,
                     what,
                     was_removed: true,
                 }),
                 RemovedThing::Lost | RemovedThing::ForGood => None,
-            });
+            },
+        );
         // Beside the first state of a path, under names of their own.
         let mut counts: HashMap<PathBuf, u32> = HashMap::new();
         let later = removals.later.into_iter().map(|(path, at)| {
@@ -155,6 +153,7 @@ fn copy_out(what: &RemovedContent, target: &WorkspacePath, replaces: bool) -> io
     match what {
         RemovedContent::Item(at) => tree::copy_without_replacing(at, &path)?,
         RemovedContent::EmptyFolder(_) => fs::create_dir(&path)?,
+        RemovedContent::Link(to) => std::os::unix::fs::symlink(to, &path)?,
     }
     Ok(true)
 }

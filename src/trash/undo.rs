@@ -1,14 +1,20 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
 //! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (undo_steps).
 
+mod leftovers;
+mod made_record;
 mod removals;
+mod snapshot_changes;
+mod snapshot_coverage;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use self::snapshot_coverage::SnapshotCoverage;
 use super::content_store::ContentStore;
 use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
+use super::manifest::ManifestPath;
 use super::net_effect::{NetChange, sum_file_changes};
 use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
@@ -48,10 +54,9 @@ pub enum UndoError {
     #[error("request {0} was undone already")]
     Already(RequestId, i64),
     /// Everything is as it was before.
-    #[error(
-        "there is nothing to undo: all that request {0} was about to change is as it was before"
-    )]
-    Nothing(RequestId),
+    #[error("there is nothing to undo: all that request {0} was about to change is as it was before{notes}",
+        notes = join_notes(.1))]
+    Nothing(RequestId, Vec<String>),
     /// Something is not as the request left it, or is not kept.
     #[error("request {0} cannot be undone, and nothing was changed:\n{list}", list = .1.join("\n"))]
     Refused(RequestId, Vec<String>),
@@ -61,6 +66,12 @@ pub enum UndoError {
     /// The trash itself.
     #[error("the trash cannot be used: {0}")]
     Trash(#[from] io::Error),
+}
+
+/// Each note on a line of its own.
+fn join_notes(notes: &[String]) -> String {
+    let lines = notes.iter().flat_map(|note| ["\n", note.as_str()]);
+    lines.collect()
 }
 
 impl Trash {
@@ -74,9 +85,14 @@ impl Trash {
         request: &str,
         is_dry_run: bool,
     ) -> Result<UndoReport, UndoError> {
+        self.finish_abandoned_snapshots();
         let _lock = self.lock_trash()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
+        if let Some(running) = self.find_running_call(request) {
+            let text = "a command of it still runs; end it first: punie-runner stop ID";
+            return Err(UndoError::Refused(running, vec![text.to_owned()]));
+        }
         let entry = match find_entry(&all, request) {
             Ok(entry) => entry,
             Err(unknown) => {
@@ -90,7 +106,8 @@ impl Trash {
         if let Some(at_ms) = entry.undone_at_ms {
             return Err(UndoError::Already(entry.request.clone(), at_ms));
         }
-        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir())
+            .with_snapshots(self.home.trash_snapshot_contents_dir());
         let removed = self.home.trash_removed_dir();
         let trash = Workspace::open_roots(std::slice::from_ref(&removed))?;
         let mut plan = UndoPlan {
@@ -105,21 +122,40 @@ impl Trash {
             returning: HashMap::new(),
             lost: vec![],
             left_in_trash: None,
+            notes: vec![],
+            made_folder: removed.join(format!("undo-{}", uuid::Uuid::new_v4().simple())),
+            made_items: vec![],
         };
+        let coverage = SnapshotCoverage::from_entry(entry);
+        if entry.was_begun && !is_dry_run {
+            leftovers::remove_leftovers(workspace, &coverage);
+        }
+        plan.plan_removals(&coverage);
+        plan.plan_snapshot_changes(&coverage);
         plan.plan_changes();
-        plan.plan_removals();
+        plan.add_snapshot_notes(&coverage);
+        let made = (
+            plan.made_folder.clone(),
+            std::mem::take(&mut plan.made_items),
+        );
         let (steps, lines) = plan.check_plan()?;
         if !is_dry_run {
             self.log_undo(entry, true)?;
-            apply_steps(&steps, &contents)
-                .map_err(|text| UndoError::Failed(entry.request.clone(), text))?;
+            self.record_made(entry, &made.0, made.1)?;
+            apply_steps(&steps, &contents).map_err(|text| {
+                made_record::discard_made_record(&made.0);
+                UndoError::Failed(entry.request.clone(), text)
+            })?;
             reach("undo.done");
             self.log_undo(entry, false)?;
         }
         Ok(UndoReport {
             request: entry.request.clone(),
             lines,
-            is_partial: entry.source != ManifestSource::Tools,
+            is_partial: match entry.source {
+                ManifestSource::Tools => !coverage.ends.is_empty() && !coverage.is_whole(),
+                _ => true,
+            },
         })
     }
 
@@ -164,6 +200,11 @@ struct UndoPlan<'a> {
     lost: Vec<String>,
     /// Paths that the request itself had made and removed, which are not put back.
     left_in_trash: Option<String>,
+    /// What else is to be said.
+    notes: Vec<String>,
+    /// The folder in the trash for what the request had made, and what goes there.
+    made_folder: PathBuf,
+    made_items: Vec<(ManifestPath, String)>,
 }
 
 impl UndoPlan<'_> {
@@ -177,10 +218,10 @@ impl UndoPlan<'_> {
             return Err(UndoError::Refused(request, self.faults));
         }
         if self.steps.is_empty() {
-            return Err(UndoError::Nothing(request));
+            return Err(UndoError::Nothing(request, self.notes));
         }
-        self.lines
-            .extend(self.lost.into_iter().chain(self.left_in_trash));
+        let more = self.lost.into_iter().chain(self.left_in_trash);
+        self.lines.extend(more.chain(self.notes));
         Ok((self.steps, self.lines))
     }
 

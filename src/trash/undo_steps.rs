@@ -10,7 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::content_store::{ContentStore, hash_file};
+use super::content_store::ContentStore;
+use super::made_tree::{MadeTree, find_other_content};
+use super::step_changes::{has_content, make_folder, make_link, set_folder_mode, write_file};
 use super::tree::move_without_replacing;
 use crate::acp::WorkspacePath;
 use crate::acp::workspace::FolderHandle;
@@ -37,6 +39,14 @@ pub(super) enum UndoStep {
         at: WorkspacePath,
         to: WorkspacePath,
     },
+    /// Moves what the request made to the trash, as long as it is as the request left it.
+    TrashMade {
+        path: WorkspacePath,
+        item: PathBuf,
+        expected: MadeTree,
+    },
+    /// Gives a folder these permission bits.
+    SetMode { path: WorkspacePath, mode: u32 },
     /// Brings back what a command removed, to its place or into another item of the trash that comes back later. What is
     /// there is moved to `newer` first.
     BringBack {
@@ -53,6 +63,8 @@ pub(super) enum RemovedContent {
     Item(PathBuf),
     /// An empty folder with this mode.
     EmptyFolder(u32),
+    /// A link to this.
+    Link(PathBuf),
 }
 
 /// A step that is done, with what takes it back. No folder is held open: there may be more than a process may have open.
@@ -62,6 +74,8 @@ struct CompletedStep<'a> {
     aside: Option<OsString>,
     /// The item that was moved out of the way.
     cleared: Option<ClearedPath>,
+    /// The permission bits that a folder had.
+    earlier_mode: Option<u32>,
 }
 
 /// A place that was cleared for something older.
@@ -110,7 +124,10 @@ impl UndoStep {
     /// The path that is changed.
     pub fn changed_path(&self) -> &WorkspacePath {
         match self {
-            Self::Write { path, .. } | Self::Remove { path, .. } => path,
+            Self::Write { path, .. }
+            | Self::Remove { path, .. }
+            | Self::TrashMade { path, .. }
+            | Self::SetMode { path, .. } => path,
             Self::MoveBack { to, .. } | Self::BringBack { to, .. } => to,
         }
     }
@@ -118,13 +135,16 @@ impl UndoStep {
 
 impl<'a> CompletedStep<'a> {
     fn apply_step(step: &'a UndoStep, contents: &ContentStore) -> io::Result<Self> {
-        let (folder, name) = step
-            .changed_path()
-            .open_parent_folder(!matches!(step, UndoStep::Remove { .. }))?;
+        let makes = !matches!(
+            step,
+            UndoStep::Remove { .. } | UndoStep::TrashMade { .. } | UndoStep::SetMode { .. }
+        );
+        let (folder, name) = step.changed_path().open_parent_folder(makes)?;
         let mut done = Self {
             step,
             aside: None,
             cleared: None,
+            earlier_mode: None,
         };
         match step {
             UndoStep::Write {
@@ -152,6 +172,12 @@ impl<'a> CompletedStep<'a> {
                 folder.rename_entry(&name, &aside)?;
                 done.aside = Some(aside);
             }
+            UndoStep::TrashMade { item, .. } => {
+                move_without_replacing(&folder.entry_path(&name), item)?;
+            }
+            UndoStep::SetMode { mode, .. } => {
+                done.earlier_mode = set_folder_mode(&folder, &name, *mode)?;
+            }
             UndoStep::MoveBack { at, .. } => {
                 let (from, old) = at.open_parent_folder(false)?;
                 from.move_without_replacing(&old, &folder, &name)?;
@@ -166,6 +192,7 @@ impl<'a> CompletedStep<'a> {
                         move_without_replacing(item, &folder.entry_path(&name))
                     }
                     RemovedContent::EmptyFolder(mode) => make_folder(&folder, &name, *mode),
+                    RemovedContent::Link(target) => make_link(&folder.entry_path(&name), target),
                 };
                 if let Err(cause) = brought {
                     done.restore_cleared(&folder, &name)?;
@@ -206,6 +233,14 @@ impl<'a> CompletedStep<'a> {
                     folder.move_without_replacing(aside, &folder, &name)
                 })?;
             }
+            (UndoStep::TrashMade { item, .. }, _) => {
+                move_without_replacing(item, &folder.entry_path(&name))?;
+            }
+            (UndoStep::SetMode { .. }, _) => {
+                if let Some(mode) = self.earlier_mode {
+                    set_folder_mode(&folder, &name, mode)?;
+                }
+            }
             (UndoStep::MoveBack { at, .. }, _) => {
                 let (from, old) = at.open_parent_folder(true)?;
                 folder.move_without_replacing(&name, &from, &old)?;
@@ -219,6 +254,13 @@ impl<'a> CompletedStep<'a> {
             ) => {
                 move_without_replacing(&folder.entry_path(&name), item)?;
             }
+            (
+                UndoStep::BringBack {
+                    removed: RemovedContent::Link(_),
+                    ..
+                },
+                _,
+            ) => folder.remove_file_entry(&name)?,
             (UndoStep::BringBack { .. }, _) => folder.remove_folder_entry(&name)?,
         }
         self.restore_cleared(&folder, &name)
@@ -240,6 +282,12 @@ impl<'a> CompletedStep<'a> {
 
     /// Fails if the item that was put aside differs from the result of the request.
     fn check_moved_aside(&self) -> io::Result<()> {
+        if let UndoStep::TrashMade { item, expected, .. } = self.step {
+            return match find_other_content(item, expected) {
+                None => Ok(()),
+                Some(_) => Err(changed_meanwhile()),
+            };
+        }
         let (
             Some(aside),
             UndoStep::Write {
@@ -255,9 +303,7 @@ impl<'a> CompletedStep<'a> {
         if has_content(&folder, aside, expected)? {
             return Ok(());
         }
-        Err(io::Error::other(
-            "it was changed while it was being put back; nothing of the change was lost",
-        ))
+        Err(changed_meanwhile())
     }
 
     /// Removes the results of the request, which were put aside.
@@ -277,6 +323,10 @@ impl<'a> CompletedStep<'a> {
     }
 }
 
+fn changed_meanwhile() -> io::Error {
+    io::Error::other("it was changed while it was being put back; nothing of the change was lost")
+}
+
 /// Moves the item at a name to `newer`. If nothing is, an empty folder there says so.
 fn clear_path(folder: &FolderHandle, name: &OsStr, newer: &Path) -> io::Result<ClearedPath> {
     // A link is something too.
@@ -292,46 +342,6 @@ fn clear_path(folder: &FolderHandle, name: &OsStr, newer: &Path) -> io::Result<C
         newer: newer.to_owned(),
         was_empty,
     })
-}
-
-/// Makes a folder with this mode; a link that is put in its place meanwhile gets none.
-fn make_folder(folder: &FolderHandle, name: &OsStr, mode: u32) -> io::Result<()> {
-    let path = folder.entry_path(name);
-    fs::create_dir(&path)?;
-    #[cfg(unix)]
-    super::tree_copy::open_folder(rustix::fs::CWD, path.as_os_str())
-        .and_then(|opened| super::tree_copy::set_mode(&opened, mode))
-        .inspect_err(|_| {
-            // It is this one's own: it was not there before.
-            let _ = folder.remove_folder_entry(name);
-        })?;
-    #[cfg(not(unix))]
-    let _ = mode;
-    Ok(())
-}
-
-fn write_file(
-    folder: &FolderHandle,
-    name: &OsStr,
-    contents: &ContentStore,
-    sha256: &str,
-    mode: Option<u32>,
-) -> io::Result<()> {
-    let mut file = folder.create_new_file(name, 0o600)?;
-    contents.copy_to_file(sha256, &mut file)?;
-    #[cfg(unix)]
-    if let Some(mode) = mode {
-        super::tree_copy::set_mode(&file, mode)?;
-    }
-    #[cfg(not(unix))]
-    let _ = mode;
-    file.sync_all()
-}
-
-/// Returns whether this is a file with the content of this hash.
-fn has_content(folder: &FolderHandle, name: &OsStr, sha256: &str) -> io::Result<bool> {
-    Ok(folder.entry_metadata(name)?.is_file()
-        && hash_file(&mut folder.open_entry_file(name)?)?.0 == sha256)
 }
 
 #[cfg(all(test, unix))]

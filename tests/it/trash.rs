@@ -13,6 +13,8 @@ mod mounts;
 mod quota;
 #[cfg(target_os = "linux")]
 mod shim;
+#[cfg(target_os = "linux")]
+mod snapshots;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -20,6 +22,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+const WITHOUT_SNAPSHOTS: &str = "[trash]\nsnapshots = false\n";
 
 /// An owner with a home and a workspace.
 struct Owner {
@@ -46,6 +50,16 @@ impl Owner {
         let dir = tempfile::tempdir_in(folder).expect("a folder for the test");
         let owner = Self { dir, far: None };
         std::fs::create_dir(owner.path("work")).expect("made");
+        // The files of these tests show what file tools and rm keep by themselves.
+        owner.write("home/config.toml", WITHOUT_SNAPSHOTS);
+        owner
+    }
+
+    /// One who has not changed the settings.
+    #[cfg(target_os = "linux")]
+    fn with_snapshots() -> Self {
+        let owner = Self::new();
+        std::fs::remove_file(owner.path("home/config.toml")).expect("there");
         owner
     }
 
@@ -61,10 +75,13 @@ impl Owner {
             device(far.path()),
             "the test needs two file systems"
         );
-        Self {
+        std::fs::remove_dir_all(near.path("home")).expect("there");
+        let owner = Self {
             far: Some(far),
             ..near
-        }
+        };
+        owner.write("home/config.toml", WITHOUT_SNAPSHOTS);
+        owner
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -87,7 +104,8 @@ impl Owner {
     /// Limits the trash to so many megabytes.
     #[cfg(target_os = "linux")]
     fn has_a_trash_of(&self, max_mb: u32) {
-        self.write("home/config.toml", format!("[trash]\nmax_mb = {max_mb}\n"));
+        let text = format!("{WITHOUT_SNAPSHOTS}max_mb = {max_mb}\n");
+        self.write("home/config.toml", text);
     }
 
     fn read(&self, below: &str) -> String {

@@ -59,6 +59,8 @@ pub struct ToolHost {
     pub confinement: Confinement,
     /// The before-images and removed files.
     pub(super) trash: Trash,
+    /// The before-images and snapshots of calls.
+    pub(super) before_images: BeforeImageStore,
 }
 
 /// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
@@ -99,6 +101,7 @@ pub fn assemble_host(
         lasting: base.lasting,
         confinement: base.confinement,
         trash: base.trash,
+        before_images: base.before_images,
     })
 }
 
@@ -123,6 +126,7 @@ struct HostBase {
     lasting: Arc<terminal::TerminalList>,
     git: git::GitDeps,
     trash: Trash,
+    before_images: BeforeImageStore,
 }
 
 impl HostBase {
@@ -149,6 +153,8 @@ impl HostBase {
         };
         let terminals = create_terminals(setup, &redactor)?;
         let trash = open_trash(config, home);
+        let before_images = BeforeImageStore::new(trash.clone(), workspace.clone())
+            .with_snapshots(config.trash.snapshots && config.trash.max_mb > 0);
         #[cfg(unix)]
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
@@ -163,6 +169,7 @@ impl HostBase {
             lasting: Arc::default(),
             git,
             trash,
+            before_images,
         })
     }
 
@@ -234,8 +241,7 @@ impl HostBase {
             &config.sandbox.hide,
             &self.terminals,
         );
-        let images: Arc<dyn BeforeImages> =
-            Arc::new(BeforeImageStore::new(self.trash.clone(), workspace.clone()));
+        let images: Arc<dyn BeforeImages> = Arc::new(self.before_images.clone());
         Ok(registry.with_before_images(&images))
     }
 }

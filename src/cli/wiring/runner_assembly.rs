@@ -29,7 +29,7 @@ use crate::runner::{
     ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
-use crate::trash::Trash;
+use crate::trash::{BeforeImageStore, Trash};
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {
@@ -47,6 +47,7 @@ pub struct AssembledRunner {
 pub struct RunnerProcesses {
     terminals: LocalTerminals,
     trash: Trash,
+    before_images: BeforeImageStore,
     journal: Journal,
     secrets: SecretStore,
     redactor: Redactor,
@@ -60,6 +61,8 @@ impl RunnerProcesses {
         let terminals = self.terminals.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { terminals.warm_up().await });
+        let images = self.before_images.clone();
+        tasks.spawn_blocking(move || images.prepare_snapshots());
         let trash = self.trash.clone();
         tasks.spawn(adapters::remove_expired_hourly(
             trash,
@@ -158,12 +161,8 @@ pub fn assemble_runner(
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
     let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
-    let tasks = TaskRequests::new(
-        journal.clone(),
-        lease.clone(),
-        wakes.0.clone(),
-        clock.clone(),
-    );
+    let (loop_signal, own_lease) = (wakes.0.clone(), lease.clone());
+    let tasks = TaskRequests::new(journal.clone(), own_lease, loop_signal, clock.clone());
     let board = Arc::new(RunnerTaskBoard::new(tasks));
     let host = assemble_host(
         config,
@@ -183,6 +182,7 @@ pub fn assemble_runner(
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
+        before_images: host.before_images,
         terminals: host.terminals,
         journal: journal.clone(),
         secrets: SecretStore::in_home(home),

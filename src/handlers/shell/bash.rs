@@ -202,12 +202,16 @@ impl Bash {
             start_in_background(cx, deps, create, about, first_wait).await?
         } else if let Some(patience) = yield_after {
             match run_or_leave_running(&deps.terminals, cx, create, limit, patience).await? {
-                WatchedCommand::Ended(run) => finish_foreground(deps, *run, about, limit).await?,
-                WatchedCommand::Running(guard) => leave_in_background(deps, guard, about).await?,
+                WatchedCommand::Ended(run) => {
+                    finish_foreground(cx, deps, *run, about, limit).await?
+                }
+                WatchedCommand::Running(guard) => {
+                    leave_in_background(cx, deps, guard, about).await?
+                }
             }
         } else {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
-            finish_foreground(deps, run, about, limit).await?
+            finish_foreground(cx, deps, run, about, limit).await?
         };
         let mut reply = add_port_holder(deps, &self.command, reply)
             .await

@@ -10,8 +10,8 @@ use super::listening_ports::{find_port_holder, format_listening};
 use super::shell_list::ShellDescription;
 use crate::acp::terminals::{
     CommandRun, CreateTerminal, OutputQuery, RunEnding, TerminalGuard, TerminalOutput,
-    build_run_report, format_seconds, list_processes, output_meta_with_handle, output_with_status,
-    pending_state_note, status_line,
+    build_run_report, end_change_with_command, format_seconds, list_processes,
+    output_meta_with_handle, output_with_status, pending_state_note, status_line,
 };
 use crate::tool::{ReplyBody, ToolContext, ToolError, ToolReply};
 
@@ -22,6 +22,7 @@ const SHORT_TIMEOUT_ADVICE: &str = "The timeout is in milliseconds: give a large
 
 /// Answers for a command that has ended. Processes that it left running become a background shell.
 pub(super) async fn finish_foreground(
+    cx: &ToolContext,
     deps: &ShellDeps,
     run: CommandRun,
     about: ShellDescription,
@@ -56,7 +57,7 @@ pub(super) async fn finish_foreground(
     } else {
         ""
     };
-    let shell = add_to_list(deps, run.guard, about).await;
+    let shell = add_to_list(cx, deps, run.guard, about).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
         shell.id
@@ -67,6 +68,7 @@ pub(super) async fn finish_foreground(
 /// Answers for a command that runs longer than `yield_ms` and turns it into a background shell. It has no time limit
 /// then, because a caller that sets `yield_ms` does not want it killed.
 pub(super) async fn leave_in_background(
+    cx: &ToolContext,
     deps: &ShellDeps,
     guard: TerminalGuard,
     about: ShellDescription,
@@ -75,7 +77,7 @@ pub(super) async fn leave_in_background(
         .terminals
         .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
         .await?;
-    let shell = add_to_list(deps, guard, about).await;
+    let shell = add_to_list(cx, deps, guard, about).await;
     // If it ended just now, the next query reports that.
     let status = format!(
         "Still running after {}, now as shell {} in the background, without a time limit.",
@@ -125,7 +127,7 @@ pub(super) async fn start_in_background(
     let output = client
         .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
         .await?;
-    let shell = add_to_list(deps, guard, about).await;
+    let shell = add_to_list(cx, deps, guard, about).await;
     let name = shell.name_with_pid();
     let (mut text, status) = match &output.exit {
         None => (
@@ -155,10 +157,12 @@ pub(super) async fn start_in_background(
 }
 
 async fn add_to_list(
+    cx: &ToolContext,
     deps: &ShellDeps,
     guard: TerminalGuard,
     about: ShellDescription,
 ) -> BackgroundShell {
+    end_change_with_command(cx, &deps.terminals, guard.terminal_id());
     let (client, terminal) = (deps.terminals.as_ref(), guard.into_open_terminal());
     deps.shells.add_shell(client, terminal, about).await
 }

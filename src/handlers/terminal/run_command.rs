@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report, list_processes,
-    output_with_status, run_to_end,
+    CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report,
+    end_change_with_command, list_processes, output_with_status, run_to_end,
 };
 use crate::ids::ConversationId;
 use crate::output::TextBudget;
@@ -121,6 +121,7 @@ async fn start_lasting(
     }
     deps.board.evict_finished(deps.terminals.as_ref()).await?;
     let guard = TerminalGuard::create_guarded(&deps.terminals, create).await?;
+    end_change_with_command(cx, &deps.terminals, guard.terminal_id());
     let lasting = deps
         .board
         .add_terminal(&cx.conversation, guard.into_open_terminal());

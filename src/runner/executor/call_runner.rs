@@ -155,10 +155,13 @@ impl CallRunner {
                 self.run_prepared(call, prepared)
             );
         }
-        let claimed = self
-            .claims
-            .claim_with_retry(&call.accepted, &call.cancel)
-            .await;
+        // The effect begins when both are there.
+        let (claimed, ()) = tokio::join!(
+            self.claims.claim_with_retry(&call.accepted, &call.cancel),
+            prepared
+                .ready
+                .take_snapshot(&call.accepted.tool_request().id)
+        );
         match claimed {
             ClaimOutcome::Abandoned if !call.cancel.is_cancelled() => {
                 (claimed, CallResult::LeftInJournal)

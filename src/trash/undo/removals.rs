@@ -12,6 +12,7 @@ use super::super::path_state::{PathState, display_workspace_path};
 use super::super::preview::{TreePreview, contains_all_of};
 use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::UndoPlan;
+use super::snapshot_coverage::{ReturnBy, SnapshotCoverage};
 use crate::acp::WorkspacePath;
 use crate::home::command_to_type;
 use crate::output::number_format;
@@ -21,7 +22,7 @@ const MAX_COMMAND_CHARS: usize = 200;
 
 impl UndoPlan<'_> {
     /// Plans what commands removed, the last first: what a folder held that was removed after it finds its folder again.
-    pub(super) fn plan_removals(&mut self) {
+    pub(super) fn plan_removals(&mut self, coverage: &SnapshotCoverage) {
         let records = self.entry.records.iter().filter(|record| !record.is_undone);
         let RemovedPaths {
             first,
@@ -38,6 +39,7 @@ impl UndoPlan<'_> {
                 command_to_type(&format!("trash restore {} --to DIR", self.entry.request))
             ));
         }
+        let untracked = untracked.into_iter().filter(|_| !coverage.is_whole());
         for command in untracked {
             let command: String = command.chars().take(MAX_COMMAND_CHARS).collect();
             let command = display_path(Path::new(&command));
@@ -45,7 +47,12 @@ impl UndoPlan<'_> {
                 "{command}: the system's own program did this; what it removed is not kept"
             ));
         }
-        for RemovedPath { path, what } in first.into_iter().rev() {
+        for removed in first.into_iter().rev() {
+            if coverage.choose_return(&removed) == ReturnBy::Snapshot {
+                self.plan_uncovered_parts(&removed, coverage);
+                continue;
+            }
+            let RemovedPath { path, what, .. } = removed;
             let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());
             if matches!(what, RemovedThing::Kept(RemovedContent::EmptyFolder(_))) && is_folder() {
                 continue;
@@ -53,6 +60,13 @@ impl UndoPlan<'_> {
             let Some(path) = self.find_workspace_path(&path) else {
                 continue;
             };
+            // A snapshot cannot be forged, so that it may bring back what programs run.
+            if coverage.has_before(path.absolute_path())
+                && self.find_returning_around(path.absolute_path()).is_none()
+                && path.check_runs_nothing().is_err()
+            {
+                continue;
+            }
             match (what, self.find_returning_around(path.absolute_path())) {
                 (RemovedThing::Kept(removed), Some((item, place))) => {
                     self.plan_within(&path, place, &item, removed);
@@ -68,6 +82,27 @@ impl UndoPlan<'_> {
                     }
                 }
                 (RemovedThing::ForGood, _) => self.record_lost_path(&path),
+            }
+        }
+    }
+
+    /// Plans the return of what git ignores in a folder that a snapshot brings back.
+    fn plan_uncovered_parts(&mut self, removed: &RemovedPath, coverage: &SnapshotCoverage) {
+        for (path, item) in coverage.list_uncovered_parts(removed) {
+            let Some(path) = self.find_workspace_path(&path) else {
+                continue;
+            };
+            if path.absolute_path().symlink_metadata().is_err() {
+                let preview = TreePreview::new(&item, path.relative_path());
+                self.lines.push(format!(
+                    "{} comes back ({preview})",
+                    display_workspace_path(&path)
+                ));
+                self.steps.push(UndoStep::BringBack {
+                    removed: RemovedContent::Item(item),
+                    to: path,
+                    newer: None,
+                });
             }
         }
     }
@@ -155,6 +190,7 @@ impl UndoPlan<'_> {
                 Some(at.clone()),
             ),
             RemovedContent::EmptyFolder(_) => ("an empty folder".to_owned(), None),
+            RemovedContent::Link(_) => ("a link".to_owned(), None),
         };
         self.lines.push(format!(
             "{} comes back ({what})",

@@ -226,7 +226,11 @@ fn outside_of_the_workspaces_it_removes_as_rm_does() {
     // Where commands may write at all.
     owner.write(
         "home/config.toml",
-        format!("[sandbox]\nwrite = [{:?}]\n", owner.path("elsewhere")),
+        format!(
+            "{}[sandbox]\nwrite = [{:?}]\n",
+            super::WITHOUT_SNAPSHOTS,
+            owner.path("elsewhere")
+        ),
     );
     owner.set_mode("home", 0o700);
     let (request, code, text) = owner.runs(&format!(

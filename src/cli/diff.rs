@@ -1,0 +1,41 @@
+//! `diff`: shows what a request changed. Not here: undoing it (undo).
+
+use clap::Args;
+
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{console, request_ids, undo, wiring};
+use crate::config::WorkspaceRule;
+use crate::output::hidden_characters::escape_hidden_characters;
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The request: its id, the end or the beginning of it, or @last
+    request: String,
+}
+
+/// Shows what a request changed.
+pub fn run_diff(args: &DiffArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    show_diff(&args.request, false, context)
+}
+
+/// Shows what a request changed, or what undoing it would change.
+pub fn show_diff(request: &str, is_reversed: bool, context: &CliContext) -> anyhow::Result<Exit> {
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let request = request_ids::expand_last(&home, request)?;
+    let diff = wiring::open_trash(&config, &home)
+        .diff_request(&request, is_reversed)
+        .map_err(|unready| {
+            CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
+        })?;
+    if context.is_json() {
+        console::print_json(&serde_json::json!({ "diff": diff }));
+    } else if diff.is_empty() {
+        console::print_line("The request changed nothing that is kept.");
+    } else {
+        for line in escape_hidden_characters(&diff).lines() {
+            console::print_line(line);
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,137 @@
+//! The `.gitignore` files on the way to an entry, with git's precedence. Not here: other files of rules, which a
+//! snapshot does not heed, because more is then covered.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file reads the rules above a workspace"
+)]
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use parking_lot::Mutex;
+
+/// The most bytes of a `.gitignore` that are read.
+const MAX_RULES_BYTES: u64 = 1 << 20;
+/// The compiled rules that are kept; above it, all are compiled anew.
+const MAX_CACHED: usize = 512;
+
+/// A cache of compiled rules by their text: compiling them takes longer than walking the folder.
+#[derive(Debug, Default)]
+pub(super) struct RulesCache(Mutex<HashMap<Vec<u8>, Arc<Gitignore>>>);
+
+impl RulesCache {
+    /// Compiles the text of a `.gitignore`. Invalid lines are skipped, as git does.
+    pub fn compile_rules(&self, text: Vec<u8>) -> Option<Arc<Gitignore>> {
+        let mut cached = self.0.lock();
+        if let Some(known) = cached.get(&text) {
+            return Some(Arc::clone(known));
+        }
+        let mut builder = GitignoreBuilder::new("");
+        for line in String::from_utf8_lossy(&text)
+            .trim_start_matches('\u{FEFF}')
+            .lines()
+        {
+            let _ = builder.add_line(None, line);
+        }
+        let rules = Arc::new(builder.build().ok()?);
+        if cached.len() >= MAX_CACHED {
+            cached.clear();
+        }
+        cached.insert(text, Arc::clone(&rules));
+        Some(rules)
+    }
+}
+
+/// The rules of one folder.
+#[derive(Debug)]
+pub(super) struct RulesLevel {
+    pub rules: Arc<Gitignore>,
+    /// The folder, as a path from the top of the snapshot; `None` if it is above that.
+    pub folder: Option<PathBuf>,
+    /// From the folder to the top of the snapshot, for one above it.
+    pub to_top: PathBuf,
+}
+
+/// Returns whether the nearest rule ignores a path, whose folders are not ignored.
+pub(super) fn is_ignored(levels: &[RulesLevel], path: &Path, is_folder: bool) -> bool {
+    for level in levels.iter().rev() {
+        let found = match &level.folder {
+            Some(folder) => path
+                .strip_prefix(folder)
+                .map_or(Match::None, |path| level.rules.matched(path, is_folder)),
+            None => level.rules.matched(level.to_top.join(path), is_folder),
+        };
+        match found {
+            Match::None => {}
+            found => return found.is_ignore(),
+        }
+    }
+    false
+}
+
+/// Returns whether the rules that hold now ignore a path below the top of a snapshot, or a folder above the path.
+pub(in crate::trash) fn is_ignored_now(top: &Path, path: &Path) -> bool {
+    let rules = &RulesCache::default();
+    let mut levels = read_levels_above(top, rules);
+    let mut folder = PathBuf::new();
+    for part in path.components() {
+        let read = File::open(top.join(&folder).join(".gitignore"));
+        levels.extend(read.ok().and_then(|file| {
+            Some(RulesLevel {
+                rules: rules.compile_rules(read_rules(file)?)?,
+                folder: Some(folder.clone()),
+                to_top: PathBuf::new(),
+            })
+        }));
+        folder.push(part);
+        let is_folder = folder.as_path() != path || top.join(path).is_dir();
+        if is_ignored(&levels, &folder, is_folder) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The rules of the folders above one that lies in a repository; none where there is no repository.
+pub(super) fn read_levels_above(top: &Path, rules: &RulesCache) -> Vec<RulesLevel> {
+    let Some(repository) = find_repository_above(top) else {
+        return Vec::new();
+    };
+    let mut levels: Vec<RulesLevel> = top
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(repository))
+        .filter_map(|folder| {
+            let file = File::open(folder.join(".gitignore")).ok()?;
+            Some(RulesLevel {
+                rules: rules.compile_rules(read_rules(file)?)?,
+                folder: None,
+                to_top: top.strip_prefix(folder).ok()?.to_owned(),
+            })
+        })
+        .collect();
+    levels.reverse();
+    levels
+}
+
+/// Finds the repository in which a folder lies that is none itself.
+pub(super) fn find_repository_above(top: &Path) -> Option<&Path> {
+    if top.join(".git").symlink_metadata().is_ok() {
+        return None;
+    }
+    top.ancestors()
+        .skip(1)
+        .find(|folder| folder.join(".git").symlink_metadata().is_ok())
+}
+
+pub(super) fn read_rules(file: File) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let is_file = file.metadata().ok()?.is_file();
+    file.take(MAX_RULES_BYTES).read_to_end(&mut text).ok()?;
+    is_file.then_some(text)
+}

@@ -1,0 +1,27 @@
+//! Snapshots of the workspaces before and after calls that execute programs, so that all that such a call changed can be
+//! undone. What a call changed is in its manifest; the tree of each workspace as it was last, and the contents, lie
+//! beside. Not here: the way back (undo/snapshot_changes).
+
+mod call_record;
+#[cfg(target_os = "linux")]
+mod file_reading;
+#[cfg(target_os = "linux")]
+mod folder_snapshots;
+#[cfg(target_os = "linux")]
+mod git_index;
+#[cfg(target_os = "linux")]
+mod ignore_rules;
+mod snapshot_contents;
+mod snapshot_quota;
+mod tree_node;
+#[cfg(target_os = "linux")]
+mod tree_scan;
+
+pub(super) use call_record::SnapshotEnd;
+#[cfg(target_os = "linux")]
+pub use folder_snapshots::FolderSnapshots;
+#[cfg(target_os = "linux")]
+pub(super) use ignore_rules::is_ignored_now;
+pub(super) use snapshot_contents::SnapshotContents;
+pub(super) use snapshot_quota::SnapshotUse;
+pub(super) use tree_node::{PathChange, PathContent, UncoveredReason};

@@ -1,0 +1,139 @@
+//! The bytes that snapshots take in the trash, and the end of those that nothing names any more. Not here: which
+//! requests go (quota).
+#![expect(clippy::disallowed_methods, reason = "this file deletes old snapshots")]
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+use super::super::Trash;
+use super::super::inventory::TrashEntry;
+use super::super::manifest::ManifestLine;
+use super::call_record::{CallsFolder, list_tree_files, read_tree_file};
+use super::snapshot_contents::SnapshotContents;
+use super::tree_node::{PathContent, TreeNode};
+use crate::durable::open_lock_file;
+use crate::ids::RequestId;
+
+/// The contents of snapshots, with the trees that name some of them.
+pub(in crate::trash) struct SnapshotUse {
+    contents: SnapshotContents,
+    stored: HashMap<String, u64>,
+    named_by_trees: HashSet<String>,
+    /// Held so that nobody stores a content that is about to be deleted. None if somebody takes a snapshot now.
+    lock: Option<File>,
+}
+
+impl Trash {
+    /// The bytes that snapshots may still take: half of the trash is theirs.
+    pub(super) fn measure_snapshot_room(&self) -> io::Result<u64> {
+        let folder = self.home.trash_snapshot_contents_dir();
+        let stored = SnapshotContents::in_folder(folder, 0).list_stored()?;
+        let used: u64 = stored.iter().map(|(_, size)| size).sum();
+        Ok((self.limits.max_bytes / 2).saturating_sub(used))
+    }
+
+    /// Finds a call that runs and has a snapshot, by its id, or by how that begins or ends.
+    pub(in crate::trash) fn find_running_call(&self, typed: &str) -> Option<RequestId> {
+        let folders = fs::read_dir(self.home.trash_snapshot_calls_dir()).ok()?;
+        let files = folders
+            .flatten()
+            .filter_map(|folder| fs::read_dir(folder.path()).ok());
+        let names = files.flatten().flatten().map(|file| file.file_name());
+        let mut ids = names.filter_map(|name| {
+            let id = name.to_str()?.strip_suffix(".json")?.to_owned();
+            (id.starts_with(typed) || id.ends_with(typed)).then_some(id)
+        });
+        ids.find_map(|id| RequestId::parse(&id).ok())
+    }
+
+    /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.
+    pub(in crate::trash) fn delete_snapshot_trees(&self, is_old: impl Fn(&PathBuf) -> bool) {
+        let (trees, calls) = (
+            self.home.trash_snapshot_trees_dir(),
+            self.home.trash_snapshot_calls_dir(),
+        );
+        if CallsFolder::is_any_in_use(&calls) {
+            return;
+        }
+        for file in list_tree_files(&trees, &calls) {
+            if file.starts_with(&trees) && is_old(&file) {
+                let _ = fs::remove_file(file);
+            }
+        }
+    }
+}
+
+impl SnapshotUse {
+    /// Measures the contents that are stored now.
+    pub fn measure(trash: &Trash) -> io::Result<Self> {
+        let home = &trash.home;
+        let lock = open_lock_file(&home.trash_snapshot_lock_file())?;
+        let lock = lock.try_lock().is_ok().then_some(lock);
+        let contents = SnapshotContents::in_folder(home.trash_snapshot_contents_dir(), 0);
+        let mut named_by_trees = HashSet::new();
+        for file in list_tree_files(
+            &home.trash_snapshot_trees_dir(),
+            &home.trash_snapshot_calls_dir(),
+        ) {
+            add_contents(
+                &read_tree_file(&file).unwrap_or_default(),
+                &mut named_by_trees,
+            );
+        }
+        Ok(Self {
+            stored: contents.list_stored()?.into_iter().collect(),
+            contents,
+            named_by_trees,
+            lock,
+        })
+    }
+
+    fn list_named<'a>(&'a self, all: &'a [TrashEntry]) -> HashSet<&'a str> {
+        let changes =
+            all.iter()
+                .flat_map(TrashEntry::manifest_lines)
+                .filter_map(|line| match line {
+                    ManifestLine::Changed(change) => Some([&change.before, &change.after]),
+                    _ => None,
+                });
+        let contents = changes.flatten().flatten();
+        let hashes = contents.filter_map(|content| match content {
+            PathContent::File { sha256, .. } => Some(sha256.as_str()),
+            _ => None,
+        });
+        hashes
+            .chain(self.named_by_trees.iter().map(String::as_str))
+            .collect()
+    }
+
+    /// The bytes that are left if only these requests stay.
+    pub fn bytes_with(&self, all: &[TrashEntry]) -> u64 {
+        let named = self.list_named(all);
+        let sizes = named.iter().filter_map(|hash| self.stored.get(*hash));
+        sizes.sum()
+    }
+
+    /// Deletes the contents that neither a tree nor one of these requests names.
+    pub fn delete_unused(&self, all: &[TrashEntry]) {
+        if self.lock.is_none() {
+            return;
+        }
+        let named = self.list_named(all);
+        for name in self.stored.keys() {
+            if !named.contains(name.as_str()) {
+                let _ = self.contents.delete_stored(name);
+            }
+        }
+    }
+}
+
+fn add_contents(tree: &[TreeNode], named: &mut HashSet<String>) {
+    for node in tree {
+        if let PathContent::File { sha256, .. } = &node.content {
+            named.insert(sha256.clone());
+        }
+        add_contents(&node.entries, named);
+    }
+}

@@ -1,0 +1,400 @@
+//! Reads a folder for a snapshot: one walk that opens each folder by its parent and follows no link. Only files that
+//! changed since the earlier snapshot are read; their contents are stored. Not here: the ignore rules, and the store.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, Dir, FileType, Stat, readlinkat};
+use rustix::io::Errno;
+
+use super::super::LARGEST_KEPT;
+use super::super::manifest::ManifestPath;
+use super::file_reading::{
+    change_stamp, changed_at, file_size, open_file, open_folder, read_whole_file, stat_entry,
+};
+use super::git_index::{find_git_folder, read_tracked_paths};
+use super::ignore_rules::{
+    RulesCache, RulesLevel, find_repository_above, is_ignored, read_levels_above, read_rules,
+};
+use super::snapshot_contents::SnapshotContents;
+use super::tree_node::{PathContent, TreeNode, UncoveredReason};
+
+/// Folders below so many others are not covered.
+const MAX_DEPTH: usize = 200;
+/// A file that changed so shortly before is read again: its time may be the same after the next change.
+const SAME_TIME: Duration = Duration::from_millis(20);
+/// The longest time that a snapshot takes.
+const MAX_TIME: Duration = Duration::from_mins(2);
+
+/// The limits of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::trash) struct ScanLimits {
+    /// Files and folders where no git repository is.
+    pub files: usize,
+    /// The same in a repository.
+    pub repository_files: usize,
+    /// The bytes of all files.
+    pub bytes: u64,
+}
+
+/// The reason why there is no snapshot, as it follows "not covered: ".
+#[derive(Debug, thiserror::Error)]
+pub(in crate::trash) enum ScanError {
+    #[error("it holds more than {0} files that git does not ignore")]
+    TooMany(usize),
+    #[error("its files are larger than {0} together")]
+    TooLarge(String),
+    #[error("it does not fit into the trash (max_mb under [trash])")]
+    NoRoom,
+    #[error("reading it took longer than two minutes")]
+    TooSlow,
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+}
+
+/// What a scan knows of earlier ones and where it stores contents.
+pub(super) struct ScanContext<'a> {
+    pub contents: &'a SnapshotContents,
+    pub rules: &'a RulesCache,
+    pub limits: ScanLimits,
+    /// The device and inode of the runner's home, which is left out.
+    pub home: Option<(u64, u64)>,
+}
+
+/// The paths that a repository tracks, in the order of their bytes.
+#[derive(Debug, Default)]
+struct TrackedPaths {
+    paths: Vec<Vec<u8>>,
+    /// From the top of the repository to the top of the snapshot, if that is deeper.
+    to_top: PathBuf,
+    /// From the top of the snapshot to that of the repository, if that is deeper.
+    folder: PathBuf,
+}
+
+struct TreeScan<'a> {
+    context: &'a ScanContext<'a>,
+    levels: Vec<RulesLevel>,
+    tracked: Vec<Arc<TrackedPaths>>,
+    max_files: usize,
+    files: usize,
+    bytes: u64,
+    device: u64,
+    deadline: Instant,
+    /// Files that changed later have no stamp.
+    settled_before: (i64, u64),
+}
+
+/// Reads a folder, given its earlier tree.
+pub(super) fn scan_tree(
+    top: &Path,
+    earlier: &[TreeNode],
+    context: &ScanContext<'_>,
+) -> Result<Vec<TreeNode>, ScanError> {
+    let opened = open_folder(CWD, top.as_os_str()).map_err(io::Error::from)?;
+    let device = rustix::fs::fstat(&opened).map_err(io::Error::from)?.st_dev;
+    let settled = (SystemTime::now() - SAME_TIME)
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut scan = TreeScan {
+        context,
+        levels: Vec::new(),
+        tracked: Vec::new(),
+        max_files: context.limits.files,
+        files: 0,
+        bytes: 0,
+        device,
+        deadline: Instant::now() + MAX_TIME,
+        settled_before: (
+            i64::try_from(settled.as_secs()).unwrap_or(i64::MAX),
+            u64::from(settled.subsec_nanos()),
+        ),
+    };
+    scan.read_parents(top);
+    let mut path = PathBuf::new();
+    scan.scan_folder(&opened, &mut path, earlier, 0, false)
+}
+
+impl TreeScan<'_> {
+    /// Reads what the folders above say, where the folder lies in a repository.
+    fn read_parents(&mut self, top: &Path) {
+        self.levels = read_levels_above(top, self.context.rules);
+        if let Some(repository) = find_repository_above(top) {
+            self.enter_repository(
+                &repository.join(".git"),
+                top.strip_prefix(repository).unwrap_or(Path::new("")),
+                Path::new(""),
+            );
+        }
+    }
+
+    fn enter_repository(&mut self, dot_git: &Path, to_top: &Path, folder: &Path) {
+        self.max_files = self.max_files.max(self.context.limits.repository_files);
+        let paths = find_git_folder(dot_git)
+            .map(|git_folder| read_tracked_paths(&git_folder))
+            .unwrap_or_default();
+        self.tracked.push(Arc::new(TrackedPaths {
+            paths,
+            to_top: to_top.to_owned(),
+            folder: folder.to_owned(),
+        }));
+    }
+
+    /// Reads the entries of a folder. In an ignored one, only what is tracked counts.
+    fn scan_folder(
+        &mut self,
+        opened: &OwnedFd,
+        path: &mut PathBuf,
+        earlier: &[TreeNode],
+        depth: usize,
+        only_tracked: bool,
+    ) -> Result<Vec<TreeNode>, ScanError> {
+        if Instant::now() > self.deadline {
+            return Err(ScanError::TooSlow);
+        }
+        let mut names = self.list_names(opened)?;
+        names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let has = |name: &str| {
+            names.binary_search_by(|(found, _)| found.as_os_str().cmp(OsStr::new(name)))
+        };
+        let (levels, tracked) = (self.levels.len(), self.tracked.len());
+        if has(".git").is_ok() && !only_tracked {
+            // Opened by the folder, which may have another place by now.
+            let dot_git = PathBuf::from(format!(
+                "/proc/self/fd/{}/.git",
+                std::os::fd::AsRawFd::as_raw_fd(opened)
+            ));
+            self.enter_repository(&dot_git, Path::new(""), path);
+        }
+        if has(".gitignore").is_ok()
+            && let Ok(file) = open_file(opened, OsStr::new(".gitignore"))
+            && let Some(rules) =
+                read_rules(file).and_then(|text| self.context.rules.compile_rules(text))
+        {
+            self.levels.push(RulesLevel {
+                rules,
+                folder: Some(path.clone()),
+                to_top: PathBuf::new(),
+            });
+        }
+        let mut nodes = Vec::with_capacity(names.len());
+        let mut earlier = earlier.iter().peekable();
+        for (name, kind) in names {
+            while earlier.next_if(|node| node.name < name).is_some() {}
+            let known = earlier.next_if(|node| node.name == name);
+            path.push(&name);
+            let node = self.scan_entry(opened, path, (name, kind), known, depth, only_tracked);
+            path.pop();
+            nodes.extend(node?);
+        }
+        self.levels.truncate(levels);
+        self.tracked.truncate(tracked);
+        Ok(nodes)
+    }
+
+    fn list_names(&mut self, opened: &OwnedFd) -> Result<Vec<(OsString, FileType)>, ScanError> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(opened).map_err(io::Error::from)? {
+            let entry = entry.map_err(io::Error::from)?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            self.files += 1;
+            if self.files > self.max_files {
+                return Err(ScanError::TooMany(self.max_files));
+            }
+            names.push((OsStr::from_bytes(name).to_owned(), entry.file_type()));
+        }
+        Ok(names)
+    }
+
+    /// Reads one entry; `None` if it is gone, or not to be covered nor named.
+    fn scan_entry(
+        &mut self,
+        folder: &OwnedFd,
+        path: &mut PathBuf,
+        (name, kind): (OsString, FileType),
+        known: Option<&TreeNode>,
+        depth: usize,
+        only_tracked: bool,
+    ) -> Result<Option<TreeNode>, ScanError> {
+        let uncovered = |name, why| {
+            Ok(Some(TreeNode {
+                name,
+                content: PathContent::Uncovered { why, stamp: None },
+                stamp: None,
+                entries: Vec::new(),
+            }))
+        };
+        if name == ".git" {
+            return uncovered(name, UncoveredReason::Repository);
+        }
+        let status = match kind {
+            FileType::Unknown => match stat_entry(folder, &name)? {
+                Some(status) => Some(status),
+                None => return Ok(None),
+            },
+            _ => None,
+        };
+        let kind = status.map_or(kind, |status| FileType::from_raw_mode(status.st_mode));
+        let is_folder = kind == FileType::Directory;
+        let is_left_out = only_tracked || is_ignored(&self.levels, path, is_folder);
+        // As in git, what was covered stays covered: the repository may be gone, or its rules may have changed.
+        let was_covered =
+            |known: &TreeNode| !matches!(known.content, PathContent::Uncovered { .. });
+        if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
+            return uncovered(name, UncoveredReason::Ignored);
+        }
+        let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
+        else {
+            return Ok(None);
+        };
+        let mode = status.st_mode & 0o7777;
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory if status.st_dev != self.device => {
+                uncovered(name, UncoveredReason::OtherFileSystem)
+            }
+            FileType::Directory if self.context.home == Some((status.st_dev, status.st_ino)) => {
+                uncovered(name, UncoveredReason::Home)
+            }
+            FileType::Directory if depth >= MAX_DEPTH => uncovered(name, UncoveredReason::TooDeep),
+            FileType::Directory => {
+                let opened = match open_folder(folder, &name) {
+                    Ok(opened) => opened,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                    Err(Errno::ACCESS | Errno::PERM) => {
+                        return uncovered(name, UncoveredReason::Unreadable);
+                    }
+                    Err(cause) => return Err(io::Error::from(cause).into()),
+                };
+                let earlier = known.map_or(&[][..], |known| &known.entries);
+                let entries = self.scan_folder(&opened, path, earlier, depth + 1, is_left_out)?;
+                Ok(Some(TreeNode {
+                    name,
+                    content: PathContent::Folder { mode },
+                    stamp: None,
+                    entries,
+                }))
+            }
+            FileType::Symlink => {
+                let target = match readlinkat(folder, &name, Vec::new()) {
+                    Ok(target) => PathBuf::from(OsStr::from_bytes(target.to_bytes())),
+                    Err(_) => return Ok(None),
+                };
+                Ok(Some(TreeNode {
+                    name,
+                    content: PathContent::Link {
+                        target: ManifestPath(target),
+                    },
+                    stamp: None,
+                    entries: Vec::new(),
+                }))
+            }
+            FileType::RegularFile => self.scan_file(folder, name, &status, known),
+            _ => uncovered(name, UncoveredReason::Special),
+        }
+    }
+
+    fn scan_file(
+        &mut self,
+        folder: &OwnedFd,
+        name: OsString,
+        status: &Stat,
+        known: Option<&TreeNode>,
+    ) -> Result<Option<TreeNode>, ScanError> {
+        let size = file_size(status);
+        let leaf = |name, content, stamp| {
+            Ok(Some(TreeNode {
+                name,
+                content,
+                stamp,
+                entries: Vec::new(),
+            }))
+        };
+        if size > LARGEST_KEPT {
+            let content = PathContent::Uncovered {
+                why: UncoveredReason::TooLarge,
+                stamp: Some(change_stamp(status)),
+            };
+            return leaf(name, content, None);
+        }
+        self.bytes += size;
+        if self.bytes > self.context.limits.bytes {
+            let most = crate::output::number_format::format_size(self.context.limits.bytes);
+            return Err(ScanError::TooLarge(most));
+        }
+        let mode = status.st_mode & 0o7777;
+        if let Some(TreeNode {
+            content: PathContent::File { sha256, size, .. },
+            stamp: Some(stamp),
+            ..
+        }) = known
+            && *stamp == change_stamp(status)
+        {
+            let content = PathContent::File {
+                sha256: sha256.clone(),
+                size: *size,
+                mode,
+            };
+            return leaf(name, content, Some(*stamp));
+        }
+        let (read, status) = match read_whole_file(folder, &name) {
+            Ok(read) => read,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+                let content = PathContent::Uncovered {
+                    why: UncoveredReason::Unreadable,
+                    stamp: Some(change_stamp(status)),
+                };
+                return leaf(name, content, None);
+            }
+            Err(cause) => return Err(cause.into()),
+        };
+        let sha256 = match self.context.contents.store_content(&read) {
+            Err(cause) if cause.kind() == io::ErrorKind::QuotaExceeded => {
+                return Err(ScanError::NoRoom);
+            }
+            stored => stored?,
+        };
+        let stamp = status
+            .filter(|status| changed_at(status) < self.settled_before)
+            .map(|status| change_stamp(&status));
+        let content = PathContent::File {
+            sha256,
+            size: read.len() as u64,
+            mode: status.map_or(mode, |status| status.st_mode & 0o7777),
+        };
+        leaf(name, content, stamp)
+    }
+
+    /// Returns whether a repository tracks this file, or something in this folder.
+    fn is_tracked(&self, path: &Path, is_folder: bool) -> bool {
+        let Some(repository) = self.tracked.last() else {
+            return false;
+        };
+        let Ok(below) = path.strip_prefix(&repository.folder) else {
+            return false;
+        };
+        let mut name = repository.to_top.join(below).into_os_string();
+        if !is_folder {
+            let name = name.as_bytes();
+            return repository
+                .paths
+                .binary_search_by(|tracked| tracked.as_slice().cmp(name))
+                .is_ok();
+        }
+        name.push("/");
+        let first = repository
+            .paths
+            .partition_point(|tracked| tracked.as_slice() < name.as_bytes());
+        repository
+            .paths
+            .get(first)
+            .is_some_and(|tracked| tracked.starts_with(name.as_bytes()))
+    }
+}

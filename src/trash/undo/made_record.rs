@@ -1,0 +1,66 @@
+//! The record of what goes to the trash because a request had made it. Not here: moving it there (undo_steps).
+
+use std::io;
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+use super::super::FolderSnapshots;
+use super::super::inventory::{MANIFEST, TrashEntry};
+use super::super::manifest::{ManifestLine, ManifestPath};
+use super::super::{Trash, unix_time_ms};
+use crate::durable::append_json_lines;
+use crate::ids::RequestId;
+
+impl Trash {
+    /// Ends the snapshots of calls whose runner is gone.
+    #[cfg(target_os = "linux")]
+    pub(super) fn finish_abandoned_snapshots(&self) {
+        for fault in FolderSnapshots::new(self, []).finish_abandoned() {
+            tracing::warn!("{fault}");
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn finish_abandoned_snapshots(&self) {}
+
+    /// Writes down what goes to the trash because a request had made it: it is a removal of its own, which can be undone.
+    pub(super) fn record_made(
+        &self,
+        entry: &TrashEntry,
+        folder: &Path,
+        items: Vec<(ManifestPath, String)>,
+    ) -> io::Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        make_made_folder(folder)?;
+        let request = RequestId::new();
+        let proof = self.proofs.make_proof(&self.home, &request)?;
+        let begun = ManifestLine::Begun {
+            request,
+            tool: format!("undo {}", entry.request),
+            at_ms: unix_time_ms(),
+            proof,
+        };
+        let removed = items.into_iter().map(|(path, item)| ManifestLine::Removed {
+            path,
+            item,
+            files: 1,
+            bytes: 0,
+        });
+        let lines: Vec<ManifestLine> = std::iter::once(begun).chain(removed).collect();
+        append_json_lines(&folder.join(MANIFEST), &lines).map(drop)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
+fn make_made_folder(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir(folder)
+}
+
+/// Everything is back where it was.
+#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
+pub(super) fn discard_made_record(folder: &Path) {
+    let _ = std::fs::remove_file(folder.join(MANIFEST));
+    let _ = std::fs::remove_dir(folder);
+}

@@ -1,0 +1,495 @@
+//! What commands changed is undone by the snapshots before and after them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use punie_runner::acp::Workspace;
+use punie_runner::home::Home;
+use punie_runner::ids::RequestId;
+use punie_runner::tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
+use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
+
+use super::Owner;
+
+/// A workspace with its trash, without a runner.
+struct Snapshots {
+    dir: tempfile::TempDir,
+    trash: Trash,
+    workspace: Workspace,
+    images: BeforeImageStore,
+}
+
+impl Snapshots {
+    fn new() -> Self {
+        Self::with_trash_of(1 << 30)
+    }
+
+    fn with_trash_of(max_bytes: u64) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::create_dir(dir.path().join("work")).expect("made");
+        Self::in_folder(dir, max_bytes)
+    }
+
+    fn in_folder(dir: tempfile::TempDir, max_bytes: u64) -> Self {
+        let work = fs::canonicalize(dir.path().join("work")).expect("there");
+        let home = Home::open_home(&dir.path().join("home")).expect("a home");
+        let limits = TrashLimits {
+            max_bytes,
+            keep: Duration::from_hours(24),
+        };
+        let trash = Trash::new(&home, limits);
+        let workspace = Workspace::open_roots(&[work]).expect("open");
+        let images = BeforeImageStore::new(trash.clone(), workspace.clone()).with_snapshots(true);
+        Self {
+            dir,
+            trash,
+            workspace,
+            images,
+        }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// Runs a command as a call does, between two snapshots.
+    async fn runs(&self, command: &str) -> RequestId {
+        let request = RequestId::new();
+        let line = RequestedCommand::Line("make".to_owned());
+        let access = DeclaredAccess::running_command(line, None);
+        assert!(self.images.begin_snapshot(&request, "Bash", &access).await);
+        let mut bash = Command::new("bash");
+        bash.args(["-c", command]).current_dir(self.work());
+        let ran = bash.stdin(Stdio::null()).stderr(Stdio::null()).status();
+        ran.expect("bash ran");
+        assert!(self.images.end_snapshot(&request).await);
+        request
+    }
+
+    fn undo(&self, request: &RequestId) -> Result<Vec<String>, String> {
+        let undone = self
+            .trash
+            .undo_request(&self.workspace, request.as_str(), false);
+        undone
+            .map(|report| report.lines)
+            .map_err(|unready| unready.to_string())
+    }
+}
+
+/// Everything below a folder: kind and mode, and what it holds.
+fn covered(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    fn walk(top: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
+        for entry in fs::read_dir(folder).expect("readable") {
+            let path = entry.expect("an entry").path();
+            let metadata = fs::symlink_metadata(&path).expect("there");
+            let holds = if metadata.is_symlink() {
+                fs::read_link(&path)
+                    .expect("a link")
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec()
+            } else if metadata.is_file() {
+                fs::read(&path).expect("readable")
+            } else {
+                Vec::new()
+            };
+            let below = path.strip_prefix(top).expect("below").to_owned();
+            all.insert(below, (metadata.mode(), holds));
+            if metadata.is_dir() {
+                walk(top, &path, all);
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk(folder, folder, &mut all);
+    all
+}
+
+/// Numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("small") % most
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+
+    /// A path of few names, so that paths meet.
+    fn path(&mut self) -> String {
+        let names = ["a", "b", "c", "dir", "ümlaut", "new line", ".hidden"];
+        let depth = 1 + self.below(3);
+        let parts: Vec<&str> = (0..depth).map(|_| self.pick(&names)).collect();
+        format!("'{}'", parts.join("/"))
+    }
+
+    fn command(&mut self) -> String {
+        let (one, other, number) = (self.path(), self.path(), self.below(1_000));
+        let mode = self.pick(&["600", "644", "755", "500", "700", "000", "4711"]);
+        match self.below(14) {
+            0 => format!("echo {number} > {one}"),
+            1 => format!("echo {number} >> {one}"),
+            2 => format!("rm -rf {one}"),
+            3 => format!("mv {one} {other}"),
+            4 => format!("mkdir -p {one}"),
+            5 => format!("ln -sfn {other} {one}"),
+            6 => format!("chmod {mode} {one}"),
+            7 => format!("cp -r {one} {other}"),
+            8 => format!("rmdir {one}"),
+            9 => format!("rm -rf {one}; mkdir -p {one}; echo {number} > {one}/inner"),
+            10 => format!("rm -rf {one}; echo {number} > {one}"),
+            11 => format!("mkdir -p {one}/deep/deeper; cp -r . {one}/deep 2>/dev/null"),
+            12 => format!("chmod -R {mode} {one}"),
+            _ => format!("find {one} -type f -delete"),
+        }
+    }
+
+    fn commands(&mut self) -> String {
+        let count = 1 + self.below(5);
+        let all: Vec<String> = (0..count).map(|_| self.command()).collect();
+        all.join("; ")
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_random_commands_are_undone_to_the_byte() {
+    let this = Snapshots::new();
+    let mut dice = Dice(4_711);
+    for round in 0..200 {
+        // A tree that grew by commands itself.
+        if round % 10 == 0 {
+            for entry in fs::read_dir(this.work()).expect("readable") {
+                let path = entry.expect("an entry").path();
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            }
+            let grown = (0..8)
+                .map(|_| dice.commands())
+                .collect::<Vec<_>>()
+                .join("; ");
+            this.runs(&grown).await;
+        }
+        let before = covered(&this.work());
+        let commands = dice.commands();
+        let request = this.runs(&commands).await;
+        let after = covered(&this.work());
+        let undone = this.undo(&request);
+        let now = covered(&this.work());
+        assert_eq!(now, before, "round {round}: {commands}\n{undone:?}");
+        let is_unchanged = before == after;
+        assert_eq!(
+            undone.is_err(),
+            is_unchanged,
+            "round {round}: {commands}\n{undone:?}"
+        );
+        // The next one begins with something else.
+        this.runs(&commands).await;
+    }
+}
+
+#[tokio::test]
+async fn what_changed_since_is_kept_and_nothing_is_done_half() {
+    let this = Snapshots::new();
+    let work = this.work();
+    fs::write(work.join("one"), "old\n").expect("written");
+    fs::write(work.join("two"), "old\n").expect("written");
+    let request = this
+        .runs("echo new > one; echo new > two; echo made > three")
+        .await;
+    fs::write(work.join("two"), "by hand\n").expect("written");
+    let refused = this.undo(&request).expect_err("it was changed");
+    assert!(refused.contains("two was changed since"), "{refused}");
+    let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
+    assert_eq!(
+        [read("one"), read("two"), read("three")],
+        ["new\n", "by hand\n", "made\n"]
+    );
+    // A later request is named.
+    fs::write(work.join("two"), "new\n").expect("written");
+    let later = this.runs("echo later > two").await;
+    let refused = this.undo(&request).expect_err("a later one changed it");
+    assert!(refused.contains(later.as_str()), "{refused}");
+    this.undo(&later).expect("undone");
+    this.undo(&request).expect("undone");
+    assert_eq!(covered(&work).len(), 2);
+    assert_eq!([read("one"), read("two")], ["old\n", "old\n"]);
+    // What it had made is in the trash.
+    let made = this.trash.list_entries().expect("listed");
+    let made = made
+        .iter()
+        .find(|entry| entry.tool.contains(request.as_str()));
+    this.undo(&made.expect("kept").request.clone())
+        .expect("undone");
+    assert_eq!(read("three"), "made\n");
+}
+
+#[tokio::test]
+async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_ignores() {
+    let this = Snapshots::new();
+    let work = this.work();
+    let git = |line: &str| {
+        let script = format!("export HOME=/nonexistent; {line}");
+        let ran = Command::new("bash")
+            .args(["-ec", &script])
+            .current_dir(&work)
+            .output()
+            .expect("ran");
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+    };
+    git("git init -q -b main; git config user.name n; git config user.email e@x
+         printf 'ignored/\n*.log\n' > .gitignore; mkdir ignored kept; echo t > ignored/tracked; echo u > ignored/untracked
+         echo a > kept/a; echo l > tracked.log; echo x > other.log
+         git add .; git add -f ignored/tracked tracked.log; git commit -qm first");
+    let first = git("git rev-parse HEAD");
+    let before = covered(&work.join("kept"));
+    let request = this
+        .runs("rm -rf .git kept; echo 2 > ignored/tracked; echo 2 > ignored/untracked; echo 2 > tracked.log; echo 2 > other.log")
+        .await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert_eq!(covered(&work.join("kept")), before);
+    let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
+    assert_eq!(
+        [read("ignored/tracked"), read("tracked.log")],
+        ["t\n", "l\n"]
+    );
+    assert_eq!(
+        [read("ignored/untracked"), read("other.log")],
+        ["2\n", "2\n"]
+    );
+    assert!(!work.join(".git").exists(), "{lines}");
+    // A commit stays; the way back is named.
+    git(
+        "git init -q -b main; git config user.name n; git config user.email e@x; git add .; git commit -qm again",
+    );
+    let again = git("git rev-parse HEAD");
+    assert_ne!(first, again);
+    let request = this
+        .runs("export HOME=/nonexistent; echo 3 > kept/a; git commit -qam third")
+        .await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(
+        lines.contains(&format!("update-ref --no-deref refs/heads/main {again}")),
+        "{lines}"
+    );
+    assert_eq!(read("kept/a"), "a\n");
+    // A hostile configuration runs nothing.
+    git("git config core.fsmonitor 'touch /tmp/punie-fsmonitor-ran; false'; echo '* filter=evil' > .gitattributes
+         git config filter.evil.clean 'touch clean-ran; cat'");
+    let request = this.runs("echo 4 > kept/a").await;
+    this.undo(&request).expect("undone");
+    assert!(!work.join("clean-ran").exists() && !Path::new("/tmp/punie-fsmonitor-ran").exists());
+}
+
+#[tokio::test]
+async fn odd_files_are_left_alone_and_named() {
+    let this = Snapshots::new();
+    let work = this.work();
+    fs::write(work.join("plain"), "old").expect("written");
+    symlink("plain", work.join("link")).expect("linked");
+    let commands = "mkfifo fifo; truncate -s 50G sparse; printf x > $'bytes\\xff'; rm link; ln -s nowhere link; \
+                    chmod 2755 . ; echo new > plain";
+    let request = this.runs(commands).await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(
+        lines.contains("fifo: stays") && lines.contains("sparse: stays"),
+        "{lines}"
+    );
+    assert_eq!(
+        fs::read_link(work.join("link")).expect("a link"),
+        Path::new("plain")
+    );
+    assert_eq!(
+        fs::read_to_string(work.join("plain")).expect("there"),
+        "old"
+    );
+    assert_eq!(fs::read_dir(&work).expect("there").count(), 4);
+    // Too many files: the call goes on, and `undo` says why not.
+    let request = this
+        .runs("mkdir many; cd many; seq 20001 | xargs touch")
+        .await;
+    let refused = this.undo(&request).expect_err("too many");
+    assert!(refused.contains("more than 20000 files"), "{refused}");
+    fs::remove_dir_all(work.join("many")).expect("removed");
+    let request = this.runs("echo again > plain").await;
+    this.undo(&request).expect("covered again");
+}
+
+#[tokio::test]
+async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_finished() {
+    let this = Snapshots::with_trash_of(1 << 20);
+    let big: String = (0..400_000_u32)
+        .map(|n| {
+            char::from(b'!' + u8::try_from(n.wrapping_mul(2_654_435_761) >> 26).expect("small"))
+        })
+        .collect();
+    fs::write(this.work().join("big"), big.repeat(4)).expect("written");
+    fs::write(this.work().join("noise"), random_bytes(800_000)).expect("written");
+    let request = this.runs("echo x > y").await;
+    let refused = this.undo(&request).expect_err("no room");
+    assert!(refused.contains("max_mb"), "{refused}");
+
+    let this = Snapshots::new();
+    fs::write(this.work().join("file"), "old").expect("written");
+    let request = RequestId::new();
+    let access = DeclaredAccess::running_command(RequestedCommand::Line("make".to_owned()), None);
+    assert!(this.images.begin_snapshot(&request, "Bash", &access).await);
+    fs::write(this.work().join("file"), "new").expect("written");
+    let refused = this.undo(&request).expect_err("it runs");
+    assert!(refused.contains("still runs"), "{refused}");
+    let Snapshots {
+        dir,
+        images,
+        trash,
+        workspace,
+    } = this;
+    drop((images, trash, workspace));
+    let this = Snapshots::in_folder(dir, 1 << 30);
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(lines.contains("did not see the end"), "{lines}");
+    assert_eq!(
+        fs::read_to_string(this.work().join("file")).expect("there"),
+        "old"
+    );
+}
+
+fn random_bytes(count: usize) -> Vec<u8> {
+    let mut dice = Dice(1);
+    (0..count)
+        .map(|_| u8::try_from(dice.below(256)).expect("a byte"))
+        .collect()
+}
+
+#[test]
+fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
+    let owner = Owner::with_snapshots();
+    owner.write("work/.gitignore", "build/\n");
+    owner.write("work/kept/file", "old\n");
+    owner.write("work/kept/build/out", "made\n");
+    owner.write("work/edited", "old\n");
+    let before = super::commands::tree(&owner.path("work/kept"));
+    let (request, code, text) =
+        owner.runs("rm -rf kept; echo new > edited; mkdir -p made/deep; echo x > made/deep/file");
+    assert_eq!(code, 0, "{text}");
+    let diff = owner.types(&["diff", &request]);
+    assert!(diff.out.contains("-old\n+new\n"), "{diff:?}");
+    let diff = owner.types(&["undo", &request, "--diff"]);
+    assert!(diff.out.contains("-new\n+old\n"), "{diff:?}");
+    owner.undoes(&request);
+    // What rm removed comes back whole, with times, and with what git ignores.
+    assert_eq!(super::commands::tree(&owner.path("work/kept")), before);
+    assert_eq!(owner.read("work/edited"), "old\n");
+    assert!(!owner.path("work/made").exists());
+    // Without snapshots it says what it does not do.
+    owner.write("home/config.toml", super::WITHOUT_SNAPSHOTS);
+    let (request, _, _) = owner.runs("echo new > edited");
+    owner.is_refused(&request, "nothing is kept");
+}
+
+#[test]
+fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() {
+    let command =
+        "echo new > file; rm -rf gone; mkdir -p made/deep; echo x > made/deep/file; chmod 700 kept";
+    let prepare = || {
+        let owner = Owner::with_snapshots();
+        owner.write("work/file", "old\n");
+        owner.write("work/gone/deep/file", "gone\n");
+        owner.write("work/kept/file", "kept\n");
+        let before = covered(&owner.path("work"));
+        (owner, before)
+    };
+    for point in ["snapshot.begun", "snapshot.compared", "snapshot.written"] {
+        let (owner, before) = prepare();
+        let call = [
+            "call",
+            "Bash",
+            &serde_json::json!({ "command": command }).to_string(),
+        ];
+        let mut killed = owner.command(&call);
+        killed.env("PUNIE_FAILPOINTS", format!("{point}=kill"));
+        assert_ne!(super::said(&mut killed).code, 0, "{point}");
+        let id = pending_request(&owner);
+        if covered(&owner.path("work")) == before {
+            owner.is_refused(&id, "nothing to undo");
+        } else {
+            owner.undoes(&id);
+        }
+        assert_eq!(covered(&owner.path("work")), before, "{point}");
+    }
+    for step in 1..20 {
+        let (owner, before) = prepare();
+        let (request, _, _) = owner.runs(command);
+        let mut killed = owner.command(&["undo", &request]);
+        killed.env("PUNIE_FAILPOINTS", format!("undo.step=kill@{step}"));
+        let is_killed = super::said(&mut killed).code != 0;
+        if is_killed {
+            let said = owner.types(&["undo", &request]);
+            let is_done = said.code == 0 || said.err.contains("nothing to undo");
+            assert!(is_done, "{step}: {said:?}");
+        }
+        assert_eq!(covered(&owner.path("work")), before, "{step}");
+        if !is_killed {
+            assert!(step > 3);
+            return;
+        }
+    }
+    panic!("there are fewer steps");
+}
+
+/// The request of a call that was cut off.
+fn pending_request(owner: &Owner) -> String {
+    let trash = owner.path("home/state/trash");
+    let folders = fs::read_dir(trash.join("snapshots/calls")).expect("there");
+    let below = folders
+        .flat_map(|folder| fs::read_dir(folder.expect("an entry").path()).expect("a folder"));
+    let paths = below.chain(fs::read_dir(trash.join("requests")).expect("there"));
+    let names = paths.map(|entry| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("text")
+    });
+    let mut ids = names.filter_map(|name| {
+        let id = name.strip_suffix(".json").or(name.strip_suffix(".jsonl"))?;
+        Some(id.to_owned())
+    });
+    ids.next().expect("a record")
+}
+
+#[test]
+fn what_a_background_command_changed_is_undone_too() {
+    let owner = Owner::with_snapshots();
+    owner.write("work/file", "old\n");
+    let line = "echo new > file; touch began; sleep 600";
+    let args = serde_json::json!({ "command": line, "run_in_background": true }).to_string();
+    // The end of a single call ends its commands.
+    let said = owner.types(&["call", "Bash", &args, "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
+    owner.undoes(answer["requestId"].as_str().expect("an id"));
+    assert!(!owner.path("work/began").exists());
+    assert_eq!(owner.read("work/file"), "old\n");
+}
+
+#[test]
+fn a_command_that_only_reads_has_no_snapshot() {
+    let owner = Owner::with_snapshots();
+    owner.write("work/a", "a\n");
+    let (request, code, _) = owner.runs("cat a | wc -l");
+    assert_eq!(code, 0);
+    owner.is_refused(&request, "nothing is kept");
+    let trees = owner.path("home/state/trash/snapshots/trees");
+    assert_eq!(fs::read_dir(trees).expect("there").count(), 0);
+    let mode = fs::metadata(owner.path("home/state/trash/snapshots")).expect("there");
+    assert_eq!(mode.permissions().mode() & 0o077, 0);
+}
