@@ -22,7 +22,7 @@ pub enum BackendError {
         cause: String,
     },
     /// The address answers 404 and has never answered as a backend: it is probably wrong.
-    #[error("no event backend answers at {url} (404): check the address")]
+    #[error("no event backend answers at {url}: it answered 404. Check the address")]
     NoBackend {
         /// The backend's address.
         url: String,

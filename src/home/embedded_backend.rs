@@ -52,7 +52,10 @@ impl EmbeddedBackendAddress {
 
     fn read_text(home: &Home) -> io::Result<String> {
         let mut text = String::new();
-        File::open(home.embedded_backend_file())?.read_to_string(&mut text)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .open(home.embedded_backend_file())?;
+        file.read_to_string(&mut text)?;
         Ok(text)
     }
 

@@ -117,7 +117,7 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     });
     let ended = stage.command_at(&relay.url, &["--once"]).await;
     let sentence = format!(
-        "no event backend answers at {} (404): check the address",
+        "no event backend answers at {} (from PUNIE_BACKEND_URL): it answered 404. Check the address",
         relay.url
     );
     assert!(

@@ -178,7 +178,7 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(answer.text().contains("so far"), "{answer:?}");
-    let listed = stage.command(&["history"]).await.out;
+    let listed = stage.command(&["history", "--json"]).await.out;
     assert!(
         listed.contains(&other.url) && listed.contains(&stage.setting.url),
         "{listed}"
