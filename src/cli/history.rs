@@ -16,6 +16,7 @@ use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::command_to_type;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
+use crate::output::number_format;
 use crate::runner::Clock;
 use history_line::{HistoryLine, describe_state, execution_duration};
 use request_content::RequestContent;
@@ -23,7 +24,7 @@ use request_detail::show_request_detail;
 
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The request to show: its id, the last 8 characters of it, its beginning, or @last
+    /// The request to show: its id, its end (4 characters or more), its beginning, or @last
     request: Option<String>,
     /// The most requests to list, the latest first; 0: all
     #[arg(
@@ -77,9 +78,9 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
             .within
             .map(|minutes| now_ms - i64::from(minutes) * 60_000),
     };
-    let entries = match reader {
-        Some(reader) => reader.list_history(&query)?,
-        None => Vec::new(),
+    let (entries, count) = match reader {
+        Some(reader) => (reader.list_history(&query)?, reader.count_history(&query)?),
+        None => (Vec::new(), 0),
     };
     if context.is_json() {
         for entry in &entries {
@@ -87,6 +88,14 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         }
     } else {
         show_history(&entries, now_ms, &undone);
+        let (shown, count) = (entries.len() as u64, u64::from(count));
+        if count > shown {
+            console::print_line(&format!(
+                "The newest {} of {}. Add `--limit 0` to see all.",
+                number_format::group_digits(shown),
+                number_format::format_count(count, "request")
+            ));
+        }
     }
     Ok(Exit::Done)
 }
@@ -114,9 +123,6 @@ pub(super) fn unknown_request(typed: &str) -> anyhow::Error {
 
 /// Prints the list. On a terminal, rows fit its width.
 fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, i64>) {
-    if entries.is_empty() {
-        return console::print_line("No matching requests in the last 30 days.");
-    }
     let columns = [
         Column::text("WHEN"),
         Column::text("TOOL"),
@@ -140,5 +146,6 @@ fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, 
             ]
         })
         .collect();
-    console::print_table(&columns, &rows);
+    let empty = "No matching requests in the last 30 days.";
+    console::print_list(&columns, &rows, empty);
 }
