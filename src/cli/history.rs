@@ -78,9 +78,9 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
             .within
             .map(|minutes| now_ms - i64::from(minutes) * 60_000),
     };
-    let (entries, count) = match reader {
-        Some(reader) => (reader.list_history(&query)?, reader.count_history(&query)?),
-        None => (Vec::new(), 0),
+    let entries = match &reader {
+        Some(reader) => reader.list_history(&query)?,
+        None => Vec::new(),
     };
     if context.is_json() {
         for entry in &entries {
@@ -88,13 +88,10 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         }
     } else {
         show_history(&entries, now_ms, &undone);
-        let (shown, count) = (entries.len() as u64, u64::from(count));
-        if count > shown {
-            console::print_line(&format!(
-                "The newest {} of {}. Add `--limit 0` to see all.",
-                number_format::group_digits(shown),
-                number_format::format_count(count, "request")
-            ));
+        if let Some(reader) = reader
+            && entries.len() == args.limit as usize
+        {
+            show_rest(u64::from(args.limit), reader.count_history(&query)?.into());
         }
     }
     Ok(Exit::Done)
@@ -119,6 +116,17 @@ pub(super) fn unknown_request(typed: &str) -> anyhow::Error {
         command_to_type("history")
     );
     CommandError::with_exit(Exit::Failed, text)
+}
+
+/// Says how many requests the list leaves out, if any.
+fn show_rest(shown: u64, count: u64) {
+    if count > shown {
+        console::print_line(&format!(
+            "The newest {} of {}. Add `--limit 0` to see all.",
+            number_format::group_digits(shown),
+            number_format::format_count(count, "request")
+        ));
+    }
 }
 
 /// Prints the list. On a terminal, rows fit its width.

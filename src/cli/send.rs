@@ -199,7 +199,7 @@ impl AnswerWait<'_> {
         }
         let id = short_id(self.ask.id.as_str());
         console::print_stderr(&format!(
-            "request {id}: waiting for your approval\nTo answer: {} (or deny {id}; show {id} prints it all).\n",
+            "request {id}: waiting for your approval\nTo answer: {} (or deny; show prints it all).\n",
             command_to_type(&format!("approvals allow {id}"))
         ));
         true
