@@ -174,6 +174,9 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     }
     let both = user.types(&["history", &good[..4]]).await;
     both.refused(2, "several ids begin or end with");
+    user.types(&["cancel", &good[..4]])
+        .await
+        .refused(2, "several ids begin or end with");
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
     assert_eq!(
         keys(&whole),
