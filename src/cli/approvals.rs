@@ -56,13 +56,13 @@ enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// The request that waits: its id, the end or the beginning of it, or @last if no other waits
+    /// The request that waits: its id, its end (4 characters or more), its beginning, or @last if no other waits
     id: String,
 }
 
 #[derive(Debug, Args)]
 struct QuestionArgs {
-    /// The request that waits: its id, the end or the beginning of it, or @last if no other waits
+    /// The request that waits: its id, its end (4 characters or more), its beginning, or @last if no other waits
     id: String,
     /// Also for every later call of this tool in the conversation, until the runner ends
     #[arg(long)]

@@ -47,7 +47,7 @@ struct AuditListArgs {
     /// Only rows since this time, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     since: Option<i64>,
-    /// Only rows of this request: its id, the end or the beginning of it, or @last
+    /// Only rows of this request: its id, its end (4 characters or more), its beginning, or @last
     #[arg(long, value_name = "ID")]
     request: Option<String>,
 }
@@ -188,21 +188,17 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
     if as_json {
         return Ok(Exit::Done);
     }
-    if rows.is_empty() {
-        console::print_line("No such row.");
-    } else {
-        let columns = [
-            Column::number("SEQ"),
-            Column::text("WHEN"),
-            Column::text("WHAT"),
-            Column::text("WHO"),
-            Column::text("TOOL"),
-            Column::outcome("DECISION"),
-            Column::id("REQUEST"),
-            Column::flexible("MORE"),
-        ];
-        console::print_table(&columns, &rows);
-    }
+    let columns = [
+        Column::number("SEQ"),
+        Column::text("WHEN"),
+        Column::text("WHAT"),
+        Column::text("WHO"),
+        Column::text("TOOL"),
+        Column::outcome("DECISION"),
+        Column::id("REQUEST"),
+        Column::flexible("MORE"),
+    ];
+    console::print_list(&columns, &rows, "No such row.");
     Ok(Exit::Done)
 }
 

@@ -271,11 +271,15 @@ impl CallerClient {
         }
     }
 
+    /// Lists the devices that are not revoked, each with its name, platform and last heartbeat.
+    pub async fn list_devices(&self) -> Result<Value, BackendError> {
+        self.call_with_token(FunctionKind::Query, "devices:list", json!({}))
+            .await
+    }
+
     /// Lists the devices that the backend knows, and whether each is online.
     pub async fn list_known_devices(&self) -> Result<Vec<(String, bool)>, BackendError> {
-        let rows = self
-            .call_with_token(FunctionKind::Query, "devices:list", json!({}))
-            .await?;
+        let rows = self.list_devices().await?;
         let device = |row: &Value| {
             let id = row["deviceId"].as_str()?.to_owned();
             Some((id, row["online"].as_bool().unwrap_or(false)))

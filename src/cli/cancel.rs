@@ -10,16 +10,19 @@ use crate::ids::RequestId;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {
-    /// The request: the id that `send` gave; of this device's requests also the last 8 characters, or @last
+    /// The request: the id that `send` gave; of this device's requests also its end (4 characters or more), or @last
     request: String,
 }
 
 /// Asks the backend to cancel a request.
 pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.caller_config()?;
-    // A journal that cannot be read must not keep a request from being cancelled.
-    let typed = &args.request;
-    let whole = request_ids::expand_in_journal(&home, typed).unwrap_or_else(|_| typed.clone());
+    let whole = match request_ids::expand_in_journal(&home, &args.request) {
+        Ok(id) => id,
+        Err(several) if Exit::from_error(&several) == Exit::Usage => return Err(several),
+        // A journal that cannot be read must not keep a request from being cancelled.
+        Err(_) => args.request.clone(),
+    };
     let id = RequestId::parse(whole)
         .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let caller = CliContext::caller_client(&config, &home)?;

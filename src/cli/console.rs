@@ -110,6 +110,19 @@ pub fn print_table<'h, C: Copy + Into<Column<'h>>>(columns: &[C], rows: &[Vec<St
     }
 }
 
+/// Prints a table as [`print_table`] does, or this sentence if it has no row.
+pub fn print_list<'h, C: Copy + Into<Column<'h>>>(
+    columns: &[C],
+    rows: &[Vec<String>],
+    empty: &str,
+) {
+    if rows.is_empty() {
+        print_line(empty);
+    } else {
+        print_table(columns, rows);
+    }
+}
+
 /// Prints a paragraph with each line indented. On a terminal it is wrapped at the width.
 pub fn print_paragraph(indent: &str, text: &str) {
     for line in text.split('\n') {

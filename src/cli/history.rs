@@ -16,6 +16,7 @@ use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::command_to_type;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
+use crate::output::number_format;
 use crate::runner::Clock;
 use history_line::{HistoryLine, describe_state, execution_duration};
 use request_content::RequestContent;
@@ -23,7 +24,7 @@ use request_detail::show_request_detail;
 
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// The request to show: its id, the last 8 characters of it, its beginning, or @last
+    /// The request to show: its id, its end (4 characters or more), its beginning, or @last
     request: Option<String>,
     /// The most requests to list, the latest first; 0: all
     #[arg(
@@ -77,7 +78,7 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
             .within
             .map(|minutes| now_ms - i64::from(minutes) * 60_000),
     };
-    let entries = match reader {
+    let entries = match &reader {
         Some(reader) => reader.list_history(&query)?,
         None => Vec::new(),
     };
@@ -87,6 +88,11 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         }
     } else {
         show_history(&entries, now_ms, &undone);
+        if let Some(reader) = reader
+            && entries.len() == args.limit as usize
+        {
+            show_rest(u64::from(args.limit), reader.count_history(&query)?.into());
+        }
     }
     Ok(Exit::Done)
 }
@@ -112,11 +118,19 @@ pub(super) fn unknown_request(typed: &str) -> anyhow::Error {
     CommandError::with_exit(Exit::Failed, text)
 }
 
+/// Says how many requests the list leaves out, if any.
+fn show_rest(shown: u64, count: u64) {
+    if count > shown {
+        console::print_line(&format!(
+            "The newest {} of {}. Add `--limit 0` to see all.",
+            number_format::group_digits(shown),
+            number_format::format_count(count, "request")
+        ));
+    }
+}
+
 /// Prints the list. On a terminal, rows fit its width.
 fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, i64>) {
-    if entries.is_empty() {
-        return console::print_line("No matching requests in the last 30 days.");
-    }
     let columns = [
         Column::text("WHEN"),
         Column::text("TOOL"),
@@ -140,5 +154,6 @@ fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, 
             ]
         })
         .collect();
-    console::print_table(&columns, &rows);
+    let empty = "No matching requests in the last 30 days.";
+    console::print_list(&columns, &rows, empty);
 }

@@ -1,9 +1,10 @@
-//! `init`: writes a first configuration. Other commands store single keys in it by this file's functions.
+//! `init`: writes a first configuration, or adds a workspace to it. Other commands store single keys in it by this file's functions.
 #![expect(
     clippy::disallowed_methods,
     reason = "it reads and writes the owner's own configuration file"
 )]
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,7 +16,7 @@ use super::exit::{CommandError, Exit};
 use super::{console, level_question};
 use crate::config::default_file::{self, KnownSettings};
 use crate::config::file_edit::{self, KeyChange};
-use crate::config::{BackendUrl, Config, WorkspaceRule};
+use crate::config::{BackendUrl, Config, ValueOrigin, WorkspaceRule};
 use crate::durable::{self, Readers};
 use crate::home::{HomeError, change_hint_flags, command_to_type};
 
@@ -30,8 +31,7 @@ pub struct InitArgs {
 pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let file = context.config_file()?;
     if file.exists() && !args.force {
-        let text = format!("{} is there already; --force replaces it", file.display());
-        return Err(CommandError::with_exit(Exit::Failed, text));
+        return add_to_existing_file(&file, context);
     }
     if file.exists() && context.try_config(WorkspaceRule::NotNeeded).is_err() {
         set_broken_file_aside(&file)?;
@@ -76,6 +76,109 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.effective_config(WorkspaceRule::NotNeeded)?;
     level_question::ask_about_level(context, &config, &home)?;
     Ok(Exit::Done)
+}
+
+/// Offers to add the folders that `--workspace` names, or the current one, to the workspaces of an existing file.
+fn add_to_existing_file(file: &Path, context: &CliContext) -> anyhow::Result<Exit> {
+    let is_there = format!("{} is there already", file.display());
+    let refuse = |why: &str| {
+        let text = format!("{is_there}{why}; --force replaces the whole file");
+        Err(CommandError::with_exit(Exit::Failed, text))
+    };
+    let in_file = context.with_flags(|flags| {
+        flags.workspaces.clear();
+        flags.backend_url = None;
+    });
+    let in_file = in_file.effective_config(WorkspaceRule::NotNeeded);
+    let config = in_file.with_context(|| format!("{is_there}; --force replaces it"))?;
+    let given = context.try_config(WorkspaceRule::NotNeeded)?;
+    if given.backend.url != config.backend.url {
+        return refuse(" and names another backend");
+    }
+    let Some(wanted) = find_wanted_folders(context, &given) else {
+        return refuse(
+            ", and the current folder cannot be a workspace. Go to the one to add, or name it with --workspace DIR",
+        );
+    };
+    let (known, added): (Vec<PathBuf>, Vec<PathBuf>) = wanted
+        .into_iter()
+        .partition(|folder| config.workspaces.iter().any(|set| folder.starts_with(set)));
+    if added.is_empty() {
+        show_result(
+            context,
+            file,
+            &format!(
+                "{is_there}, and its workspaces include {}. There is nothing to do; --force replaces the file.",
+                join_paths(&known)
+            ),
+        );
+        return Ok(Exit::Done);
+    }
+    let names = join_paths(&added);
+    if context.is_json() || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        let all = [&config.workspaces[..], &added].concat();
+        return refuse(&format!(
+            ", without {names} among its workspaces. To add it, write under [workspaces]:\n  {}\nOr type `{}` on a \
+             terminal, which asks",
+            file_edit::render_paths("paths", &all),
+            command_to_type("init")
+        ));
+    }
+    let question = format!("{is_there}. Add {names} to its workspaces? [y/N] ");
+    let answer = console::ask_line(&question)?;
+    if !matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
+        console::print_line("Nothing was changed.");
+        return Ok(Exit::Failed);
+    }
+    let change = file_edit::add_paths(&read_config(file)?, "workspaces", "paths", &added);
+    write_change(file, "workspaces", change)?;
+    forget_stored_flags();
+    show_result(
+        context,
+        file,
+        &format!("Added {names} to the workspaces. A runner works there from its next start on."),
+    );
+    Ok(Exit::Done)
+}
+
+fn show_result(context: &CliContext, file: &Path, text: &str) {
+    if context.is_json() {
+        console::print_json(&json!({"config": file.display().to_string()}));
+    } else {
+        console::print_line(text);
+    }
+}
+
+fn join_paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(" and ")
+}
+
+/// Returns the folders of `--workspace`, else the current one, if it can be a workspace.
+fn find_wanted_folders(context: &CliContext, given: &Config) -> Option<Vec<PathBuf>> {
+    if given.value_origin("workspaces.paths") == Some(&ValueOrigin::Flag("--workspace")) {
+        return Some(given.workspaces.clone());
+    }
+    find_current_folder(context).map(|folder| vec![folder])
+}
+
+/// Returns the current folder, unless it is the user's own or overlaps a home of a runner.
+fn find_current_folder(context: &CliContext) -> Option<PathBuf> {
+    let current = context.environment().current_dir()?.canonicalize().ok()?;
+    let user_dir = context.environment().user_dir();
+    if user_dir
+        .and_then(|folder| folder.canonicalize().ok())
+        .as_ref()
+        == Some(&current)
+    {
+        return None;
+    }
+    let with_it = context.with_flags(|flags| flags.workspaces = vec![current.clone()]);
+    with_it.try_config(WorkspaceRule::NotNeeded).ok()?;
+    Some(current)
 }
 
 /// Returns the current folder if a runner may work in it.
@@ -139,11 +242,20 @@ pub(super) fn store_key(
     value: &str,
 ) -> anyhow::Result<Option<String>> {
     let text = if file.exists() {
-        std::fs::read_to_string(file).with_context(|| file.display().to_string())?
+        read_config(file)?
     } else {
         default_file::render_default_config(&KnownSettings::default())
     };
-    match file_edit::set_key(&text, table, key, value) {
+    write_change(file, table, file_edit::set_key(&text, table, key, value))
+}
+
+fn read_config(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| file.display().to_string())
+}
+
+/// Writes a change to the file. Returns the value of a key that was set already.
+fn write_change(file: &Path, table: &str, change: KeyChange) -> anyhow::Result<Option<String>> {
+    match change {
         KeyChange::AlreadySet(set) => Ok(Some(set)),
         KeyChange::NewText(text) => write_config(file, &text).map(|()| None),
         KeyChange::NeedsOwner(line) => {

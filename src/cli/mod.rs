@@ -188,7 +188,7 @@ enum CliCommand {
     Pair(pair::PairArgs),
     /// Make a key that signs requests, for devices that require it
     Keygen(keygen::KeygenArgs),
-    /// Write a first configuration
+    /// Write a first configuration, or add this folder to its workspaces
     Init(init::InitArgs),
     /// Print the completion script of a shell
     Completions(completions::CompletionsArgs),

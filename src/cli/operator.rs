@@ -1,5 +1,5 @@
-//! `operator`: the administration of a backend: caller tokens, the pairing code, revoked devices. It calls the
-//! functions that `npx convex run` calls, with the admin key that an embedded backend stored in this home.
+//! `operator`: the administration of a backend: caller tokens, the pairing code, devices. It calls the functions that
+//! `npx convex run` calls, with the admin key that an embedded backend stored in this home. Callers may list the devices.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, wiring};
 use crate::backend::FunctionKind;
-use crate::home::{TokenName, command_to_type};
+use crate::config::Config;
+use crate::home::{Home, TokenName, command_to_type};
 use crate::runner::Clock;
 
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ enum OperatorCommand {
     /// Renew the pairing code, or close the backend to new devices
     #[command(subcommand)]
     Pairing(PairingCommand),
-    /// Revoke a device
+    /// List the devices, or revoke one
     #[command(subcommand)]
     Devices(DevicesCommand),
 }
@@ -68,9 +69,11 @@ enum PairingCommand {
 
 #[derive(Debug, Subcommand)]
 enum DevicesCommand {
+    /// List the devices that are not revoked, with the token of a caller
+    List,
     /// Revoke a device for good: its key opens no new session
     Revoke {
-        /// The device's id, as `status -v` shows it there
+        /// The device's id, as `list` shows it, and `status -v` on the device
         id: String,
     },
 }
@@ -93,6 +96,7 @@ impl OperatorCommand {
             }
             Self::Pairing(PairingCommand::Renew) => ("pairing:renew", json!({})),
             Self::Pairing(PairingCommand::Close) => ("pairing:close", json!({})),
+            Self::Devices(DevicesCommand::List) => ("devices:list", json!({})),
             Self::Devices(DevicesCommand::Revoke { id }) => {
                 ("devices:revoke", json!({ "deviceId": id }))
             }
@@ -119,6 +123,7 @@ impl OperatorCommand {
                     command_to_type("operator pairing renew")
                 ));
             }
+            Self::Devices(DevicesCommand::List) => print_devices(value),
             Self::Devices(DevicesCommand::Revoke { id }) => {
                 console::print_line(&format!("{id} is withdrawn."));
             }
@@ -139,20 +144,12 @@ impl OperatorCommand {
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.caller_config()?;
-    let tokens = wiring::backend_tokens(&config, &home)?;
-    let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
-        let path = tokens.token_path(TokenName::Admin);
-        let text = format!(
-            "no admin key. `backend` and `dev` keep theirs in their own home: name that home with --home DIR. A hosted \
-             backend's operator uses `npx convex run`, or puts the deployment's key into {} (mode 0600)",
-            path.display()
-        );
-        CommandError::with_exit(Exit::Refused, text)
-    })?;
-    let functions = wiring::http_functions(&config)?.with_admin_key(key);
-    let (path, arguments) = args.what.function_call();
-    let calling = functions.call_function(FunctionKind::Any, path, &arguments, Duration::ZERO);
-    let value = command_runtime()?.block_on(calling)?;
+    let value = if matches!(args.what, OperatorCommand::Devices(DevicesCommand::List)) {
+        let caller = CliContext::caller_client(&config, &home)?;
+        command_runtime()?.block_on(caller.list_devices())?
+    } else {
+        call_with_admin_key(&args.what, &config, &home)?
+    };
     if args.what.revoked_nothing(&value) {
         return Err(CommandError::with_exit(
             Exit::Failed,
@@ -167,6 +164,60 @@ pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result
     Ok(Exit::Done)
 }
 
+fn call_with_admin_key(
+    what: &OperatorCommand,
+    config: &Config,
+    home: &Home,
+) -> anyhow::Result<Value> {
+    let tokens = wiring::backend_tokens(config, home)?;
+    let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
+        let path = tokens.token_path(TokenName::Admin);
+        let text = format!(
+            "no admin key. `backend` and `dev` keep theirs in their own home: name that home with --home DIR. A hosted \
+             backend's operator uses `npx convex run`, or puts the deployment's key into {} (mode 0600)",
+            path.display()
+        );
+        CommandError::with_exit(Exit::Refused, text)
+    })?;
+    let functions = wiring::http_functions(config)?.with_admin_key(key);
+    let (path, arguments) = what.function_call();
+    let calling = functions.call_function(FunctionKind::Any, path, &arguments, Duration::ZERO);
+    Ok(command_runtime()?.block_on(calling)?)
+}
+
+fn print_devices(devices: &Value) {
+    let now_ms = Clock::system_clock().now_ms();
+    let row = |device: &Value| {
+        let text = |key: &str| console::cell_text(device[key].as_str().unwrap_or_default(), 40);
+        let seen = milliseconds(&device["seenAtMs"]);
+        // A device that ended without a goodbye stays `online`; its next heartbeats do not come.
+        let is_late = |seen: i64| {
+            let beat_ms = milliseconds(&device["beatMs"]).unwrap_or(60_000);
+            2 * (now_ms - seen) > 5 * beat_ms
+        };
+        let is_online = device["online"] == true && !seen.is_some_and(is_late);
+        vec![
+            device["deviceId"].as_str().unwrap_or_default().to_owned(),
+            text("name"),
+            text("platform"),
+            if is_online { "online" } else { "offline" }.to_owned(),
+            seen.map_or_else(
+                || "never".to_owned(),
+                |at| display_time::format_age(at, now_ms),
+            ),
+        ]
+    };
+    let rows: Vec<_> = devices.as_array().into_iter().flatten().map(row).collect();
+    let columns = ["DEVICE", "NAME", "PLATFORM", "STATE", "SEEN"];
+    console::print_list(&columns, &rows, "No device is paired with this backend.");
+}
+
+/// Reads a time or a duration in milliseconds.
+fn milliseconds(value: &Value) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
+    value.as_f64().map(|ms| ms as i64)
+}
+
 fn print_callers(callers: &Value) {
     let now_ms = Clock::system_clock().now_ms();
     let row = |caller: &Value| {
@@ -176,8 +227,7 @@ fn print_callers(callers: &Value) {
             Some("approve") => "approve",
             _ => "ask, approve",
         };
-        #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-        let minted = caller["mintedAtMs"].as_f64().unwrap_or_default() as i64;
+        let minted = milliseconds(&caller["mintedAtMs"]).unwrap_or_default();
         vec![
             console::cell_text(name, 40),
             may.to_owned(),

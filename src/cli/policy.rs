@@ -82,7 +82,7 @@ struct DenyArgs {
 
 #[derive(Debug, Args)]
 struct RevokeArgs {
-    /// The grant's id, or its end
+    /// The grant's id, or its end (4 characters or more)
     id: String,
 }
 

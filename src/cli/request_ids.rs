@@ -9,10 +9,10 @@ use crate::journal::JournalReader;
 
 /// The word for the newest request of the journal.
 pub const LAST: &str = "@last";
-/// The characters of a short id. Ids made at about the same time begin alike, so a short one is the end.
-const SHORT_CHARS: usize = 8;
+/// The fewest characters of an end that names an id.
+const SHORTEST_END: usize = 4;
 /// The most candidates that an error lists.
-const MAX_CANDIDATES: u32 = 5;
+const MAX_CANDIDATES: usize = 5;
 
 /// Finds the request that is meant by an id, its end, its beginning or `@last` in the journal; `None` if it knows none.
 ///
@@ -31,9 +31,16 @@ pub fn find_in_journal(
     if typed.is_empty() {
         return Ok(None);
     }
-    let alike = reader.ids_like(typed, SHORT_CHARS, MAX_CANDIDATES)?;
     if reader.read_full_history(typed)?.is_some() {
         return Ok(Some(typed.to_owned()));
+    }
+    let limit = u32::try_from(MAX_CANDIDATES + 1).unwrap_or(u32::MAX);
+    let mut alike = Vec::new();
+    if typed.chars().count() >= SHORTEST_END {
+        alike = reader.ids_ending_with(typed, limit)?;
+    }
+    if alike.is_empty() {
+        alike = reader.ids_beginning_with(typed, limit)?;
     }
     match alike.as_slice() {
         [] => Ok(None),
@@ -74,7 +81,7 @@ pub fn find_request<'i>(
     Ok(found.map_or(id.clone(), |found| (*found).to_owned()))
 }
 
-/// Returns the one of these that has a matching id: the whole id, or its end or beginning.
+/// Returns the one of these that has a matching id: the whole id, else its end, else its beginning.
 ///
 /// # Errors
 /// Several match.
@@ -89,8 +96,13 @@ pub fn find_among<'a, T>(
     if let Some(exact) = items.iter().find(|item| id_of(item) == typed) {
         return Ok(Some(exact));
     }
-    let is_meant = |id: &str| id.ends_with(typed) || id.starts_with(typed);
-    let alike: Vec<&T> = items.iter().filter(|item| is_meant(id_of(item))).collect();
+    let has_length = typed.chars().count() >= SHORTEST_END;
+    let ends = |item: &&T| has_length && id_of(item).ends_with(typed);
+    let mut alike: Vec<&T> = items.iter().filter(ends).collect();
+    if alike.is_empty() {
+        let begins = |item: &&T| id_of(item).starts_with(typed);
+        alike = items.iter().filter(begins).collect();
+    }
     match alike.as_slice() {
         [] => Ok(None),
         [only] => Ok(Some(only)),
@@ -102,12 +114,15 @@ pub fn find_among<'a, T>(
 }
 
 fn several_meant(typed: &str, ids: &[impl AsRef<str>]) -> anyhow::Error {
-    let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    let mut lines: Vec<&str> = ids.iter().map(AsRef::as_ref).take(MAX_CANDIDATES).collect();
+    if ids.len() > MAX_CANDIDATES {
+        lines.push("...");
+    }
     CommandError::with_exit(
         Exit::Usage,
         format!(
             "several ids begin or end with {typed:?}; type more of the one you mean:\n  {}",
-            ids.join("\n  ")
+            lines.join("\n  ")
         ),
     )
 }
@@ -121,12 +136,32 @@ mod tests {
         let ids = ["0199-aaaa-11112222", "0199-bbbb-33334444", "0199"];
         let find = |typed: &str| find_among(&ids, typed, |id| id);
         assert_eq!(find("33334444").expect("one"), Some(&ids[1]));
+        assert_eq!(find("4444").expect("one"), Some(&ids[1]));
+        assert_eq!(find("444").expect("too short"), None);
         assert_eq!(find("0199-a").expect("one"), Some(&ids[0]));
         assert_eq!(find("0199").expect("itself"), Some(&ids[2]));
         assert_eq!(find("zzzz").expect("none"), None);
         let error = find("0199-").expect_err("two").to_string();
         assert!(
             error.contains(ids[0]) && error.contains(ids[1]) && error.lines().count() == 3,
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_end_is_meant_before_a_beginning() {
+        let ids = ["abcd-0000", "0000-abcd"];
+        let found = find_among(&ids, "abcd", |id| id).expect("one");
+        assert_eq!(found, Some(&ids[1]));
+    }
+
+    #[test]
+    fn five_of_many_ids_are_listed() {
+        let ids: Vec<String> = (0..9).map(|n| format!("{n}-same")).collect();
+        let found = find_among(&ids, "same", |id| id);
+        let error = found.expect_err("nine").to_string();
+        assert!(
+            error.contains("4-same") && !error.contains("5-same") && error.ends_with("..."),
             "{error}"
         );
     }

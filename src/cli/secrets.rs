@@ -135,8 +135,6 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
         .collect();
     if as_json {
         lines.iter().for_each(console::print_json);
-    } else if lines.is_empty() {
-        console::print_line("No secrets are kept, and no skill asks for one.");
     } else {
         let now_ms = Clock::system_clock().now_ms();
         let row = |line: &SecretLine<'_>| {
@@ -150,9 +148,10 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
                 console::cell_text(&line.used_by.join(", "), usize::MAX),
             ]
         };
-        console::print_table(
+        console::print_list(
             &["NAME", "SET", "SKILLS"],
             &lines.iter().map(row).collect::<Vec<_>>(),
+            "No secrets are kept, and no skill asks for one.",
         );
     }
     Ok(Exit::Done)

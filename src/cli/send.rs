@@ -16,7 +16,7 @@ use super::table::short_id;
 use super::tool_arguments::ToolCallArgs;
 use crate::backend::BackendError;
 use crate::config::Config;
-use crate::home::{command_to_type, read_request_key, shell_word};
+use crate::home::{ApprovalQuestions, command_to_type, read_request_key, shell_word};
 use crate::ids::{ConversationId, DeviceId, RequestId};
 use crate::output::number_format::format_size;
 use crate::redact::Secret;
@@ -25,6 +25,8 @@ use crate::runner::Clock;
 
 /// The time of waiting after which the request's id is named.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
+/// The interval of checks for a question about the request.
+const QUESTION_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub struct SendArgs {
@@ -88,6 +90,7 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
         }
         let waiting = AnswerWait {
             caller: &caller,
+            questions: ApprovalQuestions::in_home(&home),
             device: &device,
             ask: &ask,
             limit: wait,
@@ -139,6 +142,8 @@ async fn explain_unknown_device(
 /// The wait for the answer to a request that is to be sent.
 struct AnswerWait<'a> {
     caller: &'a CallerClient,
+    /// The questions of the runner of this home. Those about another runner's requests are not here.
+    questions: ApprovalQuestions,
     device: &'a DeviceId,
     ask: &'a CallerRequest,
     limit: Duration,
@@ -155,7 +160,8 @@ impl AnswerWait<'_> {
         let mut interrupts = Interrupts::listen()?;
         let mut answering = std::pin::pin!(self.send_and_wait());
         let mut silence = std::pin::pin!(tokio::time::sleep(SILENCE_LIMIT));
-        let (mut is_named, mut is_cancelled) = (false, false);
+        let mut checks = tokio::time::interval(QUESTION_INTERVAL);
+        let (mut is_named, mut is_cancelled, mut is_asked) = (false, false, false);
         loop {
             tokio::select! {
                 answered = &mut answering => return Ok(answered?),
@@ -164,6 +170,7 @@ impl AnswerWait<'_> {
                     let text = format!("request {}: waiting; Ctrl-C cancels it\n", self.ask.id);
                     console::print_stderr(&text);
                 }
+                _ = checks.tick(), if !is_asked => is_asked = self.tell_of_question(),
                 () = interrupts.next_press() => {
                     if is_cancelled {
                         break;
@@ -183,6 +190,19 @@ impl AnswerWait<'_> {
             Exit::Failed,
             "left without its answer",
         ))
+    }
+
+    /// Says how to answer the question about the request. Returns false if there is none in this home.
+    fn tell_of_question(&self) -> bool {
+        if !self.questions.asks_about(&self.ask.id) {
+            return false;
+        }
+        let id = short_id(self.ask.id.as_str());
+        console::print_stderr(&format!(
+            "request {id}: waiting for your approval\nTo answer: {} (or deny; show prints it all).\n",
+            command_to_type(&format!("approvals allow {id}"))
+        ));
+        true
     }
 
     /// Ends the command if the backend has not confirmed the request: it must not be sent again.

@@ -25,7 +25,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The call: the id that `history --open` shows, its beginning, or @last; or a shell such as sh_1
+    /// The call: the id that `history --open` shows, its end (4 characters or more), its beginning, or @last; or a shell
+    /// such as sh_1
     id: String,
 }
 

@@ -14,8 +14,10 @@ use crate::tool::{
     CallLane, SchemaArgument, ToolSpec, domain_rank, list_arguments, render_catalog_markdown,
 };
 
-/// The columns of an example.
+/// The columns of an example where no terminal shows it.
 const EXAMPLE_WIDTH: usize = 80;
+/// The indent of a continued example, without the blank before its next word.
+const CONTINUED: &str = "   ";
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
@@ -142,30 +144,47 @@ fn show_tool(spec: &ToolSpec, json: bool) {
     }
     if !spec.examples.is_empty() {
         console::print_line("\nExamples:");
+        let width = console::terminal_width().unwrap_or(EXAMPLE_WIDTH);
         for example in spec.examples {
-            console::print_unwrapped(&format_example(&spec.name, example));
+            console::print_unwrapped(&format_example(&spec.name, example, width));
         }
     }
 }
 
-/// Formats an example as a command to copy, continued on the next line where it is too long.
-fn format_example(tool: &str, example: &str) -> String {
+/// Formats an example as a command to copy, continued on the next line where it is too long. A long list has a line for
+/// each item.
+fn format_example(tool: &str, example: &str, width: usize) -> String {
     let arguments: Map<String, Value> = serde_json::from_str(example).unwrap_or_default();
     let mut text = String::new();
     let mut line = format!("  {}", command_to_type(&format!("call {tool}")));
+    let fits = |line: &str, word: &str| {
+        let last = line.rsplit('\n').next().unwrap_or_default();
+        let first = word.split('\n').next().unwrap_or_default();
+        last.len() + first.len() + " \\".len() <= width
+    };
     for (key, value) in arguments {
-        let value = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
-        let word = format!(" {key}={}", shell_word(&value));
-        if line.len() + word.len() + " \\".len() > EXAMPLE_WIDTH {
+        let mut word = format!(" {key}={}", shell_word(&value_text(&value)));
+        if let Value::Array(items) = &value
+            && !fits(CONTINUED, &word)
+        {
+            let items: Vec<String> = items.iter().map(Value::to_string).collect();
+            let list = format!("[{}]", items.join(&format!(",\n   {CONTINUED}")));
+            word = format!(" {key}={}", shell_word(&list));
+        }
+        if !fits(&line, &word) {
             text.extend([line.as_str(), " \\\n"]);
-            line.clear();
-            line += "   ";
+            CONTINUED.clone_into(&mut line);
         }
         line += &word;
     }
     text + &line
+}
+
+/// Returns a value as it stands behind `key=`.
+fn value_text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn show_arguments(spec: &ToolSpec) {

@@ -36,7 +36,7 @@ enum TrashCommand {
 
 #[derive(Debug, Args)]
 struct RestoreArgs {
-    /// The request: its id, the end or the beginning of it, or @last
+    /// The request: its id, its end (4 characters or more), its beginning, or @last
     request: String,
     /// The folder to copy to; it must be new or empty
     #[arg(long, value_name = "DIR")]
@@ -93,8 +93,6 @@ fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
         for kept in &all {
             console::print_json(&TrashLine::from_trash_entry(kept));
         }
-    } else if all.is_empty() {
-        console::print_line("The trash is empty.");
     } else {
         let now_ms = Clock::system_clock().now_ms();
         let rows: Vec<Vec<String>> = all.iter().map(|kept| trash_row(kept, now_ms)).collect();
@@ -106,7 +104,7 @@ fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
             Column::path("PATHS"),
             Column::id("REQUEST"),
         ];
-        console::print_table(&columns, &rows);
+        console::print_list(&columns, &rows, "The trash is empty.");
     }
     Ok(Exit::Done)
 }

@@ -7,6 +7,7 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::history::unknown_request;
 use super::{audit, console, display_time, request_ids, table, wiring};
+use crate::acp::Workspace;
 use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
 use crate::home::{Home, command_to_type};
@@ -15,7 +16,8 @@ use crate::trash::{Trash, UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    /// The request: its id, the end or the beginning of it, or @last
+    /// The request: its id, its end (4 characters or more), its beginning, or @last: here the newest request that has
+    /// something to undo
     request: Option<String>,
     /// Only show what would be done
     #[arg(long)]
@@ -39,7 +41,7 @@ struct UndoOutput {
 pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let Some(typed) = &args.request else {
         let text = format!(
-            "name the request to undo: `{}`, or `{}` for the newest. `{}` lists them",
+            "name the request to undo: `{}`, or `{}` for the newest that has something to undo. `{}` lists them",
             command_to_type("undo ID"),
             command_to_type("undo @last"),
             command_to_type("history")
@@ -52,7 +54,11 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
-    let request = find_backup(&home, &trash, typed)?;
+    let request = if typed == request_ids::LAST {
+        choose_newest(&home, &trash, &workspace, context.is_json())?
+    } else {
+        find_backup(&home, &trash, typed)?
+    };
     let undone = match trash.undo_request(&workspace, &request, args.dry_run) {
         Ok(undone) => undone,
         Err(UndoError::Already(request, at_ms)) => {
@@ -100,6 +106,39 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         console::print_line(UNTRACKED);
     }
     Ok(Exit::Done)
+}
+
+/// Returns the newest request that has something to undo, and tells people which one it is.
+fn choose_newest(
+    home: &Home,
+    trash: &Trash,
+    workspace: &Workspace,
+    as_json: bool,
+) -> anyhow::Result<String> {
+    let newest = trash.find_newest_undoable(workspace);
+    let newest = newest.map_err(|unready| undo_error(home, &unready, request_ids::LAST))?;
+    let Some(newest) = newest.map(String::from) else {
+        let text = format!("no request has anything to undo. {UNTRACKED}");
+        return Err(CommandError::with_exit(Exit::Failed, text));
+    };
+    if !as_json {
+        let (id, title) = (table::short_id(&newest), request_title(home, &newest));
+        console::print_line(&format!(
+            "The newest request with something to undo: {id}{title}"
+        ));
+    }
+    Ok(newest)
+}
+
+/// Returns the tool and the title of a request behind a comma, if the journal knows it.
+fn request_title(home: &Home, request: &str) -> String {
+    let read = || {
+        let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
+        let entry = reader.read_full_history(request).ok()??.entry?;
+        let what = format!("{} {}", entry.tool, entry.title.unwrap_or_default());
+        Some(format!(", {}", console::cell_text(&what, usize::MAX)))
+    };
+    read().unwrap_or_default()
 }
 
 /// Finds the request that is meant in the journal, or among the backups.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use textwrap::core::display_width;
-use textwrap::{Options, WordSplitter};
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
 /// The longest label before the text of a line, with the blanks around it.
 const MAX_LABEL: usize = 24;
@@ -29,13 +29,22 @@ pub fn wrap_lines(text: &str, width: Option<usize>) -> Cow<'_, str> {
 fn wrap_line(line: &str, width: usize) -> String {
     // A prompt ends with a blank, which stays.
     let text = line.trim_end_matches(' ');
-    let indent = " ".repeat(text_start(text).min(width / 2));
+    let indent = text_start(text).min(width / 2);
+    let wrapped = wrap_words(&keep_commands(text), width, indent, false).join("\n");
+    wrapped.replace(FIXED_BLANK, " ") + &line[text.len()..]
+}
+
+/// Wraps a text at blanks and line breaks. Continued lines have this indent. Words longer than the width are broken only
+/// on request.
+pub fn wrap_words(text: &str, width: usize, indent: usize, breaks_words: bool) -> Vec<String> {
+    let indent = " ".repeat(indent);
     let options = Options::new(width)
         .subsequent_indent(&indent)
-        .break_words(false)
-        .word_splitter(WordSplitter::NoHyphenation);
-    let wrapped = textwrap::fill(&keep_commands(text), options);
-    wrapped.replace(FIXED_BLANK, " ") + &line[text.len()..]
+        .break_words(breaks_words)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(Cow::into_owned).collect()
 }
 
 /// Replaces the blanks of short commands between backticks, so that they stay in one line.

@@ -1,7 +1,11 @@
-//! Sets one key in the text of a configuration file. Not here: reading and writing the file.
+//! Sets one key in the text of a configuration file, or adds to a list of paths. Not here: reading and writing the file.
+
+use std::path::PathBuf;
+
+use toml::de::DeTable;
 
 use super::toml_document::{ConfigDocument, TomlValue};
-use super::value::quote_toml;
+use super::value::{ConfigValue as _, quote_toml};
 
 /// The change to a configuration file's text.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,20 +20,57 @@ pub enum KeyChange {
 
 /// Sets a key of a table to this value, and leaves every other line as it is. A commented-out key is replaced.
 pub fn set_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
-    let path = format!("{table}.{key}");
-    let find_value = |text: &str| {
-        let document = ConfigDocument::parse_document(text).ok()?;
-        document.get(&path).map(|entry| entry.value.clone())
-    };
-    if let Some(set) = find_value(text) {
+    if let Some(set) = find_value(text, table, key) {
         return KeyChange::AlreadySet(match set {
             TomlValue::Text(set) => set,
             other => other.to_string(),
         });
     }
-    let line = format!("{key} = {}", quote_toml(value));
+    add_key(text, table, key, format!("{key} = {}", quote_toml(value)))
+}
+
+/// Adds paths behind the last one of a list, and leaves all else as it is. A missing list is added.
+pub fn add_paths(text: &str, table: &str, key: &str, added: &[PathBuf]) -> KeyChange {
+    let line = render_paths(key, added);
+    if find_value(text, table, key).is_none() {
+        return add_key(text, table, key, line);
+    }
+    let items = line.split_once('[').map(|(_, items)| items);
+    let items = items.and_then(|items| items.strip_suffix(']'));
+    match (find_list_end(text, table, key), items) {
+        (Some((at, separator)), Some(items)) => {
+            KeyChange::NewText([&text[..at], separator, items, &text[at..]].concat())
+        }
+        _ => KeyChange::NeedsOwner(line),
+    }
+}
+
+/// Returns the line of a key with these paths.
+pub fn render_paths(key: &str, paths: &[PathBuf]) -> String {
+    format!("{key} = {}", paths.to_vec().to_toml().unwrap_or_default())
+}
+
+fn find_value(text: &str, table: &str, key: &str) -> Option<TomlValue> {
+    let document = ConfigDocument::parse_document(text).ok()?;
+    let entry = document.get(&format!("{table}.{key}"))?;
+    Some(entry.value.clone())
+}
+
+/// Returns the offset behind the last item of a list, and the separator before the next one.
+fn find_list_end(text: &str, table: &str, key: &str) -> Option<(usize, &'static str)> {
+    let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = DeTable::parse(plain).ok()?.into_inner();
+    let list = document.get(table)?.get_ref().as_table()?.get(key)?;
+    let (at, separator) = match list.get_ref().as_array()?.last() {
+        Some(item) => (item.span().end, ", "),
+        None => (list.span().start + 1, ""),
+    };
+    Some((text.len() - plain.len() + at, separator))
+}
+
+fn add_key(text: &str, table: &str, key: &str, line: String) -> KeyChange {
     let changed = insert_line(text, table, key, &line);
-    if find_value(&changed).is_some() {
+    if find_value(&changed, table, key).is_some() {
         KeyChange::NewText(changed)
     } else {
         KeyChange::NeedsOwner(line)
@@ -97,6 +138,29 @@ mod tests {
             new_text("[backend] # mine\n", "a"),
             "[backend] # mine\nurl = \"a\"\n"
         );
+    }
+
+    #[test]
+    fn a_path_is_added_to_a_list_in_any_form() {
+        let added = [PathBuf::from("/new")];
+        for (written, changed) in [
+            (
+                "[workspaces]\npaths = [\"~/a\"] # mine\n",
+                "[workspaces]\npaths = [\"~/a\", \"/new\"] # mine\n",
+            ),
+            (
+                "\u{feff}[workspaces]\npaths = [\n  \"a\", # one, [two]\n  'b', # last\n]\n",
+                "\u{feff}[workspaces]\npaths = [\n  \"a\", # one, [two]\n  'b', \"/new\", # last\n]\n",
+            ),
+            ("workspaces.paths = [ ]", "workspaces.paths = [\"/new\" ]"),
+            (
+                "[workspaces]\n#paths = [\"~/project\"]\n[log]\n",
+                "[workspaces]\npaths = [\"/new\"]\n[log]\n",
+            ),
+        ] {
+            let change = add_paths(written, "workspaces", "paths", &added);
+            assert_eq!(change, KeyChange::NewText(changed.to_owned()));
+        }
     }
 
     #[test]

@@ -178,6 +178,13 @@ impl ApprovalQuestions {
         questions
     }
 
+    /// Returns whether a question about this request waits.
+    pub fn asks_about(&self, request: &RequestId) -> bool {
+        let open = self.open_questions();
+        open.iter()
+            .any(|question| question.request_id == *request && self.is_waiting(&question.id))
+    }
+
     /// Records that the person here was shown all of a question's call.
     ///
     /// # Errors

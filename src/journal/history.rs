@@ -141,43 +141,60 @@ const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code
     deliver_attempts, last_error, deadline_ms, \
     (select nullif(address, '') from backend where number = request.backend), title, exit_code, exit_signal, rule, denial, run_ms";
 
+impl HistoryQuery {
+    /// Returns the condition of the query, and the values of its parameters.
+    fn sql_conditions(&self) -> (String, Vec<&dyn ToSql>) {
+        let mut conditions = vec!["true"];
+        let mut values: Vec<&dyn ToSql> = Vec::new();
+        if self.failed {
+            conditions.push("(outcome = 'error' or state = 'undeliverable' or exit_code <> 0 or exit_signal is not null)");
+        }
+        if self.open {
+            conditions.push("state in ('accepted', 'started', 'finished')");
+        }
+        if let Some(tool) = &self.tool {
+            conditions.push("tool = ?");
+            values.push(tool);
+        }
+        if let Some(conversation) = &self.conversation {
+            conditions.push("conversation = ?");
+            values.push(conversation);
+        }
+        if let Some(since) = &self.since_ms {
+            conditions.push("received_at_ms >= ?");
+            values.push(since);
+        }
+        (conditions.join(" and "), values)
+    }
+}
+
 impl JournalReader {
     /// The lives of the requests asked for, the latest first.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn list_history(&self, question: &HistoryQuery) -> Result<Vec<HistoryEntry>, JournalError> {
-        let mut conditions = vec!["true"];
-        let mut values: Vec<&dyn ToSql> = Vec::new();
-        if question.failed {
-            conditions.push("(outcome = 'error' or state = 'undeliverable' or exit_code <> 0 or exit_signal is not null)");
-        }
-        if question.open {
-            conditions.push("state in ('accepted', 'started', 'finished')");
-        }
-        if let Some(tool) = &question.tool {
-            conditions.push("tool = ?");
-            values.push(tool);
-        }
-        if let Some(conversation) = &question.conversation {
-            conditions.push("conversation = ?");
-            values.push(conversation);
-        }
-        if let Some(since) = &question.since_ms {
-            conditions.push("received_at_ms >= ?");
-            values.push(since);
-        }
+        let (conditions, mut values) = question.sql_conditions();
         let limit = if question.limit == 0 {
             -1
         } else {
             i64::from(question.limit)
         };
         values.push(&limit);
-        let sql = format!(
-            "select {LIFE} from request where {} order by rowid desc limit ?",
-            conditions.join(" and ")
-        );
+        let sql =
+            format!("select {LIFE} from request where {conditions} order by rowid desc limit ?");
         self.query_all(&sql, &values[..], history_entry_from_row)
+    }
+
+    /// The number of all requests asked for, also of those above the limit.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn count_history(&self, question: &HistoryQuery) -> Result<u32, JournalError> {
+        let (conditions, values) = question.sql_conditions();
+        let sql = format!("select count(*) from request where {conditions}");
+        let count = self.query_optional(&sql, &values[..], |row| row.get(0))?;
+        Ok(count.unwrap_or_default())
     }
 
     /// Everything that is known of one request; none where nothing is.
@@ -215,21 +232,26 @@ impl JournalReader {
         }))
     }
 
-    /// The ids that begin or end with this, at most so many, the newest first. An end counts from this many characters
-    /// on.
+    /// The ids that end with this, at most so many, the newest first.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn ids_like(
+    pub fn ids_ending_with(&self, end: &str, limit: u32) -> Result<Vec<String>, JournalError> {
+        let sql = "select id from request where substr(id, -length(?1)) = ?1 order by rowid desc limit ?2";
+        self.query_all(sql, (end, limit), |row| row.get(0))
+    }
+
+    /// The ids that begin with this, at most so many, the newest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn ids_beginning_with(
         &self,
-        part: &str,
-        shortest_end: usize,
+        beginning: &str,
         limit: u32,
     ) -> Result<Vec<String>, JournalError> {
-        let sql = "select id from request where substr(id, 1, length(?1)) = ?1 \
-                   or (length(?1) >= ?2 and substr(id, -length(?1)) = ?1) order by rowid desc limit ?3";
-        let shortest_end = i64::try_from(shortest_end).unwrap_or(i64::MAX);
-        self.query_all(sql, (part, shortest_end, limit), |row| row.get(0))
+        let sql = "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2";
+        self.query_all(sql, (beginning, limit), |row| row.get(0))
     }
 
     /// The requests about which a person was asked when the runner stopped, the oldest first. Its next start asks

@@ -159,6 +159,28 @@ impl Trash {
         })
     }
 
+    /// Finds the newest request that is not undone and has something to undo. What commands only claim about a request
+    /// is passed over.
+    ///
+    /// # Errors
+    /// [`UndoError::Trash`].
+    pub fn find_newest_undoable(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Option<RequestId>, UndoError> {
+        for entry in self.list_entries()? {
+            if entry.undone_at_ms.is_some() || entry.source == ManifestSource::Unproven {
+                continue;
+            }
+            match self.undo_request(workspace, entry.request.as_str(), true) {
+                Err(UndoError::Nothing(_) | UndoError::Already(..) | UndoError::Unknown(_)) => {}
+                Err(error @ UndoError::Trash(_)) => return Err(error),
+                _ => return Ok(Some(entry.request)),
+            }
+        }
+        Ok(None)
+    }
+
     fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
         let (request, records) = (entry.request.clone(), entry.folder_names());
         let line = UndoLogLine {

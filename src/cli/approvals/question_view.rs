@@ -1,8 +1,7 @@
 //! A question as the person at this device reads it: in the list, at a prompt, and whole. The runner has escaped hidden
 //! characters in its texts already. Not here: the answers.
 
-use textwrap::{Options, WordSplitter, WrapAlgorithm};
-
+use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};
 use crate::home::{OpenQuestion, command_to_type};
 use crate::journal::InterruptedQuestion;
@@ -93,7 +92,7 @@ fn call_lines(question: &OpenQuestion, width: usize, how_to_read: &str) -> Vec<S
     let mut lines: Vec<String> = shown.flat_map(line).collect();
     let count = whole.chars().count();
     let note = format!("... This is only the beginning of {count} characters. {how_to_read}");
-    lines.extend(wrap_text(&note, width, ""));
+    lines.extend(wrap_words(&note, width, 0, true));
     lines
 }
 
@@ -101,17 +100,7 @@ fn call_lines(question: &OpenQuestion, width: usize, how_to_read: &str) -> Vec<S
 fn wrap_call_line(line: &str, width: usize) -> Vec<String> {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let indent = indent.min(width / 2) + CONTINUED_INDENT;
-    wrap_text(line, width, &" ".repeat(indent))
-}
-
-/// Splits a text at blanks, and words that are too long.
-fn wrap_text(text: &str, width: usize, indent: &str) -> Vec<String> {
-    let options = Options::new(width)
-        .subsequent_indent(indent)
-        .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let lines = textwrap::wrap(text, options).into_iter();
-    lines.map(std::borrow::Cow::into_owned).collect()
+    wrap_words(line, width, indent, true)
 }
 
 /// Returns a question as it is shown at a prompt on a terminal of this width.
@@ -209,7 +198,8 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
             why.map(|why| format!("because {why}")),
         ];
         for fact in facts.into_iter().flatten() {
-            texts.extend(wrap_text(&console::cell_text(&fact, usize::MAX), room, ""));
+            let fact = console::cell_text(&fact, usize::MAX);
+            texts.extend(wrap_words(&fact, room, 0, true));
         }
         let mut texts = texts.into_iter();
         lines.push(row(

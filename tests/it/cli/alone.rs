@@ -225,9 +225,11 @@ async fn a_first_configuration_is_written_once() {
         !written.contains("doctor"),
         "what is not built is not named"
     );
-    user.types(&["init"])
+    let again = user.types(&["init"]).await.done();
+    assert!(again.out.contains("There is nothing to do"), "{again:?}");
+    user.types(&["--backend-url", "https://b.convex.cloud", "init"])
         .await
-        .refused(1, "--force replaces it");
+        .refused(1, "names another backend; --force replaces the whole file");
     assert_eq!(user.read("home/config.toml"), written);
     let again = user
         .types(&["--backend-url", "https://b.convex.cloud", "init", "--force"])
@@ -544,6 +546,17 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
         ),
         "{examples}"
     );
+    let shown = user.types(&["tools", "MultiEdit"]).await.done().out;
+    let (_, examples) = shown.split_once("Examples:\n").expect("examples");
+    assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
+    let words = examples.replacen("  punie-runner call MultiEdit ", "printf '%s;' ", 1);
+    let (one, _) = words.split_once("\n  punie-runner").expect("two examples");
+    let shell = std::process::Command::new("sh").args(["-c", one]).output();
+    let typed = String::from_utf8(shell.expect("run").stdout).expect("text");
+    let edits = typed.split("edits=").nth(1).expect("its edits");
+    let edits: serde_json::Value =
+        serde_json::from_str(edits.trim_end_matches(';')).expect("still JSON");
+    assert_eq!(edits[1]["new_string"], "n + 2", "{typed}");
     let shown = user.types(&["tools", "OpenApp"]).await.done().out;
     assert!(
         shown.contains("Not offered here: apps = false under [sandbox]."),

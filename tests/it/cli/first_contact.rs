@@ -103,6 +103,49 @@ async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
 }
 
 #[tokio::test]
+async fn init_beside_a_file_offers_to_add_the_folder() {
+    let user = User::new();
+    let (work, other) = (user.text("work"), user.text("other"));
+    let written = format!("# mine\n[workspaces]\npaths = [\n  \"{work}\", # first\n]\n");
+    user.write("home/config.toml", &written);
+    for folder in ["work/below", "other"] {
+        std::fs::create_dir(user.path(folder)).expect("made");
+    }
+    let init_in = async |folder: &str, args: &[&str]| {
+        let mut command = user.command(&[args, &["init"]].concat());
+        command.current_dir(user.path(folder));
+        super::said(command, "").await
+    };
+    for (folder, args) in [
+        ("work", &[][..]),
+        ("work/below", &[]),
+        ("other", &["--workspace", &work]),
+    ] {
+        let said = init_in(folder, args).await.done();
+        assert!(said.out.contains("There is nothing to do"), "{said:?}");
+    }
+    let line = format!("paths = [\"{work}\", \"{other}\"]");
+    for (folder, args) in [("other", &[][..]), ("work", &["--workspace", &other])] {
+        init_in(folder, args).await.refused(1, &line);
+    }
+    init_in("", &[]).await.refused(1, "cannot be a workspace");
+    let (shown, code) = on_terminal(&user, "other", &["init"], "n\n").await;
+    assert!(
+        code == 1 && shown.contains("Nothing was changed"),
+        "{shown}"
+    );
+    assert_eq!(user.read("home/config.toml"), written);
+    let (shown, code) = on_terminal(&user, "other", &["init"], "y\n").await;
+    assert!(code == 0 && shown.contains("Added "), "{shown}");
+    let changed = written.replace("\", #", &format!("\", \"{other}\", #"));
+    assert_eq!(user.read("home/config.toml"), changed);
+    user.write("home/config.toml", "[limits]\nreads = 0\n");
+    init_in("work", &[])
+        .await
+        .refused(78, "--force replaces it");
+}
+
+#[tokio::test]
 async fn the_user_s_own_folder_gives_the_folders_below_it() {
     let user = User::new();
     user.write("private.txt", "mine");

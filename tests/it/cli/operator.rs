@@ -92,7 +92,15 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
     pair(code.as_str().expect("a code")).await.done();
     let status = another.types(&["status", "--json"]).await.ended(3).json();
     let device = status["deviceId"].as_str().expect("an id");
+    let shown = operates(&["devices", "list"]).await.done().out;
+    assert!(
+        shown.starts_with("DEVICE ") && shown.contains(device) && shown.lines().count() == 3,
+        "{shown}"
+    );
     operates(&["devices", "revoke", device]).await.done();
+    let left = operates(&["--json", "devices", "list"]).await.done().json();
+    let left = left.as_array().expect("a list");
+    assert!(left.len() == 1 && left[0]["deviceId"] != device, "{left:?}");
     another
         .types(&["run", "--once", "--workspace", "."])
         .await

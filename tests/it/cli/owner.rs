@@ -146,8 +146,14 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     assert!(lines(&["--conversation", "other"]).await.is_empty());
     let table = user.types(&["history"]).await.done().out;
     assert!(
-        table.starts_with("WHEN ") && table.contains("not found"),
+        table.starts_with("WHEN ") && table.contains("not found") && !table.contains("newest"),
         "{table}"
+    );
+    let cut = user.types(&["history", "--limit", "1"]).await.done().out;
+    let last = cut.lines().last().expect("a line");
+    assert_eq!(
+        last,
+        "The newest 1 of 2 requests. Add `--limit 0` to see all."
     );
 
     dev.stopped().await;
@@ -168,6 +174,9 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     }
     let both = user.types(&["history", &good[..4]]).await;
     both.refused(2, "several ids begin or end with");
+    user.types(&["cancel", &good[..4]])
+        .await
+        .refused(2, "several ids begin or end with");
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
     assert_eq!(
         keys(&whole),

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 
+use punie_runner::home::{ApproverPresence, Home};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr};
@@ -154,6 +155,41 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
     sending.says("left without its answer").await;
     assert_eq!(sending.ends().await.0, 1);
     backend.stopped().await;
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
+    let user = User::new();
+    user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let args = ["send", "Bash", "--json", "--", "echo", "allowed"];
+    // The sending itself is nobody who can be asked.
+    let refused = user.types(&args).await;
+    assert!(
+        refused.code == 1 && !refused.err.contains("your approval"),
+        "{refused:?}"
+    );
+
+    let mut watch = user
+        .command(&["approvals", "--watch"])
+        .spawn()
+        .expect("started");
+    let home = Home::open_home(&user.path("home")).expect("a home");
+    until("the watch", || ApproverPresence::is_announced(&home)).await;
+    let mut sending = Sending::start(&user, &args);
+    let said = sending.says("waiting for your approval").await;
+    let id = said.split([' ', ':']).nth(1).expect("an id").to_owned();
+    let answer = format!("To answer: punie-runner approvals allow {id} (");
+    sending.says(&answer).await;
+    user.types(&["approvals", "allow", &id]).await.done();
+    let (code, answer) = sending.ends().await;
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect(&answer);
+    assert!(
+        code == 0 && answer["result"].to_string().contains("allowed"),
+        "{code} {answer}"
+    );
+    watch.kill().await.expect("killed");
+    dev.stopped().await;
 }
 
 #[tokio::test]

@@ -161,8 +161,11 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
     let first = send(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
     let last = send(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
     let short = |id: &str| id[id.len() - 8..].to_owned();
-    let shown = user.types(&["history", &short(&first)]).await.done().out;
-    assert!(shown.contains(&first), "{shown}");
+    for end in [8, 6, 4] {
+        let end = &first[first.len() - end..];
+        let shown = user.types(&["history", end]).await.done().out;
+        assert!(shown.contains(&first), "{shown}");
+    }
     let shown = user.types(&["history", "@last"]).await.done().out;
     assert!(shown.contains(&last), "{shown}");
     let undone = user.types(&["undo", "@last", "--json"]).await.done().json();
@@ -198,6 +201,31 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
     user.types(&["history", "zzzzzzzz"])
         .await
         .refused(1, "knows no request");
+    dev.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_to_undo_is_the_newest_that_changed_something() {
+    let user = User::new();
+    let dev = user.serves(&["dev", "--json"]).await;
+    let first = send(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
+    let second = send(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
+    let read = send(&user, &dev, "Read", r#"{"file_path":"a"}"#).await;
+    for (id, path) in [(&second, "b"), (&first, "a")] {
+        let short = &id[id.len() - 8..];
+        for args in [&["undo", "@last", "--dry-run"][..], &["undo", "@last"]] {
+            let said = user.types(args).await.done().out;
+            let taken =
+                format!("The newest request with something to undo: {short}, Write {path}\n");
+            assert!(said.starts_with(&taken), "{said}");
+        }
+        assert!(!user.path("work").join(path).exists(), "{path}");
+    }
+    user.types(&["undo", "@last"])
+        .await
+        .refused(1, "no request has anything to undo");
+    let shown = user.types(&["history", "@last"]).await.done().out;
+    assert!(shown.contains(&read), "{shown}");
     dev.stopped().await;
 }
 

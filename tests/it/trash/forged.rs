@@ -67,6 +67,21 @@ fn what_a_command_says_of_another_request_does_not_keep_that_from_being_undone()
 }
 
 #[test]
+fn what_a_command_says_of_another_request_is_not_the_last_to_undo() {
+    let owner = Owner::new();
+    owner.writes("made.txt", "made\n");
+    let line = r#"{"kind":"removed","path":"$PWD/planted.txt","item":"1","files":1,"bytes":1}"#;
+    let later = forged("another-request", line).replace("\"at_ms\":1", "\"at_ms\":9999999999999");
+    let (_, code, text) = owner.runs(&format!("{later}; echo x > $d/forged/1"));
+    assert_eq!(code, 0, "{text}");
+    let listed = owner.types(&["trash", "list"]);
+    assert!(listed.out.contains("planted.txt"), "{listed:?}");
+    owner.undoes("@last");
+    assert!(!owner.path("work/made.txt").exists());
+    assert!(!owner.path("work/planted.txt").exists());
+}
+
+#[test]
 fn what_a_later_command_says_of_an_earlier_ones_request_is_no_part_of_it() {
     let owner = Owner::new();
     owner.write("work/own.txt", "own\n");
