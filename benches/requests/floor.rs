@@ -41,6 +41,9 @@ pub fn run(words: &[String]) {
     });
 }
 
+/// The most requests that the floor answers at once, so that the backend has connections for all of them.
+const MOST_AT_ONCE: usize = 256;
+
 struct Floor {
     http: reqwest::Client,
     url: String,
@@ -121,6 +124,9 @@ impl Floor {
             let mut page = self.call("query", "events:listForDevice", args).await;
             cursor = page["cursor"].take();
             for event in page["events"].as_array_mut().into_iter().flatten() {
+                if work.len() >= MOST_AT_ONCE {
+                    work.join_next().await;
+                }
                 let device = Arc::clone(&self);
                 let request = event["request"].take();
                 work.spawn(async move { device.answer(&request).await });

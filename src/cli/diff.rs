@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::context::CliContext;
-use super::exit::{CommandError, Exit};
-use super::{console, request_ids, undo, wiring};
+use super::exit::Exit;
+use super::{console, undo, wiring};
 use crate::config::WorkspaceRule;
 use crate::output::hidden_characters::escape_hidden_characters;
 
@@ -22,12 +22,10 @@ pub fn run_diff(args: &DiffArgs, context: &CliContext) -> anyhow::Result<Exit> {
 /// Shows what a request changed, or what undoing it would change.
 pub fn show_diff(request: &str, is_reversed: bool, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
-    let request = request_ids::expand_last(&home, request)?;
-    let diff = wiring::open_trash(&config, &home)
-        .diff_request(&request, is_reversed)
-        .map_err(|unready| {
-            CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
-        })?;
+    let trash = wiring::open_trash(&config, &home);
+    let request = undo::find_backup(&home, &trash, request)?;
+    let diff = trash.diff_request(&request, is_reversed);
+    let diff = diff.map_err(|unready| undo::undo_error(&home, &unready, &request))?;
     if context.is_json() {
         console::print_json(&serde_json::json!({ "diff": diff }));
     } else if diff.is_empty() {

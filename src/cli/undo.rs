@@ -48,9 +48,6 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
     };
-    if args.diff {
-        return super::diff::show_diff(typed, true, context);
-    }
     let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
@@ -59,6 +56,9 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     } else {
         find_backup(&home, &trash, typed)?
     };
+    if args.diff {
+        return super::diff::show_diff(&request, true, context);
+    }
     let undone = match trash.undo_request(&workspace, &request, args.dry_run) {
         Ok(undone) => undone,
         Err(UndoError::Already(request, at_ms)) => {
@@ -79,6 +79,11 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
             audit::owner_entry(AuditEvent::Undo).with_request(&undone.request),
         );
     }
+    let exit = if undone.is_partial {
+        Exit::Failed
+    } else {
+        Exit::Done
+    };
     if context.is_json() {
         console::print_json(&UndoOutput {
             request_id: undone.request.to_string(),
@@ -86,14 +91,14 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
             partial: undone.is_partial,
             changes: undone.lines,
         });
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     let short_id = table::short_id(undone.request.as_str());
     console::print_line(&if args.dry_run {
         format!("Undoing {short_id} would do this; nothing was changed:")
     } else {
         let what = if undone.is_partial {
-            "Put back what rm removed"
+            "Undone in part"
         } else {
             "Undone"
         };
@@ -105,7 +110,7 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     if undone.is_partial {
         console::print_line(UNTRACKED);
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Returns the newest request that has something to undo, and tells people which one it is.

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::inventory::TrashEntry;
+use super::display_path;
 use super::manifest::{ManifestLine, ManifestPath};
+use super::snapshot::SnapshotEnd;
 
 impl TrashEntry {
     /// The paths that the request changed.
@@ -27,6 +29,21 @@ impl TrashEntry {
             )
         };
         !self.manifest_lines().all(is_record)
+    }
+
+    /// Lists the workspaces without snapshots, each with the reason. `None` if there are no snapshots at all.
+    pub(super) fn snapshot_gaps(&self) -> Option<Vec<String>> {
+        let ends = self.tool_lines().filter_map(|line| match line {
+            ManifestLine::Snapshot(end) => Some(end),
+            _ => None,
+        });
+        let mut ends = ends.peekable();
+        ends.peek()?;
+        let gap = |end: &SnapshotEnd| {
+            let why = end.off.as_ref()?;
+            Some(format!("{} ({why})", display_path(&end.folder.0)))
+        };
+        Some(ends.filter_map(gap).collect())
     }
 
     /// The commands of which nothing is kept.

@@ -168,7 +168,19 @@ impl Trash {
         })
     }
 
-    /// The same for a caller that holds the lock.
+    /// Lists the workspaces of which a request has no snapshots, each with the reason. `None` if it has none at all.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn find_snapshot_gaps(&self, request: &str) -> io::Result<Option<Vec<String>>> {
+        self.with_trash_lock(|| {
+            let all = self.list_entries_locked()?;
+            let mut of_request = all.iter().filter(|entry| entry.request.as_str() == request);
+            Ok(of_request.find_map(TrashEntry::snapshot_gaps))
+        })
+    }
+
+    /// Everything that is kept, and the requests that changed nothing. For a caller that holds the lock.
     pub(super) fn list_entries_locked(&self) -> io::Result<Vec<TrashEntry>> {
         let mut all: BTreeMap<(RequestId, ManifestSource), TrashEntry> = BTreeMap::new();
         let mut with_snapshots: BTreeSet<RequestId> = BTreeSet::new();

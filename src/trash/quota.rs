@@ -34,7 +34,7 @@ impl Trash {
             self.discard_stray_files(|_, age| age > STRAY_AGE)?;
             self.delete_snapshot_trees(|file| {
                 let age = fs::symlink_metadata(file).and_then(|found| found.modified());
-                age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > self.limits.keep))
+                age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > self.limits().keep))
             });
             self.evict_entries(0, None).map(drop)
         })

@@ -32,21 +32,21 @@ pub struct UndoReport {
     pub request: RequestId,
     /// The result for each path, in words.
     pub lines: Vec<String>,
-    /// Commands ran in it: only what they removed with `rm` is kept, not what they wrote or removed otherwise.
+    /// Commands ran in it without a snapshot of each workspace: only what they removed with `rm` is kept there.
     pub is_partial: bool,
 }
 
 /// The changes that an undo does not cover.
-pub const UNTRACKED: &str = "Files that a command writes, or removes in other ways than rm, are not tracked: look with \
-                             `git status` and `git diff`.";
+pub const UNTRACKED: &str = "Without a snapshot, files that a command writes, or removes in other ways than rm, are not \
+                             tracked: look with `git status` and `git diff`.";
 
 /// The reason why a request cannot be undone. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// Nothing is kept of it.
     #[error(
-        "nothing is kept of request {0}: no file tool changed a file in it and no command of it used rm, or its backups \
-         were deleted. {untracked}",
+        "nothing is kept of request {0}: it changed nothing that the trash covers, or its backups were deleted. \
+         {untracked}",
         untracked = UNTRACKED
     )]
     Unknown(String),

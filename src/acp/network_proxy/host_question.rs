@@ -86,7 +86,7 @@ impl HostAsker {
             }
         };
         match tokio::time::timeout(patience, answer).await {
-            Ok(option) => QuestionEnd::Answered(option),
+            Ok((option, _)) => QuestionEnd::Answered(option),
             Err(_) => QuestionEnd::Unanswered(patience.as_secs()),
         }
     }

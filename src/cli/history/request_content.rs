@@ -17,6 +17,8 @@ use crate::tool::ToolEffect;
 pub(super) struct RequestContent {
     pub record: Option<CallRecord>,
     pub changed_files: Vec<String>,
+    /// The workspaces without snapshots, if the call has snapshots.
+    pub snapshot_gaps: Option<Vec<String>>,
     pub can_undo: bool,
     /// The background shells of this request that still run.
     pub running_shells: Vec<String>,
@@ -40,11 +42,13 @@ impl RequestContent {
             Some(ended_at_ms) => store.find_record(&entry.id, ended_at_ms)?,
             None => None,
         };
-        let mut changed_files = record
-            .as_ref()
-            .map(|record| record.files.clone())
-            .unwrap_or_default();
-        let backups = wiring::open_trash(config, home).list_entries()?;
+        let trash = wiring::open_trash(config, home);
+        let snapshot_gaps = trash.find_snapshot_gaps(&entry.id)?;
+        let mut changed_files = match &record {
+            Some(record) if snapshot_gaps.is_none() => record.files.clone(),
+            _ => Vec::new(),
+        };
+        let backups = trash.list_entries()?;
         let mut can_undo = false;
         for backup in backups
             .iter()
@@ -69,23 +73,30 @@ impl RequestContent {
         Ok(Self {
             record,
             changed_files,
+            snapshot_gaps,
             can_undo,
             running_shells,
         })
     }
 
-    /// Prints the changed files. Of a command only those are known that it removed by `rm`.
+    /// Prints the changed files. Of a command without snapshots only those are known that it removed by `rm`.
     fn show_changed_files(&self, entry: &HistoryEntry) {
         let runs_command = entry.effect == ToolEffect::Executes.as_str();
-        let heading = if runs_command {
+        let is_untracked = runs_command && self.snapshot_gaps.is_none();
+        let heading = if is_untracked {
             "Removed by rm"
         } else {
             "Changed files"
         };
         if !self.changed_files.is_empty() {
             show_block(heading, &self.changed_files.join("\n"));
+        } else if self.snapshot_gaps.is_some() {
+            console::print_row(heading, "none in the workspaces, but for what git ignores");
         }
-        if runs_command && entry.outcome == Some(OutcomeKind::Ok) {
+        for gap in self.snapshot_gaps.iter().flatten() {
+            console::print_row("Not covered", gap);
+        }
+        if is_untracked && entry.outcome == Some(OutcomeKind::Ok) {
             console::print_line(if self.changed_files.is_empty() {
                 "Changes by the command are not tracked."
             } else {

@@ -31,7 +31,7 @@ impl Trash {
         let folder = self.home.trash_snapshot_contents_dir();
         let stored = SnapshotContents::in_folder(folder, 0).list_stored()?;
         let used: u64 = stored.iter().map(|(_, size)| size).sum();
-        Ok((self.limits.max_bytes / 2).saturating_sub(used))
+        Ok((self.limits().max_bytes / 2).saturating_sub(used))
     }
 
     /// Finds a call that runs and has a snapshot, by its id, or by how that begins or ends.

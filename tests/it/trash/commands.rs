@@ -384,7 +384,7 @@ fn undo_of_a_command_says_what_it_does_not_put_back() {
     let (request, ..) = owner.runs("echo new > kept; rm a");
     let undone = owner.types(&["undo", &request]);
     assert!(
-        undone.out.starts_with("Put back what rm removed: "),
+        undone.out.starts_with("Undone in part: "),
         "{undone:?}"
     );
     assert!(
