@@ -1,4 +1,5 @@
-//! Sets one key in the text of a configuration file, or adds to a list of paths. Not here: reading and writing the file.
+//! Sets one key in the text of a configuration file, or adds to a list of paths. Not here: reading and writing the
+//! file.
 
 use std::path::PathBuf;
 
