@@ -345,6 +345,8 @@ mod tests {
             why: None,
             folder: None,
             allowable_command: None,
+            host: None,
+            allowable_host: None,
             asked_at_ms: 0,
             expires_at_ms: 0,
         };

@@ -154,8 +154,8 @@ enum CliCommand {
     Logs(logs::LogsArgs),
     /// Put back the files that a request changed
     ///
-    /// All of them or none: files that file tools changed, and what commands removed with `rm`. Files that commands
-    /// wrote themselves are not tracked.
+    /// All of them or none: what file tools changed, and what commands changed in the workspaces. It says what it does
+    /// not cover, such as files that git ignores. If it put back only a part, it exits with 1.
     Undo(undo::UndoArgs),
 
     /// Show what a request changed

@@ -21,6 +21,7 @@ mod machine_id;
 mod mounted_secrets;
 mod new_device;
 mod owner_notices;
+mod people;
 mod policy_files;
 mod private_files;
 mod request_key;
@@ -53,6 +54,7 @@ pub use mounted_secrets::{
 };
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
+pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, RunnerPeople};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};

@@ -12,7 +12,7 @@ use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
-use crate::home::{ApprovalQuestions, OwnerSwitches, SupervisionStore};
+use crate::home::{ApprovalQuestions, OwnerSwitches, RunnerPeople, SupervisionStore};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::{CallRecordStore, OutputStore};
@@ -62,6 +62,8 @@ pub struct RunnerParts {
     pub switches: OwnerSwitches,
     /// The approval questions for the person at this device.
     pub approvals: ApprovalQuestions,
+    /// Receives this runner's way to ask people about a running call.
+    pub people: RunnerPeople,
     /// The conversations that a person has stopped.
     pub supervision: SupervisionStore,
     /// The service manager, if there is one.

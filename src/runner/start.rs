@@ -122,6 +122,8 @@ impl RunnerAssembly {
             redactor: handles.sealer.redactor.clone(),
             background: handles.background.clone(),
         };
+        let approvals = Arc::new(handles.approvals(parts.approvals, parts.supervision));
+        parts.people.set_people(approvals.clone());
         let calls = CallRunner {
             journal: handles.journal.clone(),
             audit: handles.audit.clone(),
@@ -134,7 +136,7 @@ impl RunnerAssembly {
             server_clock: handles.server_clock.clone(),
             signatures: Arc::clone(&handles.signatures),
             claims,
-            approvals: handles.approvals(parts.approvals, parts.supervision),
+            approvals,
             progress: Arc::new(progress),
             pause: Arc::clone(&handles.pause),
             presence: Arc::clone(&presence),

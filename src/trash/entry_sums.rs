@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::inventory::TrashEntry;
 use super::display_path;
+use super::inventory::TrashEntry;
 use super::manifest::{ManifestLine, ManifestPath};
 use super::snapshot::SnapshotEnd;
 

@@ -173,7 +173,7 @@ impl Trash {
                 continue;
             }
             match self.undo_request(workspace, entry.request.as_str(), true) {
-                Err(UndoError::Nothing(_) | UndoError::Already(..) | UndoError::Unknown(_)) => {}
+                Err(UndoError::Nothing(..) | UndoError::Already(..) | UndoError::Unknown(_)) => {}
                 Err(error @ UndoError::Trash(_)) => return Err(error),
                 _ => return Ok(Some(entry.request)),
             }

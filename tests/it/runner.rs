@@ -12,6 +12,7 @@ mod expiry;
 mod fallen;
 mod faults;
 mod holding;
+mod host_questions;
 mod lanes;
 mod mounts;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! The question to the person at this device about one host: it is listed in the home, where the terminal, the desktop
-//! and `punie-runner approvals` show and answer it. Not here: when a host is a question (host_gate).
+//! The question to people about one host. It is listed in the home, where the terminal, the desktop and
+//! `punie-runner approvals` show and answer it; a runner also asks the caller's side. Not here: when a host is a question (host_gate).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::call_network::NetworkCaller;
 use crate::acp::blocking::run_blocking;
 use crate::approval_answer::ApprovalOption;
-use crate::home::{ApprovalQuestions, OpenQuestion};
+use crate::home::{ApprovalQuestions, NobodyToAsk, OpenQuestion, RunnerPeople};
 use crate::ids::RequestId;
 use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 
@@ -21,11 +21,13 @@ pub type MaskText = Arc<dyn Fn(&str) -> String + Send + Sync>;
 /// Returns the time for which a question waits.
 pub type Patience = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Asks the person at this device about hosts.
+/// Asks people about hosts.
 #[derive(Clone)]
 pub struct HostAsker {
     /// The open questions of the home.
     pub questions: ApprovalQuestions,
+    /// The runner's way to ask people, if there is a runner.
+    pub people: RunnerPeople,
     /// Masks secrets.
     pub mask: MaskText,
     /// The time for which a question waits.
@@ -56,6 +58,24 @@ impl HostAsker {
     ) -> QuestionEnd {
         let patience = (self.patience)();
         let question = self.build_question(caller, target, pattern, why, patience);
+        tracing::info!(request.id = %caller.request, host = target, "a command waits for approval of a host");
+        let answer = match self.people.find_people() {
+            Some(people) => people.ask_people(question).await,
+            None => self.ask_here(question, patience).await,
+        };
+        match answer {
+            Ok(Some(option)) => QuestionEnd::Answered(option),
+            Ok(None) => QuestionEnd::Unanswered(patience.as_secs()),
+            Err(NobodyToAsk) => QuestionEnd::NobodyToAsk,
+        }
+    }
+
+    /// Asks the person at this device only.
+    async fn ask_here(
+        &self,
+        question: OpenQuestion,
+        patience: Duration,
+    ) -> Result<Option<ApprovalOption>, NobodyToAsk> {
         let (questions, id) = (self.questions.clone(), question.id.clone());
         let listed = run_blocking(move || {
             if !questions.has_approver() {
@@ -74,21 +94,17 @@ impl HostAsker {
             }
         });
         let Ok(Some(_listed)) = listed.await else {
-            return QuestionEnd::NobodyToAsk;
+            return Err(NobodyToAsk);
         };
-        tracing::info!(request.id = %caller.request, host = target, "a command waits for approval of a host");
         let answer = async {
             loop {
                 tokio::time::sleep(CHECK_INTERVAL).await;
-                if let Some(option) = self.questions.chosen_option(&id) {
+                if let Some((option, _)) = self.questions.chosen_option(&id) {
                     return option;
                 }
             }
         };
-        match tokio::time::timeout(patience, answer).await {
-            Ok((option, _)) => QuestionEnd::Answered(option),
-            Err(_) => QuestionEnd::Unanswered(patience.as_secs()),
-        }
+        Ok(tokio::time::timeout(patience, answer).await.ok())
     }
 
     fn build_question(

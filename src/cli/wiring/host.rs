@@ -26,7 +26,8 @@ use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use crate::home::{
-    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore,
+    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, RunnerPeople,
+    SecretStore,
 };
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -61,6 +62,8 @@ pub struct ToolHost {
     pub(super) trash: Trash,
     /// The before-images and snapshots of calls.
     pub(super) before_images: BeforeImageStore,
+    /// Receives the runner's way to ask people about hosts.
+    pub(super) people: RunnerPeople,
 }
 
 /// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
@@ -77,8 +80,9 @@ pub fn assemble_host(
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
-    let people = host_asker(config, home, &base.redactor);
-    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(people));
+    let asker = host_asker(config, home, &base.redactor);
+    let people = asker.people.clone();
+    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(asker));
     base.confinement.network_proxy().set_gate(hosts);
     let policy = GatePolicy {
         active_rules: rules,
@@ -102,14 +106,16 @@ pub fn assemble_host(
         confinement: base.confinement,
         trash: base.trash,
         before_images: base.before_images,
+        people,
     })
 }
 
-/// Asks the person at this device about hosts that commands want to reach.
+/// Asks people about hosts that commands want to reach.
 fn host_asker(config: &Config, home: &Home, redactor: &Redactor) -> HostAsker {
     let (patience, redactor) = (config.policy.patience, redactor.clone());
     HostAsker {
         questions: ApprovalQuestions::in_home(home),
+        people: RunnerPeople::default(),
         mask: Arc::new(move |text| redactor.mask(text).0.into_owned()),
         patience: Arc::new(move || patience),
     }

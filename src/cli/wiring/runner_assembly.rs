@@ -217,6 +217,7 @@ pub fn assemble_runner(
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),
         approvals: ApprovalQuestions::in_home(home),
+        people: host.people,
         supervision,
         watchdog: Watchdog::from_variables(|name| {
             environment.get(name)?.to_str().map(str::to_owned)

@@ -40,7 +40,7 @@ pub(in crate::runner) struct CallRunner {
     pub server_clock: ServerClock,
     pub signatures: Arc<RequestSignatures>,
     pub claims: Arc<ClaimService>,
-    pub approvals: ApprovalService,
+    pub approvals: Arc<ApprovalService>,
     pub progress: Arc<ProgressReports>,
     pub pause: Arc<CallPause>,
     pub presence: Arc<Presence>,

@@ -12,7 +12,8 @@ use punie_runner::backend::{
     TransportOptions,
 };
 use punie_runner::home::{
-    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, SupervisionStore, random_token,
+    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, RunnerPeople, SupervisionStore,
+    random_token,
 };
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::{BackendIdentity, Journal};
@@ -134,6 +135,7 @@ impl Inside {
             confinement: Arc::new(Confinement::default()),
             switches: OwnerSwitches::in_home(&home),
             approvals: ApprovalQuestions::in_home(&home),
+            people: RunnerPeople::default(),
             supervision: SupervisionStore::in_home(&home),
             watchdog: None,
             observer: Arc::new(NoObserver),

@@ -13,8 +13,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use punie_runner::acp::network_proxy::{HostAsker, HostGate};
 use punie_runner::acp::permission::{ActiveRules, PermissionGate};
-use punie_runner::approval_answer::ApprovalOption;
-use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, OpenQuestion};
+use punie_runner::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, OpenQuestion, RunnerPeople};
 use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::request::{ErrorCode, ToolReply};
 use punie_runner::sandbox::NetworkAccess;
@@ -139,6 +139,7 @@ fn gate(home: &Home) -> HostGate {
     let rules = ActiveRules::load_from_home(home, Vec::new(), Arc::new(|_: &str| true));
     let asker = HostAsker {
         questions: ApprovalQuestions::in_home(home),
+        people: RunnerPeople::default(),
         mask: Arc::new(|text| text.replace("hunter2", "***")),
         patience: Arc::new(|| Duration::from_secs(30)),
     };
@@ -174,7 +175,9 @@ impl Person {
                     questions.open_questions().into_iter().find(is_new)
                 });
                 let next = next.await;
-                questions.answer_question(&next, answer).expect("answered");
+                questions
+                    .answer_question(&next, answer, AnswerPlace::Command)
+                    .expect("answered");
                 answered.push(next);
             }
             answered

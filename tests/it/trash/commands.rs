@@ -383,10 +383,7 @@ fn undo_of_a_command_says_what_it_does_not_put_back() {
     owner.write("work/kept", "old\n");
     let (request, ..) = owner.runs("echo new > kept; rm a");
     let undone = owner.types(&["undo", &request]);
-    assert!(
-        undone.out.starts_with("Undone in part: "),
-        "{undone:?}"
-    );
+    assert!(undone.out.starts_with("Undone in part: "), "{undone:?}");
     assert!(
         undone
             .out

@@ -40,16 +40,29 @@ impl ApprovalService {
         asks_caller: bool,
         can_ask_here: bool,
     ) -> Result<ApprovalReply, ApprovalFailure> {
+        tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(ApprovalFailure::Cancelled),
+            () = self.phases.stopping.cancelled() => Err(ApprovalFailure::Stopping),
+            verdict = wait_for_editor_answer(call) => Ok(ApprovalReply::InEditor(verdict)),
+            reply = self.wait_for_listed_answer(question, asks_caller, can_ask_here) => Ok(reply),
+        }
+    }
+
+    /// Waits for the first answer at this device or of the caller's side, until the question expires.
+    pub(super) async fn wait_for_listed_answer(
+        &self,
+        question: &RemoteQuestion,
+        asks_caller: bool,
+        can_ask_here: bool,
+    ) -> ApprovalReply {
         let answer = tokio::select! {
             biased;
-            () = call.cancel.cancelled() => return Err(ApprovalFailure::Cancelled),
-            () = self.phases.stopping.cancelled() => return Err(ApprovalFailure::Stopping),
-            verdict = wait_for_editor_answer(call) => return Ok(ApprovalReply::InEditor(verdict)),
             answer = self.wait_for_device_answer(question, asks_caller) => answer,
-            reply = self.wait_for_caller_answer(asks_caller, can_ask_here, question) => return Ok(reply),
+            reply = self.wait_for_caller_answer(asks_caller, can_ask_here, question) => return reply,
             () = self.wait_for_expiry(question.expires_at_ms) => self.find_late_answer(asks_caller, question).await,
         };
-        Ok(ApprovalReply::Answer(answer))
+        ApprovalReply::Answer(answer)
     }
 
     /// Waits until the question expires, by the backend's clock and across sleeps of the machine.

@@ -4,6 +4,7 @@
 //! need approval (the gate).
 
 mod answer_wait;
+mod host_questions;
 mod memory;
 mod open_question;
 mod question_text;
@@ -241,9 +242,11 @@ impl ApprovalService {
     /// Returns whether a person can be asked on this machine: by a process that asks, or by an editor that follows the
     /// call or did so before.
     async fn can_ask_here(&self, call: &RunningCall) -> bool {
-        if call.observed.is_some() {
-            return true;
-        }
+        call.observed.is_some() || self.has_approver().await
+    }
+
+    /// Returns whether a process asks a person at this device.
+    async fn has_approver(&self) -> bool {
         let open = self.memory.open.clone();
         tokio::task::spawn_blocking(move || open.has_approver())
             .await
