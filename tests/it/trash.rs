@@ -172,8 +172,7 @@ impl Owner {
     #[track_caller]
     fn undoes(&self, request: &str) {
         let said = self.types(&["undo", request]);
-        let is_partial = said.out.starts_with("Undone in part: ");
-        assert_eq!(said.code, i32::from(is_partial), "{said:?}");
+        assert!(said.was_undone(), "{said:?}");
     }
 
     /// Does not get a request undone.
@@ -181,6 +180,14 @@ impl Owner {
     fn is_refused(&self, request: &str, words: &str) {
         let said = self.types(&["undo", request]);
         assert!(said.code == 1 && said.err.contains(words), "{said:?}");
+    }
+}
+
+impl Said {
+    /// Whether an undo was carried out. One that put back only a part exits with 1.
+    fn was_undone(&self) -> bool {
+        let is_partial = self.out.starts_with("Undone in part: ");
+        self.code == i32::from(is_partial)
     }
 }
 

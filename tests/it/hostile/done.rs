@@ -18,7 +18,7 @@ struct Runner {
 
 impl Runner {
     async fn new(sandbox: &str) -> Self {
-        let stage = Stage::with(&format!("[sandbox]\n{sandbox}\n")).await;
+        let stage = Stage::without_listener(&format!("[sandbox]\n{sandbox}\n")).await;
         let user = &stage.setting.logs;
         std::fs::create_dir(user.join(".ssh")).expect("made");
         std::fs::write(user.join(".ssh/id_rsa"), "the-private-key").expect("written");

@@ -44,17 +44,16 @@ impl OneLine {
     }
 }
 
-/// A stage with a rule that asks about this machine's loopback.
-async fn asking_stage() -> Stage {
-    let stage = Stage::with("").await;
+/// Adds a rule that asks about this machine's loopback.
+fn ask_about_loopback(stage: &Stage) {
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"ask\"\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
-    stage
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_is_asked_about_a_host() {
-    let (stage, server) = (asking_stage().await, OneLine::start().await);
+    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    ask_about_loopback(&stage);
     let _runner = stage.run();
     // Somebody there reads what waits.
     assert!(stage.caller.questions().await.is_empty());
@@ -78,7 +77,8 @@ async fn the_caller_s_side_is_asked_about_a_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
-    let (stage, server) = (asking_stage().await, OneLine::start().await);
+    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    ask_about_loopback(&stage);
     let _runner = stage.run();
     let answer = stage.caller.have(Ask::bash(&server.fetch())).await;
     assert!(

@@ -180,7 +180,7 @@ fn more_folders_come_back_than_a_process_may_have_open() {
     let mut undo = Command::new("sh");
     undo.args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""]);
     let undone = said(owner.instead(&mut undo, &["undo", &request]));
-    assert_eq!(undone.code, 0, "{undone:?}");
+    assert!(undone.was_undone(), "{undone:?}");
     assert_eq!(tree(&owner.path("work/many")).len(), 601);
 }
 
@@ -260,7 +260,7 @@ fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
     let (request, _, _) = owner.runs("rm conf; mv conf.new conf; rm conf");
     let undone = owner.types(&["undo", &request]);
     assert!(
-        undone.code == 0
+        undone.was_undone()
             && undone
                 .out
                 .contains("1 thing that the request had put where"),

@@ -266,7 +266,7 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
             let finished = owner.types(&["undo", &request]);
             let was_all = finished.err.contains("there is nothing to undo");
             assert!(
-                finished.code == 0 && nth < 6 || was_all && nth == 6,
+                finished.was_undone() && nth < 6 || was_all && nth == 6,
                 "{nth}: {finished:?}"
             );
             assert!(
@@ -274,7 +274,7 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
                 "{nth}: {finished:?}"
             );
         } else {
-            assert!(cut.code == 0 && nth > 6, "{nth}: {cut:?}");
+            assert!(cut.was_undone() && nth > 6, "{nth}: {cut:?}");
         }
         let times_aside = |mut all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
             for (_, modified, _) in all.values_mut() {
@@ -420,7 +420,7 @@ fn a_removal_that_was_killed_and_run_again_is_one_removal() {
     let request = remove(&owner);
     let undone = owner.types(&["undo", &request]);
     assert!(
-        undone.code == 0 && !undone.out.contains("nothing of it is kept"),
+        undone.was_undone() && !undone.out.contains("nothing of it is kept"),
         "{undone:?}"
     );
     assert_eq!(owner.read("work/a"), "old\n");

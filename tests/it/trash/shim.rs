@@ -193,7 +193,7 @@ fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
     let (request, _, _) = owner.runs("yes | rm -i asked; rm kept");
     let undone = owner.types(&["undo", &request]);
     assert!(
-        undone.code == 0 && undone.out.contains("rm -i: the system's own program"),
+        undone.was_undone() && undone.out.contains("rm -i: the system's own program"),
         "{undone:?}"
     );
     assert_eq!(
