@@ -80,9 +80,9 @@ pub fn assemble_host(
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
-    let asker = host_asker(config, home, &base.redactor);
-    let people = asker.people.clone();
-    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(asker));
+    let host_people = host_asker(config, home, &base.redactor);
+    let people = host_people.people.clone();
+    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(host_people));
     base.confinement.network_proxy().set_gate(hosts);
     let policy = GatePolicy {
         active_rules: rules,
