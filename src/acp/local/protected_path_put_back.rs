@@ -66,8 +66,10 @@ impl SharedGuard {
             text.push_str(&describe_loop_end(*put_backs));
             state.kill_live_commands();
         }
-        // A file that could not be moved is told of once.
-        if let Ok(metadata) = path.symlink_metadata() {
+        // A file that could not be moved is told of once. Another that a command made there since is not accepted.
+        if let Ok(metadata) = path.symlink_metadata()
+            && (done.is_err() || is_content_of(path, before.as_ref()))
+        {
             state.remember(path, path_stamp(&metadata), before);
         }
         let request = done.ok().flatten();
@@ -89,4 +91,10 @@ impl SharedGuard {
             state.told.push(text);
         }
     }
+}
+
+/// Returns whether a file has the bytes that were put back.
+fn is_content_of(path: &Path, before: Option<&FileContent>) -> bool {
+    let found = FileContent::read_small_file(path);
+    before.is_some_and(|before| found.is_some_and(|found| found.bytes == before.bytes))
 }

@@ -2,6 +2,7 @@
 //! anything is in `vectors`.
 
 use std::fs;
+use std::path::Path;
 
 use punie_runner::request::ErrorCode;
 use serde_json::json;
@@ -109,6 +110,13 @@ async fn h67_a_commit_that_should_be_signed_is_made_without() {
     }
 }
 
+/// Copies a program by another process: one that is started meanwhile would otherwise keep the copy open for writing, and
+/// it could not be executed.
+fn copy_program(from: &str, to: &Path) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.expect("cp starts").success(), "{}", to.display());
+}
+
 #[tokio::test]
 async fn h68_hooks_never_run_but_for_a_commit() {
     for hook in [
@@ -120,7 +128,7 @@ async fn h68_hooks_never_run_but_for_a_commit() {
         let bench = Bench::new();
         let (program, mark) = bench.payload();
         fs::create_dir_all(bench.repo().join(".git/hooks")).expect("a folder");
-        fs::copy(program, bench.repo().join(".git/hooks").join(hook)).expect("a hook");
+        copy_program(&program, &bench.repo().join(".git/hooks").join(hook));
         bench.touch();
         if hook == "post-index-change" {
             bench.never_runs(&mark, &["status"]).await;
@@ -476,7 +484,7 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
     let (program, mark) = bench.payload();
     let bin = bench.inside.path().join("bin");
     fs::create_dir(&bin).expect("a folder");
-    fs::copy(program, bin.join("git")).expect("a program");
+    copy_program(&program, &bin.join("git"));
     let linked = bench.outside.path().join("linked-bin");
     fs::create_dir(&linked).expect("a folder");
     std::os::unix::fs::symlink(bin.join("git"), linked.join("git")).expect("a link");
