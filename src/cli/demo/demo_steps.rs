@@ -12,8 +12,8 @@ use crate::cli::exit::{CommandError, Exit};
 pub(super) struct StepMemory {
     /// The last request.
     pub request: String,
-    /// The request that edited a file.
-    pub edit: String,
+    /// The request that the owner will undo.
+    pub to_undo: String,
     workspace: PathBuf,
     handle: String,
     shell: String,
@@ -24,7 +24,7 @@ impl StepMemory {
     pub fn new(workspace: &Path) -> Self {
         Self {
             request: String::new(),
-            edit: String::new(),
+            to_undo: String::new(),
             workspace: workspace.to_owned(),
             handle: String::new(),
             shell: String::new(),
@@ -51,7 +51,7 @@ pub(super) enum StepAction {
     Cancel,
     /// The runner is killed while the request runs, and started again.
     KillRunner,
-    /// The owner undoes the edit.
+    /// The owner undoes a request.
     Undo,
 }
 
@@ -140,7 +140,7 @@ pub(super) const STEPS: &[DemoStep] = &[
         "change its second line",
         |_| json!({"file_path": "notes.txt", "old_string": "two", "new_string": "2"}),
         |a, memory| {
-            memory.edit = memory.request.clone();
+            memory.to_undo = memory.request.clone();
             a.outcome == "ok"
         },
     ),
@@ -288,6 +288,14 @@ pub(super) const STEPS: &[DemoStep] = &[
     DemoStep::new(
         "shell",
         "Bash",
+        "git ls-remote https://example.com/a -> refused",
+        |_| json!({"command": "git ls-remote https://example.com/a"}),
+        |a, _| a.payload["meta"]["exitCode"] == 128 && a.answer_text().contains("example.com"),
+    )
+    .if_confined(),
+    DemoStep::new(
+        "shell",
+        "Bash",
         "git push -> denied by your rule no-push",
         |_| json!({"command": "git push"}),
         |a, _| a.outcome == "error" && a.answer_text().contains("no-push"),
@@ -310,6 +318,30 @@ pub(super) const STEPS: &[DemoStep] = &[
         |a, memory| a.outcome == "ok" && memory.read_file("notes.txt") == "one\ntwo\nthree\n",
     )
     .with_action(StepAction::Undo),
+    DemoStep::new(
+        "shell",
+        "Bash",
+        "a command overwrites notes.txt, makes new.txt",
+        |_| json!({"command": "date > notes.txt; mkdir made; date > made/new.txt"}),
+        |a, memory| {
+            memory.to_undo = memory.request.clone();
+            a.outcome == "ok" && !memory.read_file("made/new.txt").is_empty()
+        },
+    )
+    .if_confined(),
+    DemoStep::new(
+        "shell",
+        "undo",
+        "all that the command changed is undone",
+        |_| Value::Null,
+        |a, memory| {
+            a.outcome == "ok"
+                && memory.read_file("notes.txt") == "one\ntwo\nthree\n"
+                && !memory.workspace.join("made").exists()
+        },
+    )
+    .with_action(StepAction::Undo)
+    .if_confined(),
 ];
 
 /// The text of the private key that commands must not see.

@@ -168,7 +168,7 @@ impl Demonstration<'_> {
     ) -> anyhow::Result<(Option<CallerAnswer>, Duration)> {
         let begun = Instant::now();
         if step.action == StepAction::Undo {
-            let answer = runner.undo_request(&memory.edit).await?;
+            let answer = runner.undo_request(&memory.to_undo).await?;
             return Ok((Some(answer), begun.elapsed()));
         }
         let ask = CallerRequest {
