@@ -135,7 +135,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     let user = User::new();
     let shown = user.types(&["demo"]).await.done();
     let rows = shown.out.lines().filter(|line| line.starts_with("ok  "));
-    assert_eq!(rows.count(), 25, "{}", shown.out);
+    assert_eq!(rows.count(), 28, "{}", shown.out);
     assert!(!shown.out.contains("\nNO "), "{}", shown.out);
     assert!(
         shown.out.contains("28 of 28 as expected") && shown.out.ends_with("punie-runner dev\n")
@@ -147,7 +147,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     );
 
     let lines = user.types(&["demo", "--json"]).await.done().out;
-    assert_eq!(lines.lines().count(), 25);
+    assert_eq!(lines.lines().count(), 28);
     for domain in [
         "file", "search", "shell", "terminal", "state", "sqlite", "git",
     ] {
