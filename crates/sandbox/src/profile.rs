@@ -367,5 +367,21 @@ fn create_ruleset(
 ) -> io::Result<Option<Arc<OwnedFd>>> {
     let shuts_tcp = network == NetworkAccess::None;
     let made = super::ruleset::create_ruleset(grants, shown, shuts_tcp);
-    Ok(made.map_err(io::Error::other)?.map(Arc::new))
+    Ok(made.map_err(as_io_error)?.map(Arc::new))
+}
+
+/// Turns an error of a ruleset into the system's, if that was the cause, so that a lack of descriptors is known as one.
+#[cfg(target_os = "linux")]
+fn as_io_error(error: landlock::RulesetError) -> io::Error {
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        if let Some(code) = cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return io::Error::from_raw_os_error(code);
+        }
+        source = cause.source();
+    }
+    io::Error::other(error)
 }

@@ -9,7 +9,7 @@ use crate::tool::{ErrorCode, ToolError};
 /// The descriptors that must be free for a call to begin. Starting a command opens most of them at once; the rest is
 /// for the journal's readers and the next delivery.
 #[cfg(unix)]
-const REQUIRED_DESCRIPTORS: usize = 16;
+const REQUIRED_DESCRIPTORS: usize = 32;
 
 /// Returns whether enough descriptors are free for one more call. Tested and not computed, because the limit may have
 /// been lowered, or the whole system may have none left.

@@ -11,9 +11,9 @@ use crate::harness::wait::until;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_answered() {
     let stage = Stage::new().await;
-    // At rest some 50 are open, the confinement's and its tools' threads' among them. Views of eight conversations are held
+    // At rest some 70 are open, the confinement's and its tools' threads' among them. Views of eight conversations are held
     // by two each.
-    let runner = stage.run_after("ulimit -n 90");
+    let runner = stage.run_after("ulimit -n 120");
     let mut asked = Vec::new();
     for n in 0..16 {
         let command =
