@@ -79,9 +79,9 @@ enum DevicesCommand {
 }
 
 impl OperatorCommand {
-    /// Returns the function and its arguments.
-    fn function_call(&self) -> (&'static str, Value) {
-        match self {
+    /// Returns the operator's function and its arguments; `None` for what callers may do as well.
+    fn operator_function(&self) -> Option<(&'static str, Value)> {
+        Some(match self {
             Self::Callers(CallersCommand::Mint { name, may }) => {
                 let may = match may {
                     CallerRights::Ask => "ask",
@@ -96,11 +96,11 @@ impl OperatorCommand {
             }
             Self::Pairing(PairingCommand::Renew) => ("pairing:renew", json!({})),
             Self::Pairing(PairingCommand::Close) => ("pairing:close", json!({})),
-            Self::Devices(DevicesCommand::List) => ("devices:list", json!({})),
             Self::Devices(DevicesCommand::Revoke { id }) => {
                 ("devices:revoke", json!({ "deviceId": id }))
             }
-        }
+            Self::Devices(DevicesCommand::List) => return None,
+        })
     }
 
     /// Prints the result for people.
@@ -144,11 +144,11 @@ impl OperatorCommand {
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.caller_config()?;
-    let value = if matches!(args.what, OperatorCommand::Devices(DevicesCommand::List)) {
+    let value = if let Some((path, arguments)) = args.what.operator_function() {
+        call_with_admin_key(path, &arguments, &config, &home)?
+    } else {
         let caller = CliContext::caller_client(&config, &home)?;
         command_runtime()?.block_on(caller.list_devices())?
-    } else {
-        call_with_admin_key(&args.what, &config, &home)?
     };
     if args.what.revoked_nothing(&value) {
         return Err(CommandError::with_exit(
@@ -165,7 +165,8 @@ pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result
 }
 
 fn call_with_admin_key(
-    what: &OperatorCommand,
+    path: &str,
+    arguments: &Value,
     config: &Config,
     home: &Home,
 ) -> anyhow::Result<Value> {
@@ -180,8 +181,7 @@ fn call_with_admin_key(
         CommandError::with_exit(Exit::Refused, text)
     })?;
     let functions = wiring::http_functions(config)?.with_admin_key(key);
-    let (path, arguments) = what.function_call();
-    let calling = functions.call_function(FunctionKind::Any, path, &arguments, Duration::ZERO);
+    let calling = functions.call_function(FunctionKind::Any, path, arguments, Duration::ZERO);
     Ok(command_runtime()?.block_on(calling)?)
 }
 

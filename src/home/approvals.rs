@@ -123,6 +123,18 @@ impl ApprovalQuestions {
         replace_private_file(&path, &text)
     }
 
+    /// Stores a question until the returned value is dropped.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn list_question(&self, question: &OpenQuestion) -> Result<ListedQuestion, HomeError> {
+        self.open_question(question)?;
+        Ok(ListedQuestion {
+            questions: self.clone(),
+            id: question.id.clone(),
+        })
+    }
+
     /// Returns the option that the person here has chosen, and where, if any.
     pub fn chosen_option(&self, id: &RequestId) -> Option<(ApprovalOption, AnswerPlace)> {
         let text = fs::read_to_string(self.answer_file(id)).ok()?;
@@ -225,6 +237,19 @@ impl ApprovalQuestions {
             self.close_question(id);
         }
         is_closed
+    }
+}
+
+/// A listed question. Dropping it removes the question and its answer.
+#[derive(Debug)]
+pub struct ListedQuestion {
+    questions: ApprovalQuestions,
+    id: RequestId,
+}
+
+impl Drop for ListedQuestion {
+    fn drop(&mut self) {
+        self.questions.close_question(&self.id);
     }
 }
 

@@ -38,7 +38,7 @@ mod threads;
 mod tokens;
 
 pub use agents::{AgentDefinition, load_agents};
-pub use approvals::{AnswerResult, ApprovalQuestions, OpenQuestion};
+pub use approvals::{AnswerResult, ApprovalQuestions, ListedQuestion, OpenQuestion};
 pub use approver_presence::ApproverPresence;
 pub use catalog_watch::CatalogWatch;
 pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_word};

@@ -32,7 +32,7 @@ impl TrashEntry {
     }
 
     /// Lists the workspaces without snapshots, each with the reason. `None` if there are no snapshots at all.
-    pub(super) fn snapshot_gaps(&self) -> Option<Vec<String>> {
+    pub fn snapshot_gaps(&self) -> Option<Vec<String>> {
         let ends = self.tool_lines().filter_map(|line| match line {
             ManifestLine::Snapshot(end) => Some(end),
             _ => None,

@@ -168,15 +168,16 @@ impl Trash {
         })
     }
 
-    /// Lists the workspaces of which a request has no snapshots, each with the reason. `None` if it has none at all.
+    /// Everything that is kept of one request, also if it changed nothing.
     ///
     /// # Errors
     /// The system's.
-    pub fn find_snapshot_gaps(&self, request: &str) -> io::Result<Option<Vec<String>>> {
+    pub fn list_entries_of(&self, request: &str) -> io::Result<Vec<TrashEntry>> {
         self.with_trash_lock(|| {
-            let all = self.list_entries_locked()?;
-            let mut of_request = all.iter().filter(|entry| entry.request.as_str() == request);
-            Ok(of_request.find_map(TrashEntry::snapshot_gaps))
+            self.collect_from_commands()?;
+            let mut all = self.list_entries_locked()?;
+            all.retain(|entry| entry.request.as_str() == request);
+            Ok(all)
         })
     }
 

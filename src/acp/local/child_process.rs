@@ -205,6 +205,7 @@ impl ProcessSpawner {
 fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
     if let Some(window) = plan.tty {
         let ours = pty::open_pty(window)?;
+        let spare = ours.try_clone()?;
         let pid = launch_program(
             &plan,
             ChildStreams {
@@ -213,7 +214,7 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
                 terminal: true,
             },
         )?;
-        let child = watch_process(pid)?;
+        let child = watch_process(pid, spare)?;
         let holder = plan
             .tracking
             .fifo
@@ -244,6 +245,7 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
             .name("stdin".to_owned())
             .spawn(feed)?;
     }
+    let spare = output.try_clone()?;
     let pid = launch_program(
         &plan,
         ChildStreams {
@@ -255,7 +257,7 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
     // Only the child may hold these from here on.
     drop((input, theirs));
     Ok(SpawnedProcess {
-        child: watch_process(pid)?,
+        child: watch_process(pid, spare)?,
         output,
         holder: None,
     })
@@ -272,7 +274,8 @@ fn start_terminal_holder(terminal: &OwnedFd, socket: &Path) -> Option<ChildProce
             output: listener.as_fd(),
             terminal: false,
         };
-        watch_process(launch_program(&plan, streams)?)
+        let spare = terminal.try_clone()?;
+        watch_process(launch_program(&plan, streams)?, spare)
     };
     let started = start();
     started
@@ -285,8 +288,10 @@ fn start_terminal_holder(_terminal: &OwnedFd, _socket: &Path) -> Option<ChildPro
     None
 }
 
-/// Wraps a started process. If its end cannot be watched, it is killed.
-fn watch_process(pid: Pid) -> io::Result<ChildProcess> {
+/// Wraps a started process. If its end cannot be watched, it is killed. `spare`: a descriptor that was opened before the
+/// process began and is free from here on, so that a lack of them stops a process before it begins.
+fn watch_process(pid: Pid, spare: OwnedFd) -> io::Result<ChildProcess> {
+    drop(spare);
     let identity = ProcessIdentity::from_pid(pid.as_raw_pid().unsigned_abs());
     match open_end_descriptor(pid) {
         Ok(ended) => Ok(ChildProcess {

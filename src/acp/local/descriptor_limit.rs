@@ -9,12 +9,15 @@ use crate::tool::{ErrorCode, ToolError};
 /// The descriptors that must be free for a call to begin. Starting a command opens most of them at once; the rest is
 /// for the journal's readers and the next delivery.
 #[cfg(unix)]
-const REQUIRED_DESCRIPTORS: usize = 32;
+const REQUIRED_DESCRIPTORS: usize = 16;
 
 /// Returns whether enough descriptors are free for one more call. Tested and not computed, because the limit may have
 /// been lowered, or the whole system may have none left.
 #[cfg(unix)]
 pub fn has_free_descriptors() -> bool {
+    // Two tests at a time would take each other's.
+    static ONE_TEST: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _one = ONE_TEST.lock();
     // A descriptor that stays open as long as the process.
     let origin = std::io::stderr();
     let spare: Result<Vec<OwnedFd>, _> = (0..REQUIRED_DESCRIPTORS)

@@ -81,17 +81,12 @@ impl HostAsker {
             if !questions.has_approver() {
                 return None;
             }
-            let listed = ListedQuestion {
-                questions,
-                id: question.id.clone(),
-            };
-            match listed.questions.open_question(&question) {
-                Ok(()) => Some(listed),
-                Err(error) => {
+            let listed = questions.list_question(&question);
+            listed
+                .inspect_err(|error| {
                     tracing::warn!(%error, "the person at this device cannot be asked about a host");
-                    None
-                }
-            }
+                })
+                .ok()
         });
         let Ok(Some(_listed)) = listed.await else {
             return Err(NobodyToAsk);
@@ -142,18 +137,6 @@ impl HostAsker {
             asked_at_ms: now_ms,
             expires_at_ms: now_ms.saturating_add(patience_ms),
         }
-    }
-}
-
-/// A listed question; dropping it removes it.
-struct ListedQuestion {
-    questions: ApprovalQuestions,
-    id: RequestId,
-}
-
-impl Drop for ListedQuestion {
-    fn drop(&mut self) {
-        self.questions.close_question(&self.id);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::output::number_format::{format_count, format_size};
 use crate::output::{CallRecord, CallRecordStore};
 use crate::request::OutcomeKind;
 use crate::tool::ToolEffect;
+use crate::trash::TrashEntry;
 
 /// The content of a request, as far as it is kept.
 #[derive(Debug, Default)]
@@ -42,18 +43,14 @@ impl RequestContent {
             Some(ended_at_ms) => store.find_record(&entry.id, ended_at_ms)?,
             None => None,
         };
-        let trash = wiring::open_trash(config, home);
-        let snapshot_gaps = trash.find_snapshot_gaps(&entry.id)?;
+        let backups = wiring::open_trash(config, home).list_entries_of(&entry.id)?;
+        let snapshot_gaps = backups.iter().find_map(TrashEntry::snapshot_gaps);
         let mut changed_files = match &record {
             Some(record) if snapshot_gaps.is_none() => record.files.clone(),
             _ => Vec::new(),
         };
-        let backups = trash.list_entries()?;
         let mut can_undo = false;
-        for backup in backups
-            .iter()
-            .filter(|backup| backup.request.as_str() == entry.id)
-        {
+        for backup in &backups {
             can_undo |= backup.undone_at_ms.is_none() && backup.file_count() > 0;
             if changed_files.is_empty() {
                 let paths = backup.changed_paths();

@@ -3,8 +3,7 @@
 
 use tokio::task::JoinHandle;
 
-use crate::home::{ApprovalQuestions, OpenQuestion};
-use crate::ids::RequestId;
+use crate::home::{ApprovalQuestions, ListedQuestion, OpenQuestion};
 use crate::journal::AcceptedRequest;
 use crate::runner::wake_event::{LoopWaker, WakeEvent};
 
@@ -32,20 +31,17 @@ impl Drop for LanePlaceRelease {
 }
 
 /// A question that is listed for the person at this device, or is being listed. Dropping it also removes it.
-pub(in crate::runner) struct DeviceQuestion(JoinHandle<ListedQuestion>);
+pub(in crate::runner) struct DeviceQuestion(JoinHandle<Option<ListedQuestion>>);
 
 impl DeviceQuestion {
     /// Lists a question.
     pub fn list_question(desk: ApprovalQuestions, question: OpenQuestion) -> Self {
-        let listed = ListedQuestion {
-            approvals: desk,
-            id: question.id.clone(),
-        };
         Self(tokio::task::spawn_blocking(move || {
-            if let Err(error) = listed.approvals.open_question(&question) {
-                tracing::warn!(%error, "the person at this device cannot be asked");
-            }
-            listed
+            desk.list_question(&question)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "the person at this device cannot be asked");
+                })
+                .ok()
         }))
     }
 
@@ -54,17 +50,5 @@ impl DeviceQuestion {
         if let Ok(listed) = self.0.await {
             let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
         }
-    }
-}
-
-/// A listed question; dropping it removes it.
-struct ListedQuestion {
-    approvals: ApprovalQuestions,
-    id: RequestId,
-}
-
-impl Drop for ListedQuestion {
-    fn drop(&mut self) {
-        self.approvals.close_question(&self.id);
     }
 }
