@@ -20,8 +20,8 @@ const SNAPSHOT_AGE: Duration = Duration::from_secs(2);
 /// stored.
 pub type SaveFuture<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 
-/// Completes once a snapshot is taken; returns whether there is one.
-pub type SnapshotFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+/// Completes once a snapshot is taken; returns whether there is one, or why one that is wanted could not be taken.
+pub type SnapshotFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, String>> + Send + 'a>>;
 
 /// Stores before-images for calls.
 pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
@@ -33,12 +33,12 @@ pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
         _tool: &'a str,
         _access: &'a DeclaredAccess,
     ) -> SnapshotFuture<'a> {
-        Box::pin(std::future::ready(false))
+        Box::pin(std::future::ready(Ok(false)))
     }
 
     /// Takes the snapshot after the call, and records the differences.
     fn end_snapshot<'a>(&'a self, _request: &'a RequestId) -> SnapshotFuture<'a> {
-        Box::pin(std::future::ready(false))
+        Box::pin(std::future::ready(Ok(false)))
     }
 
     /// Forgets the snapshot of a call that did not begin.
@@ -65,8 +65,11 @@ pub struct CallSnapshot {
 
 impl CallSnapshot {
     /// Ends the change that began with this snapshot.
-    pub async fn end_change(self) {
-        self.images.end_snapshot(&self.request).await;
+    ///
+    /// # Errors
+    /// The reason why it could not be recorded.
+    pub async fn end_change(self) -> Result<bool, String> {
+        self.images.end_snapshot(&self.request).await
     }
 }
 
@@ -107,13 +110,25 @@ impl CallBeforeImages {
         drop(self.snapshot.lock().take());
         let taken_at = Instant::now();
         let images = Arc::clone(&self.images);
-        if images.begin_snapshot(request, &self.tool, access).await {
-            *self.snapshot.lock() = Some(CallSnapshot {
-                images,
-                request: request.clone(),
-                is_begun: false,
-                taken_at,
-            });
+        match images.begin_snapshot(request, &self.tool, access).await {
+            Ok(false) => {}
+            Ok(true) => {
+                *self.snapshot.lock() = Some(CallSnapshot {
+                    images,
+                    request: request.clone(),
+                    is_begun: false,
+                    taken_at,
+                });
+            }
+            Err(cause) => self.add_remark_on_snapshot(&cause),
+        }
+    }
+
+    fn add_remark_on_snapshot(&self, cause: &str) {
+        let remark = format!("What this command changes cannot be undone: no snapshot ({cause}).");
+        let mut remarks = self.remarks.lock();
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
         }
     }
 
@@ -132,8 +147,10 @@ impl CallBeforeImages {
     /// Ends the change of a call, unless a command runs on.
     pub(super) async fn end_snapshot(&self) {
         let taken = self.hand_over_snapshot();
-        if let Some(taken) = taken {
-            taken.end_change().await;
+        if let Some(taken) = taken
+            && let Err(cause) = taken.end_change().await
+        {
+            self.add_remark_on_snapshot(&cause);
         }
     }
 

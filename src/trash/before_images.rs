@@ -41,36 +41,36 @@ impl BeforeImages for BeforeImageStore {
         access: &'a DeclaredAccess,
     ) -> SnapshotFuture<'a> {
         let Some(snapshots) = self.snapshots.clone().filter(|_| !only_reads(access)) else {
-            return Box::pin(std::future::ready(false));
+            return Box::pin(std::future::ready(Ok(false)));
         };
         let (id, tool) = (request.clone(), tool.to_owned());
         Box::pin(async move {
             let begun = tokio::task::spawn_blocking(move || snapshots.begin_call(&id, &tool)).await;
             let failed = match begun {
-                Ok(Ok(())) => return true,
+                Ok(Ok(())) => return Ok(true),
                 Ok(Err(cause)) => cause.to_string(),
                 Err(fault) => fault.to_string(),
             };
             tracing::warn!(request.id = %request, cause = failed, "there is no snapshot of a call");
-            false
+            Err(failed)
         })
     }
 
     #[cfg(target_os = "linux")]
     fn end_snapshot<'a>(&'a self, request: &'a RequestId) -> SnapshotFuture<'a> {
         let Some(snapshots) = self.snapshots.clone() else {
-            return Box::pin(std::future::ready(false));
+            return Box::pin(std::future::ready(Ok(false)));
         };
         let id = request.clone();
         Box::pin(async move {
             let ended = tokio::task::spawn_blocking(move || snapshots.end_call(&id)).await;
             let failed = match ended {
-                Ok(Ok(())) => return true,
+                Ok(Ok(())) => return Ok(true),
                 Ok(Err(cause)) => cause.to_string(),
                 Err(fault) => fault.to_string(),
             };
             tracing::warn!(request.id = %request, cause = failed, "what a call changed is not recorded");
-            false
+            Err(failed)
         })
     }
 

@@ -112,6 +112,11 @@ impl Trash {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
+    /// Has the used bytes counted anew.
+    pub(super) fn forget_used_bytes(&self) {
+        self.used.store(UNKNOWN_SIZE, Ordering::Relaxed);
+    }
+
     fn used_bytes(&self) -> io::Result<u64> {
         let used = self.used.load(Ordering::Relaxed);
         if used != UNKNOWN_SIZE {
@@ -187,7 +192,7 @@ impl Trash {
     }
 
     /// Takes records out of the inventory. Their content is deleted when the trash is not locked any more.
-    fn discard_records(&self, records: Vec<ManifestRecord>) {
+    pub(super) fn discard_records(&self, records: Vec<ManifestRecord>) {
         for record in records {
             let discarded = match &record.folder {
                 Some(folder) => self.discard_path(folder),

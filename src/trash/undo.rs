@@ -6,6 +6,7 @@ mod made_record;
 mod removals;
 mod snapshot_changes;
 mod snapshot_coverage;
+mod snapshot_notes;
 
 use std::collections::HashMap;
 use std::io;
@@ -89,9 +90,14 @@ impl Trash {
         let _lock = self.lock_trash()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
-        if let Some(running) = self.find_running_call(request) {
+        let running = self.list_running_calls();
+        let is_meant = |id: &str| id.starts_with(request) || id.ends_with(request);
+        if let Some(running) = running.iter().find(|call| is_meant(call.request.as_str())) {
             let text = "a command of it still runs; end it first: punie-runner stop ID";
-            return Err(UndoError::Refused(running, vec![text.to_owned()]));
+            return Err(UndoError::Refused(
+                running.request.clone(),
+                vec![text.to_owned()],
+            ));
         }
         let entry = match find_entry(&all, request) {
             Ok(entry) => entry,
@@ -134,6 +140,7 @@ impl Trash {
         plan.plan_snapshot_changes(&coverage);
         plan.plan_changes();
         plan.add_snapshot_notes(&coverage);
+        plan.add_notes_on_others(&coverage, &running);
         let made = (
             plan.made_folder.clone(),
             std::mem::take(&mut plan.made_items),

@@ -13,7 +13,7 @@ mod clocks;
 mod company_proxy;
 mod corruption;
 #[cfg(target_os = "linux")]
-mod disk;
+pub(crate) mod disk;
 #[cfg(target_os = "linux")]
 mod disk_model;
 mod events;

@@ -14,6 +14,8 @@ mod quota;
 #[cfg(target_os = "linux")]
 mod shim;
 #[cfg(target_os = "linux")]
+mod snapshot_limits;
+#[cfg(target_os = "linux")]
 mod snapshots;
 
 use std::os::unix::fs::PermissionsExt as _;

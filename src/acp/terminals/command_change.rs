@@ -32,7 +32,8 @@ pub fn end_change_with_command(
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
         }
-        snapshot.end_change().await;
+        // The answer is sent; the log has the reason.
+        let _ = snapshot.end_change().await;
     };
     #[expect(
         clippy::disallowed_methods,

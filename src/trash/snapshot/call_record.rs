@@ -23,7 +23,7 @@ const RECORD_ENDING: &str = "json";
 
 /// The start of a call, written before it begins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct CallStart {
+pub(in crate::trash) struct CallStart {
     pub request: RequestId,
     pub tool: String,
     pub at_ms: i64,
@@ -31,11 +31,11 @@ pub(super) struct CallStart {
 }
 
 /// The refs of a repository: HEAD, its branches and the stash, each with its target.
-pub(super) type RepositoryRefs = BTreeMap<String, String>;
+pub(in crate::trash) type RepositoryRefs = BTreeMap<String, String>;
 
 /// A workspace when a call starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct FolderStart {
+pub(in crate::trash) struct FolderStart {
     pub top: ManifestPath,
     /// The name of the file of its tree, or the reason why there is no snapshot.
     pub tree: Result<String, String>,
@@ -68,6 +68,11 @@ pub(in crate::trash) struct MovedRef {
 }
 
 impl MovedRef {
+    /// Returns whether HEAD is gone, and with it the repository.
+    pub fn is_repository_gone(&self) -> bool {
+        self.name == "HEAD" && self.after.is_none()
+    }
+
     /// Names a ref that a call moved, and the command that moves it back.
     pub fn describe_way_back(&self, folder: &Path) -> String {
         let name = &self.name;
@@ -92,16 +97,21 @@ pub(super) struct CallsFolder {
 }
 
 impl CallsFolder {
-    /// Makes one for this process.
+    /// Makes one for this process. Another process may take one away before it is locked.
     pub fn create_in(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
-        fs::create_dir_all(&path)?;
-        Self::lock_folder(path)
+        let create = || {
+            let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
+            fs::create_dir_all(&path)?;
+            Self::lock_folder(path)
+        };
+        create().or_else(|_| create())
     }
 
     fn lock_folder(path: PathBuf) -> io::Result<Self> {
         let lock = open_lock_file(&path.join(LOCK))?;
         lock.try_lock()?;
+        // Another process may have removed the folder in between.
+        fs::symlink_metadata(path.join(LOCK))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -136,18 +146,17 @@ impl CallsFolder {
         })
     }
 
+    /// Reads the starts of the calls that did not end, of all processes.
+    pub fn read_all_starts(folder: &Path) -> Vec<CallStart> {
+        let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+        folders
+            .flat_map(|entry| read_starts_in(&entry.path()))
+            .collect()
+    }
+
     /// Reads the starts of the calls that did not end.
     pub fn read_starts(&self) -> Vec<CallStart> {
-        let paths = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let records = paths.filter(|entry| {
-            entry
-                .path()
-                .extension()
-                .is_some_and(|ending| ending == RECORD_ENDING)
-        });
-        records
-            .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
-            .collect()
+        read_starts_in(&self.path)
     }
 
     /// Removes the files of a call.
@@ -166,6 +175,19 @@ impl CallsFolder {
     pub fn remove_folder(self) {
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+fn read_starts_in(folder: &Path) -> Vec<CallStart> {
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten();
+    let records = paths.filter(|entry| {
+        entry
+            .path()
+            .extension()
+            .is_some_and(|ending| ending == RECORD_ENDING)
+    });
+    records
+        .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
+        .collect()
 }
 
 /// Writes a tree to a file, whole or not at all.
@@ -205,6 +227,13 @@ pub(super) fn write_whole(
     written.inspect_err(|_| {
         let _ = fs::remove_file(&draft);
     })
+}
+
+/// Puts a tree where the next process finds it.
+pub(super) fn share_tree_file(own: &Path, shared: &Path) -> io::Result<()> {
+    let draft = shared.with_file_name(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+    link_file(own, &draft)?;
+    fs::rename(&draft, shared)
 }
 
 /// Gives a file a second name.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -14,13 +15,14 @@ use super::super::manifest::{self, ManifestLine, ManifestPath};
 use super::super::{Trash, unix_time_ms};
 use super::call_record::{
     CallStart, CallsFolder, FolderStart, MovedRef, RepositoryRefs, SnapshotEnd, link_file,
-    read_tree_file, write_tree_file, write_whole,
+    read_tree_file, share_tree_file, write_tree_file, write_whole,
 };
 use super::git_index::{find_git_folder, read_refs};
 use super::ignore_rules::{RulesCache, find_repository_above};
+use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathChange, TreeNode, compare_trees};
-use super::tree_scan::{ScanContext, ScanError, ScanLimits, scan_tree};
+use super::tree_scan::{ScanContext, scan_tree};
 use crate::durable::open_lock_file;
 use crate::failpoint::reach_of;
 use crate::ids::{RequestId, to_hex};
@@ -51,9 +53,11 @@ pub struct FolderSnapshots {
 #[derive(Debug)]
 struct WatchedFolder {
     top: PathBuf,
-    /// The file of the tree as it was last.
+    /// The file of the tree as it was last, for the next process.
     file: PathBuf,
     last: Mutex<Option<FolderTree>>,
+    /// Letting go of older requests made no room for it.
+    is_without_room: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -73,6 +77,7 @@ impl FolderSnapshots {
             )),
             top,
             last: Mutex::default(),
+            is_without_room: AtomicBool::new(false),
         };
         let root = rustix::fs::stat(home.root_dir()).ok();
         Self {
@@ -92,11 +97,11 @@ impl FolderSnapshots {
         for folder in self.finish_abandoned() {
             tracing::warn!("{folder}");
         }
-        let Ok(_lock) = self.lock_shared() else {
+        let Ok(mut lock) = self.lock_shared() else {
             return;
         };
-        for folder in &self.folders {
-            if let Err(cause) = self.read_folder(folder) {
+        for (number, folder) in self.folders.iter().enumerate() {
+            if let Err(cause) = self.read_folder(number, None, &mut lock) {
                 let top = folder.top.display();
                 tracing::info!(%top, %cause, "what commands change there cannot be undone");
             }
@@ -113,14 +118,11 @@ impl FolderSnapshots {
             at_ms: unix_time_ms(),
             folders: Vec::new(),
         };
-        let _lock = self.lock_shared()?;
+        let mut lock = self.lock_shared()?;
         for (number, folder) in self.folders.iter().enumerate() {
             let name = format!("{}-{number}.tree", request.as_str());
-            let read = self.read_folder(folder).and_then(|tree| {
-                link_file(&folder.file, &calls.tree_file(&name))?;
-                Ok(tree)
-            });
-            let (tree, named) = match read {
+            let tree_file = calls.tree_file(&name);
+            let (tree, named) = match self.read_folder(number, Some(&tree_file), &mut lock) {
                 Ok(tree) => (Some(tree), Ok(name)),
                 Err(cause) => (None, Err(cause.to_string())),
             };
@@ -131,7 +133,9 @@ impl FolderSnapshots {
                 refs: read_folder_refs(&folder.top),
             });
         }
-        calls.write_start(&start)?;
+        calls
+            .write_start(&start)
+            .inspect_err(|_| calls.remove_call(&start))?;
         reach_of("snapshot.begun", request.as_str());
         let call = RunningCall { start, trees };
         self.running.lock().insert(request.clone(), call);
@@ -150,18 +154,22 @@ impl FolderSnapshots {
         let Some(call) = self.running.lock().remove(request) else {
             return Ok(());
         };
-        let lock = self.lock_shared()?;
+        let written = self.write_end(&call);
+        // Also where that failed: later changes are not to count as the call's.
+        if let Some(calls) = self.calls.get() {
+            calls.remove_call(&call.start);
+        }
+        written
+    }
+
+    fn write_end(&self, call: &RunningCall) -> io::Result<()> {
+        let request = &call.start.request;
+        let mut lock = self.lock_shared()?;
         let mut lines = Vec::new();
-        for ((start, before), folder) in call
-            .start
-            .folders
-            .iter()
-            .zip(&call.trees)
-            .zip(&self.folders)
-        {
+        for (number, (start, before)) in call.start.folders.iter().zip(&call.trees).enumerate() {
             let after = match before {
                 Some(before) => self
-                    .read_folder(folder)
+                    .read_folder(number, None, &mut lock)
                     .map(|after| (Arc::clone(before), after))
                     .map_err(|cause| cause.to_string()),
                 None => Err(start.tree.clone().err().unwrap_or_default()),
@@ -170,11 +178,7 @@ impl FolderSnapshots {
         }
         reach_of("snapshot.compared", request.as_str());
         self.write_manifest(&call.start, lines)?;
-        drop(lock);
         reach_of("snapshot.written", request.as_str());
-        if let Some(calls) = self.calls.get() {
-            calls.remove_call(&call.start);
-        }
         Ok(())
     }
 
@@ -237,10 +241,40 @@ impl FolderSnapshots {
         Ok(lock)
     }
 
-    /// Reads a folder, and stores its tree if something changed since the last time.
-    fn read_folder(&self, folder: &WatchedFolder) -> Result<FolderTree, ScanError> {
+    /// Reads a folder as `read_and_store_tree` does. Where there is no room, older requests are let go of once.
+    fn read_folder(
+        &self,
+        number: usize,
+        call_tree: Option<&Path>,
+        lock: &mut File,
+    ) -> Result<FolderTree, ScanError> {
+        let folder = &self.folders[number];
+        let mut read = self.read_and_store_tree(number, call_tree);
+        if matches!(read, Err(ScanError::NoRoom))
+            && !folder.is_without_room.swap(true, Ordering::Relaxed)
+        {
+            lock.unlock()?;
+            let freed = self.trash.free_snapshot_room();
+            lock.lock_shared()?;
+            freed?;
+            read = self.read_and_store_tree(number, call_tree);
+        }
+        if read.is_ok() {
+            folder.is_without_room.store(false, Ordering::Relaxed);
+        }
+        read
+    }
+
+    /// Reads a folder, and stores its tree if something changed since the last time. The file of a call's tree is a
+    /// second name of the file that only this process writes, so that it always has the tree that this returns.
+    fn read_and_store_tree(
+        &self,
+        number: usize,
+        call_tree: Option<&Path>,
+    ) -> Result<FolderTree, ScanError> {
+        let folder = &self.folders[number];
+        let own_file = self.own_calls()?.tree_file(&format!("last-{number}.tree"));
         let mut last = folder.last.lock();
-        let was_stored = last.is_some() || folder.file.symlink_metadata().is_ok();
         let earlier = match last.take() {
             Some(tree) => tree,
             None => Arc::new(read_tree_file(&folder.file).unwrap_or_default()),
@@ -249,8 +283,12 @@ impl FolderSnapshots {
         let tree = tree.inspect_err(|_| *last = Some(Arc::clone(&earlier)))?;
         let mut changes = Vec::new();
         compare_trees(&folder.top, &earlier, &tree, &mut changes);
-        if !changes.is_empty() || !was_stored {
-            write_tree_file(&folder.file, &tree)?;
+        if !changes.is_empty() || own_file.symlink_metadata().is_err() {
+            write_tree_file(&own_file, &tree)?;
+            share_tree_file(&own_file, &folder.file)?;
+        }
+        if let Some(call_tree) = call_tree {
+            link_file(&own_file, call_tree)?;
         }
         let tree = Arc::new(tree);
         *last = Some(Arc::clone(&tree));

@@ -65,7 +65,7 @@ pub(super) fn read_tracked_paths(git_folder: &Path) -> Vec<Vec<u8>> {
     let Ok(index) = read_some(&git_folder.join("index"), LARGEST_INDEX) else {
         return Vec::new();
     };
-    // SHA-1, or SHA-256. The wrong length gives names that are no names.
+    // SHA-1, or SHA-256. With the wrong length, the parts of the file do not fit.
     let parsed = parse_index(&index, 20).or_else(|| parse_index(&index, 32));
     parsed.unwrap_or_default()
 }
@@ -106,7 +106,12 @@ fn parse_index(index: &[u8], hash_bytes: usize) -> Option<Vec<Vec<u8>>> {
         last.clone_from(&name);
         paths.push(name);
     }
-    Some(paths)
+    // Extensions, each with its length, and the hash of all.
+    let end = index.len().checked_sub(hash_bytes)?;
+    while at < end {
+        at += 8 + number(at + 4)? as usize;
+    }
+    (at == end).then_some(paths)
 }
 
 /// Reads a number in the form of git's pack offsets.

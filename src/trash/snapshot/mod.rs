@@ -11,13 +11,15 @@ mod folder_snapshots;
 mod git_index;
 #[cfg(target_os = "linux")]
 mod ignore_rules;
+#[cfg(target_os = "linux")]
+mod scan_limits;
 mod snapshot_contents;
 mod snapshot_quota;
 mod tree_node;
 #[cfg(target_os = "linux")]
 mod tree_scan;
 
-pub(super) use call_record::SnapshotEnd;
+pub(super) use call_record::{CallStart, MovedRef, SnapshotEnd};
 #[cfg(target_os = "linux")]
 pub use folder_snapshots::FolderSnapshots;
 #[cfg(target_os = "linux")]

@@ -10,11 +10,10 @@ use std::path::PathBuf;
 use super::super::Trash;
 use super::super::inventory::TrashEntry;
 use super::super::manifest::ManifestLine;
-use super::call_record::{CallsFolder, list_tree_files, read_tree_file};
+use super::call_record::{CallStart, CallsFolder, list_tree_files, read_tree_file};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode};
 use crate::durable::open_lock_file;
-use crate::ids::RequestId;
 
 /// The contents of snapshots, with the trees that name some of them.
 pub(in crate::trash) struct SnapshotUse {
@@ -26,26 +25,48 @@ pub(in crate::trash) struct SnapshotUse {
 }
 
 impl Trash {
-    /// The bytes that snapshots may still take: half of the trash is theirs.
+    /// The bytes that snapshots may still take: half of the trash is theirs, but at most half of the disk that others leave.
+    #[cfg(target_os = "linux")]
     pub(super) fn measure_snapshot_room(&self) -> io::Result<u64> {
         let folder = self.home.trash_snapshot_contents_dir();
+        let disk = rustix::fs::statvfs(&folder)?;
         let stored = SnapshotContents::in_folder(folder, 0).list_stored()?;
         let used: u64 = stored.iter().map(|(_, size)| size).sum();
-        Ok((self.limits().max_bytes / 2).saturating_sub(used))
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let most = self.limits().max_bytes.min(free.saturating_add(used)) / 2;
+        Ok(most.saturating_sub(used))
     }
 
-    /// Finds a call that runs and has a snapshot, by its id, or by how that begins or ends.
-    pub(in crate::trash) fn find_running_call(&self, typed: &str) -> Option<RequestId> {
-        let folders = fs::read_dir(self.home.trash_snapshot_calls_dir()).ok()?;
-        let files = folders
-            .flatten()
-            .filter_map(|folder| fs::read_dir(folder.path()).ok());
-        let names = files.flatten().flatten().map(|file| file.file_name());
-        let mut ids = names.filter_map(|name| {
-            let id = name.to_str()?.strip_suffix(".json")?.to_owned();
-            (id.starts_with(typed) || id.ends_with(typed)).then_some(id)
-        });
-        ids.find_map(|id| RequestId::parse(&id).ok())
+    /// Lets go of the oldest requests with snapshots, until half of what requests may use beside the trees is free.
+    #[cfg(target_os = "linux")]
+    pub(super) fn free_snapshot_room(&self) -> io::Result<()> {
+        self.with_trash_lock(|| {
+            let snapshots = SnapshotUse::measure(self)?;
+            if snapshots.lock.is_none() {
+                return Ok(());
+            }
+            let of_trees = snapshots.bytes_with(&[]);
+            let most = u64::midpoint(of_trees, self.limits().max_bytes / 2);
+            let mut all = self.list_entries_locked()?;
+            let is_changed = |line: &ManifestLine| matches!(line, ManifestLine::Changed(_));
+            while snapshots.bytes_with(&all) > most
+                && let Some(at) = all
+                    .iter()
+                    .rposition(|entry| entry.manifest_lines().any(is_changed))
+            {
+                let entry = all.remove(at);
+                tracing::info!(request.id = %entry.request, "the trash lets go of a request for a new snapshot");
+                self.discard_records(entry.records);
+            }
+            snapshots.delete_unused(&all);
+            self.forget_used_bytes();
+            Ok(())
+        })
+    }
+
+    /// Lists the calls that run and have a snapshot.
+    pub(in crate::trash) fn list_running_calls(&self) -> Vec<CallStart> {
+        CallsFolder::read_all_starts(&self.home.trash_snapshot_calls_dir())
     }
 
     /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.

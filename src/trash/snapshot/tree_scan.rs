@@ -21,6 +21,7 @@ use super::git_index::{find_git_folder, read_tracked_paths};
 use super::ignore_rules::{
     RulesCache, RulesLevel, find_repository_above, is_ignored, read_levels_above, read_rules,
 };
+use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode, UncoveredReason};
 
@@ -30,32 +31,6 @@ const MAX_DEPTH: usize = 200;
 const SAME_TIME: Duration = Duration::from_millis(20);
 /// The longest time that a snapshot takes.
 const MAX_TIME: Duration = Duration::from_mins(2);
-
-/// The limits of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trash) struct ScanLimits {
-    /// Files and folders where no git repository is.
-    pub files: usize,
-    /// The same in a repository.
-    pub repository_files: usize,
-    /// The bytes of all files.
-    pub bytes: u64,
-}
-
-/// The reason why there is no snapshot, as it follows "not covered: ".
-#[derive(Debug, thiserror::Error)]
-pub(in crate::trash) enum ScanError {
-    #[error("it holds more than {0} files that git does not ignore")]
-    TooMany(usize),
-    #[error("its files are larger than {0} together")]
-    TooLarge(String),
-    #[error("it does not fit into the trash (max_mb under [trash])")]
-    NoRoom,
-    #[error("reading it took longer than two minutes")]
-    TooSlow,
-    #[error("{0}")]
-    Failed(#[from] io::Error),
-}
 
 /// What a scan knows of earlier ones and where it stores contents.
 pub(super) struct ScanContext<'a> {
@@ -250,9 +225,14 @@ impl TreeScan<'_> {
         if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
             return uncovered(name, UncoveredReason::Ignored);
         }
-        let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
-        else {
-            return Ok(None);
+        let status = match status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it))) {
+            Ok(Some(status)) => status,
+            Ok(None) => return Ok(None),
+            // The names in its folder can be read, and nothing else.
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+                return uncovered(name, UncoveredReason::Unreadable);
+            }
+            Err(cause) => return Err(cause.into()),
         };
         let mode = status.st_mode & 0o7777;
         match FileType::from_raw_mode(status.st_mode) {

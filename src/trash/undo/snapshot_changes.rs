@@ -1,8 +1,9 @@
 //! Planning the undo of all that a call changed in the covered folders: what it made goes to the trash, what it changed
-//! or removed comes back, and what changed since is in the way. Not here: what is covered (snapshot_coverage).
+//! or removed comes back, and what changed since is in the way. Not here: what is covered (snapshot_coverage), and
+//! what else is to be said (snapshot_notes).
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::display_path;
 use super::super::path_state::{display_workspace_path, read_path_content};
@@ -15,9 +16,6 @@ use crate::output::number_format;
 
 /// The permission bits without which a folder's owner cannot change it.
 const OWNER_BITS: u32 = 0o700;
-
-const UNCOVERED: &str =
-    "not covered: files that git ignores, .git, and what lies outside of the workspaces";
 
 /// The steps of one kind after another: each finds its folders as it needs them.
 #[derive(Default)]
@@ -339,49 +337,5 @@ impl UndoPlan<'_> {
             "{} gets back its mode ({mode:o})",
             display_workspace_path(path)
         ));
-    }
-
-    /// Says what the snapshots do not show: other requests at the same time, refs, folders without a snapshot.
-    pub(super) fn add_snapshot_notes(&mut self, coverage: &SnapshotCoverage) {
-        if !coverage.ends.is_empty() {
-            self.notes.push(UNCOVERED.to_owned());
-        }
-        for end in &coverage.ends {
-            let folder = display_path(&end.folder.0);
-            if let Some(why) = &end.off {
-                self.notes.push(format!("not covered: {folder} ({why})"));
-            }
-            if end.is_end_unseen {
-                self.notes.push(format!(
-                    "the runner did not see the end of this request: what was changed in {folder} until the next start \
-                     counts as its own"
-                ));
-            }
-            for moved in &end.moved_refs {
-                self.notes
-                    .push(moved.describe_way_back(Path::new(&end.folder.0)));
-            }
-        }
-        let ended_at_ms = coverage.ends.iter().map(|end| end.ended_at_ms).max();
-        for other in self.all {
-            let theirs = SnapshotCoverage::from_entry(other);
-            let is_beside = other.request != self.entry.request
-                && other.undone_at_ms.is_none()
-                && ended_at_ms.is_some_and(|ended| other.at_ms < ended)
-                && theirs
-                    .ends
-                    .iter()
-                    .any(|end| end.ended_at_ms > self.entry.at_ms)
-                && theirs
-                    .changes
-                    .keys()
-                    .any(|path| coverage.changes.contains_key(path));
-            if is_beside {
-                self.notes.push(format!(
-                    "request {} ran at the same time: the changes of the two cannot be told apart",
-                    other.request
-                ));
-            }
-        }
     }
 }

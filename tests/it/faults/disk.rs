@@ -16,12 +16,12 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 /// A small disk, as long as it lives. Only root can make one.
-struct SmallDisk {
-    at: PathBuf,
+pub(crate) struct SmallDisk {
+    pub at: PathBuf,
 }
 
 impl SmallDisk {
-    fn mount(at: PathBuf, megabytes: u32) -> Option<Self> {
+    pub fn mount(at: PathBuf, megabytes: u32) -> Option<Self> {
         std::fs::create_dir(&at).expect("made");
         let size = format!("size={megabytes}m,mode=700");
         let mut mount = Command::new("mount");
@@ -36,7 +36,7 @@ impl SmallDisk {
     }
 
     /// Leaves no room at all.
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut ballast = File::options()
             .append(true)
             .create(true)
@@ -47,7 +47,7 @@ impl SmallDisk {
         }
     }
 
-    fn empty(&self) {
+    pub fn empty(&self) {
         std::fs::remove_file(self.ballast()).expect("removed");
     }
 
@@ -236,6 +236,11 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     assert!(
         answer.outcome == "ok" && answer.text().contains("yyyy"),
         "{answer:?}"
+    );
+    let warnings = answer.payload["meta"]["warnings"].to_string();
+    assert!(
+        warnings.contains("cannot be undone: no snapshot"),
+        "{warnings}"
     );
     assert_eq!(cramped.reserve(), 0, "it was given up for this");
     cramped.beats("\"degraded\":[\"disk\"]").await;

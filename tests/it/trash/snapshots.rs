@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use punie_runner::acp::Workspace;
@@ -17,27 +18,32 @@ use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use super::Owner;
 
 /// A workspace with its trash, without a runner.
-struct Snapshots {
-    dir: tempfile::TempDir,
-    trash: Trash,
-    workspace: Workspace,
-    images: BeforeImageStore,
+pub(super) struct Snapshots {
+    pub dir: Arc<tempfile::TempDir>,
+    pub trash: Trash,
+    pub workspace: Workspace,
+    pub images: BeforeImageStore,
 }
 
 impl Snapshots {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with_trash_of(1 << 30)
     }
 
-    fn with_trash_of(max_bytes: u64) -> Self {
+    pub fn with_trash_of(max_bytes: u64) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         fs::create_dir(dir.path().join("work")).expect("made");
-        Self::in_folder(dir, max_bytes)
+        Self::with_home(Arc::new(dir), "home", max_bytes)
     }
 
-    fn in_folder(dir: tempfile::TempDir, max_bytes: u64) -> Self {
+    /// Another process with the same workspace, and with this home.
+    pub fn beside(&self, home: &str) -> Self {
+        Self::with_home(Arc::clone(&self.dir), home, 1 << 30)
+    }
+
+    fn with_home(dir: Arc<tempfile::TempDir>, home: &str, max_bytes: u64) -> Self {
         let work = fs::canonicalize(dir.path().join("work")).expect("there");
-        let home = Home::open_home(&dir.path().join("home")).expect("a home");
+        let home = Home::open_home(&dir.path().join(home)).expect("a home");
         let limits = TrashLimits {
             max_bytes,
             keep: Duration::from_hours(24),
@@ -53,25 +59,47 @@ impl Snapshots {
         }
     }
 
-    fn work(&self) -> PathBuf {
+    pub fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
 
     /// Runs a command as a call does, between two snapshots.
-    async fn runs(&self, command: &str) -> RequestId {
-        let request = RequestId::new();
-        let line = RequestedCommand::Line("make".to_owned());
-        let access = DeclaredAccess::running_command(line, None);
-        assert!(self.images.begin_snapshot(&request, "Bash", &access).await);
-        let mut bash = Command::new("bash");
-        bash.args(["-c", command]).current_dir(self.work());
-        let ran = bash.stdin(Stdio::null()).stderr(Stdio::null()).status();
-        ran.expect("bash ran");
-        assert!(self.images.end_snapshot(&request).await);
+    pub async fn runs(&self, command: &str) -> RequestId {
+        let request = self.begins().await.expect("begun");
+        self.shell(command);
+        self.ends(&request).await.expect("ended");
         request
     }
 
-    fn undo(&self, request: &RequestId) -> Result<Vec<String>, String> {
+    /// Begins a call.
+    pub async fn begins(&self) -> Result<RequestId, String> {
+        let request = RequestId::new();
+        let line = RequestedCommand::Line("make".to_owned());
+        let access = DeclaredAccess::running_command(line, None);
+        let begun = self
+            .images
+            .begin_snapshot(&request, "Bash", &access)
+            .await?;
+        assert!(begun);
+        Ok(request)
+    }
+
+    /// Ends a call.
+    pub async fn ends(&self, request: &RequestId) -> Result<bool, String> {
+        self.images.end_snapshot(request).await
+    }
+
+    /// Runs a command in the workspace; what it prints.
+    pub fn shell(&self, command: &str) -> String {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", command]).current_dir(self.work());
+        let ran = bash.stdin(Stdio::null()).stderr(Stdio::null()).output();
+        String::from_utf8_lossy(&ran.expect("bash ran").stdout)
+            .trim()
+            .to_owned()
+    }
+
+    pub fn undo(&self, request: &RequestId) -> Result<Vec<String>, String> {
         let undone = self
             .trash
             .undo_request(&self.workspace, request.as_str(), false);
@@ -82,7 +110,7 @@ impl Snapshots {
 }
 
 /// Everything below a folder: kind and mode, and what it holds.
-fn covered(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+pub(super) fn covered(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     fn walk(top: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
         for entry in fs::read_dir(folder).expect("readable") {
             let path = entry.expect("an entry").path();
@@ -341,20 +369,13 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
 
     let this = Snapshots::new();
     fs::write(this.work().join("file"), "old").expect("written");
-    let request = RequestId::new();
-    let access = DeclaredAccess::running_command(RequestedCommand::Line("make".to_owned()), None);
-    assert!(this.images.begin_snapshot(&request, "Bash", &access).await);
+    let request = this.begins().await.expect("begun");
     fs::write(this.work().join("file"), "new").expect("written");
     let refused = this.undo(&request).expect_err("it runs");
     assert!(refused.contains("still runs"), "{refused}");
-    let Snapshots {
-        dir,
-        images,
-        trash,
-        workspace,
-    } = this;
-    drop((images, trash, workspace));
-    let this = Snapshots::in_folder(dir, 1 << 30);
+    let next = this.beside("home");
+    drop(this);
+    let this = next;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert!(lines.contains("did not see the end"), "{lines}");
     assert_eq!(
@@ -363,7 +384,7 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
     );
 }
 
-fn random_bytes(count: usize) -> Vec<u8> {
+pub(super) fn random_bytes(count: usize) -> Vec<u8> {
     let mut dice = Dice(1);
     (0..count)
         .map(|_| u8::try_from(dice.below(256)).expect("a byte"))

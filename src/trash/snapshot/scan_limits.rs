@@ -1,0 +1,29 @@
+//! The limits of a snapshot, and the reasons why there is none. Not here: reading a folder (tree_scan).
+
+use std::io;
+
+/// The limits of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::trash) struct ScanLimits {
+    /// Files and folders where no git repository is.
+    pub files: usize,
+    /// The same in a repository.
+    pub repository_files: usize,
+    /// The bytes of all files.
+    pub bytes: u64,
+}
+
+/// The reason why there is no snapshot, as it follows "not covered: ".
+#[derive(Debug, thiserror::Error)]
+pub(in crate::trash) enum ScanError {
+    #[error("it holds more than {0} files that git does not ignore")]
+    TooMany(usize),
+    #[error("its files are larger than {0} together")]
+    TooLarge(String),
+    #[error("it does not fit into the trash (max_mb under [trash]), or on its disk")]
+    NoRoom,
+    #[error("reading it took longer than two minutes")]
+    TooSlow,
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+}

@@ -1,0 +1,413 @@
+//! Snapshots where something is in the way: other runners, a full trash or disk, odd files, all kinds of repositories.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punie_runner::ids::RequestId;
+use punie_runner::tool::{BeforeImages as _, CallIntent};
+
+use super::snapshots::{Snapshots, covered, random_bytes};
+use super::{Owner, said};
+use crate::faults::disk::SmallDisk;
+
+/// What the git commands of these tests begin with.
+const GIT: &str = "set -e; export HOME=/nonexistent GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=n \
+                   GIT_COMMITTER_EMAIL=e@x;";
+
+impl Snapshots {
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.work().join(name)).expect(name)
+    }
+
+    fn git(&self, line: &str) -> String {
+        self.shell(&format!("{GIT} {line}"))
+    }
+
+    /// Undoes a request, and types the commands that move its refs back.
+    #[track_caller]
+    fn undo_with_refs(&self, request: &RequestId) -> String {
+        let lines = self.undo(request).expect("undone");
+        for line in &lines {
+            if let Some((_, command)) = line.split_once("this moves it back: ") {
+                let ran = self.git(&format!("{command} 2>&1 && echo moved"));
+                assert_eq!(ran, "moved", "{line}");
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+#[tokio::test]
+async fn runners_of_two_homes_do_not_disturb_each_other() {
+    let one = Snapshots::new();
+    let other = one.beside("other-home");
+    let before = covered(&one.work());
+    let mut requests = Vec::new();
+    for number in 0..5 {
+        let (a, b) = tokio::join!(one.begins(), other.begins());
+        let (a, b) = (a.expect("begun"), b.expect("begun"));
+        one.shell(&format!("echo a > a{number}; echo b > b{number}"));
+        let ended = tokio::join!(one.ends(&a), other.ends(&b));
+        assert_eq!(ended, (Ok(true), Ok(true)));
+        requests.push((a, b));
+    }
+    // Each home has all that changed meanwhile; the second has nothing left to do.
+    for (a, b) in requests.iter().rev() {
+        one.undo(a).expect("undone");
+        let refused = other.undo(b).expect_err("it is done");
+        assert!(refused.contains("nothing to undo"), "{refused}");
+    }
+    assert_eq!(covered(&one.work()), before);
+}
+
+#[tokio::test]
+async fn processes_of_one_home_keep_their_own_trees() {
+    let one = Snapshots::new();
+    let other = one.beside("home");
+    let file = one.work().join("file");
+    fs::write(&file, "first").expect("written");
+    one.runs("true").await;
+    fs::write(&file, "second").expect("written");
+    other.runs("true").await;
+    fs::write(&file, "first").expect("written");
+    // For the first, nothing has changed since its own last snapshot.
+    let request = one.begins().await.expect("begun");
+    fs::write(&file, "third").expect("written");
+    drop(one);
+    let lines = other.undo(&request).expect("undone").join("\n");
+    assert!(lines.contains("did not see the end"), "{lines}");
+    assert_eq!(other.text("file"), "first");
+}
+
+#[tokio::test]
+async fn undo_names_who_else_changed_something_meanwhile() {
+    let one = Snapshots::new();
+    let other = one.beside("home");
+    let server = other.begins().await.expect("begun");
+    one.shell("echo server > log");
+    let request = one.begins().await.expect("begun");
+    one.shell("echo 1 > command; echo server >> log");
+    let tool = RequestId::new();
+    let intents = [CallIntent::File {
+        path: one.work().join("tool").display().to_string(),
+        before: None,
+        after: Some("0".repeat(64)),
+        executable: None,
+        temp: one.work().join(".tool").display().to_string(),
+    }];
+    let remarks = one.images.save_before_images(&tool, "Write", &intents);
+    assert!(remarks.await.is_empty());
+    fs::write(one.work().join("tool"), "by a tool").expect("written");
+    one.ends(&request).await.expect("ended");
+    let refused = one.undo(&server).expect_err("it runs");
+    assert!(refused.contains("still runs"), "{refused}");
+    let dry = one
+        .trash
+        .undo_request(&one.workspace, request.as_str(), true)
+        .expect("a plan");
+    let lines = dry.lines.join("\n");
+    assert!(
+        lines.contains(&format!(
+            "request {server} ran at the same time, and still runs"
+        )),
+        "{lines}"
+    );
+    assert!(
+        lines.contains(&format!("request {tool} ran at the same time")),
+        "{lines}"
+    );
+    // From start to end it is one change, whatever its answer was.
+    one.shell("echo late >> log");
+    other.ends(&server).await.expect("ended");
+    let lines = one.undo(&server).expect("undone").join("\n");
+    assert!(
+        lines.contains(&format!("request {request} ran at the same time")),
+        "{lines}"
+    );
+    assert_eq!(covered(&one.work()).len(), 0);
+}
+
+#[tokio::test]
+async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others_need() {
+    let this = Snapshots::with_trash_of(1 << 20);
+    let mut held = vec![random_bytes(100_000)];
+    fs::write(this.work().join("big"), &held[0]).expect("written");
+    let mut requests = Vec::new();
+    for number in 1..10_usize {
+        let mut bytes = held[0].clone();
+        bytes.rotate_left(number * 1_000);
+        fs::write(this.dir.path().join("next"), &bytes).expect("written");
+        requests.push(this.runs("cp ../next big").await);
+        held.push(bytes);
+    }
+    let refused = this.undo(&requests[0]).expect_err("it was let go of");
+    assert!(refused.contains("its backups were deleted"), "{refused}");
+    let mut undone = 0;
+    for (number, request) in requests.iter().enumerate().rev() {
+        match this.undo(request) {
+            Ok(_) => assert!(fs::read(this.work().join("big")).expect("there") == held[number]),
+            Err(refused) => {
+                assert!(refused.contains("nothing is kept of request"), "{refused}");
+                break;
+            }
+        }
+        undone += 1;
+    }
+    assert!((2..8).contains(&undone), "{undone}");
+    let stored: u64 = covered(&this.dir.path().join("home/state/trash/snapshots/contents"))
+        .values()
+        .map(|(_, bytes)| bytes.len() as u64)
+        .sum();
+    assert!(stored <= 1 << 19, "{stored}");
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::mount(dir.path().join("disk"), 8) else {
+        return;
+    };
+    let this = Snapshots::new();
+    let home = disk.at.join("home");
+    let home = home.to_str().expect("text");
+    for number in 0..10 {
+        let mut bytes = random_bytes(1 << 20);
+        bytes.rotate_left(number);
+        fs::write(this.work().join(format!("big{number}")), bytes).expect("written");
+    }
+    let small = this.beside(home);
+    let request = small.runs("echo x > y").await;
+    let refused = small.undo(&request).expect_err("no room");
+    assert!(refused.contains("or on its disk"), "{refused}");
+    let free = rustix::fs::statvfs(&disk.at).expect("there");
+    assert!(free.f_bavail * free.f_frsize > 3 << 20, "it is not filled");
+    this.shell("rm big*");
+    // As the runner does hourly.
+    small.trash.apply_limits().expect("applied");
+    let request = small.begins().await.expect("begun");
+    this.shell("echo new > y");
+    disk.fill();
+    let cause = small.ends(&request).await.expect_err("no room");
+    assert!(cause.contains("No space left"), "{cause}");
+    let cause = small.begins().await.expect_err("no room");
+    assert!(cause.contains("No space left"), "{cause}");
+    disk.empty();
+    let refused = small.undo(&request).expect_err("not recorded");
+    assert!(refused.contains("nothing is kept of request"), "{refused}");
+    let request = small.runs("echo newer > y").await;
+    small.undo(&request).expect("undone");
+    assert_eq!(this.text("y"), "new\n");
+}
+
+#[tokio::test]
+async fn odd_files_that_were_there_before_are_put_back_or_named() {
+    let this = Snapshots::new();
+    let work = this.work();
+    fs::create_dir(this.dir.path().join("outside")).expect("made");
+    fs::write(this.dir.path().join("outside/file"), "old").expect("written");
+    symlink(this.dir.path().join("outside"), work.join("out")).expect("linked");
+    symlink(work.join("loop"), work.join("loop")).expect("linked");
+    let odd = work.join(std::ffi::OsStr::from_bytes(b"bytes\xff"));
+    fs::write(&odd, "old").expect("written");
+    let socket = UnixListener::bind(work.join("socket")).expect("bound");
+    this.shell("mkfifo fifo; truncate -s 50G sparse; mkdir -p deep/empty");
+    let commands = "printf new > $'bytes\\xff'; echo new > out/file; rm out fifo socket loop; mkdir out; echo x > out/file; \
+                    echo x > fifo; echo x >> sparse; mv deep $'deep\\xfe'";
+    let request = this.runs(commands).await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    for name in ["fifo", "socket", "sparse"] {
+        let words = format!("{name}: what it was before is not kept");
+        assert!(lines.contains(&words), "{lines}");
+    }
+    assert_eq!(fs::read(&odd).expect("there"), b"old");
+    let target = fs::read_link(work.join("out")).expect("a link");
+    assert_eq!(target, this.dir.path().join("outside"));
+    assert!(work.join("loop").is_symlink() && work.join("deep/empty").is_dir());
+    assert_eq!(this.text("out/file"), "new\n", "it is in no workspace");
+    drop(socket);
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken() {
+    let this = Snapshots::new();
+    fs::write(this.work().join("calm"), "old").expect("written");
+    let busy = this.work().join("busy");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (path, is_ended) = (busy.clone(), Arc::clone(&is_over));
+    let writer = std::thread::spawn(move || {
+        let mut byte = 0_u8;
+        while !is_ended.load(Ordering::Relaxed) {
+            fs::write(&path, vec![byte; 1 << 20]).expect("written");
+            byte = byte.wrapping_add(1);
+        }
+    });
+    let request = this.runs("echo new > calm").await;
+    is_over.store(true, Ordering::Relaxed);
+    writer.join().expect("ended");
+    if let Err(refused) = this.undo(&request) {
+        assert!(refused.contains("busy was changed since"), "{refused}");
+        fs::remove_file(&busy).expect("removed");
+        fs::write(this.work().join("calm"), "old").expect("written");
+    }
+    assert_eq!(this.text("calm").trim(), "old");
+    // What was torn is not taken for what the file holds.
+    fs::write(&busy, "old").expect("written");
+    let request = this.runs("echo new > busy").await;
+    this.undo(&request).expect("undone");
+    assert_eq!(this.text("busy"), "old");
+}
+
+#[test]
+fn folders_that_cannot_be_read_are_left_out() {
+    let owner = Owner::with_snapshots();
+    owner.write("work/file", "old\n");
+    for (folder, mode) in [("closed", 0o000), ("names", 0o444), ("shut", 0o755)] {
+        owner.write(&format!("work/{folder}/file"), "kept\n");
+        owner.set_mode(&format!("work/{folder}"), mode);
+    }
+    // To root, a mode means nothing without these.
+    let without = ["--bounding-set=-dac_override,-dac_read_search"];
+    let runs = |command: &str| {
+        let mut setpriv = Command::new("setpriv");
+        let args = serde_json::json!({ "command": command }).to_string();
+        let said = said(owner.instead(setpriv.args(without), &["call", "Bash", &args, "--json"]));
+        let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
+        answer["requestId"].as_str().expect("an id").to_owned()
+    };
+    let request = runs("echo new > file");
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/file"), "old\n");
+    let request = runs("echo new > file; chmod 000 shut");
+    owner.is_refused(&request, "it cannot be read");
+    assert_eq!(owner.read("work/file"), "new\n", "nothing is done half");
+    fs::rename(owner.path("work/shut"), owner.path("moved")).expect("moved");
+    owner.undoes(&request);
+    assert_eq!(
+        [owner.read("work/file"), owner.read("work/shut/file")],
+        ["old\n", "kept\n"]
+    );
+}
+
+#[tokio::test]
+async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
+    let this = Snapshots::new();
+    this.git("git init -q -b main; echo old > file");
+    let request = this
+        .runs(&format!(
+            "{GIT} echo new > file; git add .; git commit -qm first; git branch side"
+        ))
+        .await;
+    let lines = this.undo_with_refs(&request);
+    assert!(lines.contains("refs/heads/side was moved"), "{lines}");
+    assert_eq!(this.git("git for-each-ref"), "");
+    assert_eq!(this.text("file"), "old\n");
+    this.git("git add .; git commit -qm again; echo edited > file");
+    for stashed in 1..3 {
+        let before = this.git("git for-each-ref");
+        let request = this
+            .runs(&format!("{GIT} git stash -q; git checkout -q --detach"))
+            .await;
+        assert_eq!(this.text("file"), "old\n");
+        let lines = this.undo_with_refs(&request);
+        assert!(lines.contains("refs/stash was moved"), "{stashed}: {lines}");
+        assert_eq!(this.text("file"), "edited\n");
+        assert_eq!(this.git("git for-each-ref"), before);
+        assert_eq!(this.git("git symbolic-ref HEAD"), "refs/heads/main");
+        // The next round has a stash before.
+        this.git("git stash -q; git stash apply -q");
+    }
+}
+
+#[tokio::test]
+async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
+    let this = Snapshots::new();
+    this.git(
+        "git init -q -b main; echo old > file; git add .; git commit -qm first; echo older > file",
+    );
+    let request = this
+        .runs(&format!("{GIT} echo new > file; git commit -qa --amend -m other; git reflog expire --expire=now --all; \
+                        git gc -q --prune=now"))
+        .await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(lines.contains("refs/heads/main was moved"), "{lines}");
+    assert_eq!(this.text("file"), "older\n");
+    // Packing refs moves none.
+    let request = this
+        .runs(&format!("{GIT} git gc -q --prune=now; echo x > made"))
+        .await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(!lines.contains("was moved"), "{lines}");
+    let request = this.runs("rm -rf .git; echo x > file").await;
+    let lines = this.undo(&request).expect("undone").join("\n");
+    assert!(
+        lines.contains(".git: the request removed it") && !lines.contains("was moved"),
+        "{lines}"
+    );
+    assert_eq!(this.text("file"), "older\n");
+}
+
+#[test]
+fn a_repository_that_rm_removed_comes_back_from_the_trash() {
+    let owner = Owner::with_snapshots();
+    owner.write("work/.git/HEAD", "ref: refs/heads/main\n");
+    owner.write("work/file", "old\n");
+    let (request, code, text) = owner.runs("rm -rf .git; echo new > file");
+    assert_eq!(code, 0, "{text}");
+    let said = owner.types(&["undo", &request]);
+    assert!(said.was_undone() && !said.out.contains("moved"), "{said:?}");
+    assert!(!said.out.contains("not put back"), "{said:?}");
+    assert_eq!(owner.read("work/.git/HEAD"), "ref: refs/heads/main\n");
+    assert_eq!(owner.read("work/file"), "old\n");
+}
+
+#[tokio::test]
+async fn tracked_files_are_covered_in_every_kind_of_repository() {
+    const FILL: &str = "echo ignored > .gitignore; echo t > ignored; git add -f ignored";
+    for init in [
+        "git init -q -b main --object-format=sha256",
+        "git init -q -b main; git config index.version 4",
+        // The folder is a linked working tree.
+        "git init -q -b first ../main; cd ../main; git commit -q --allow-empty -m m; git worktree add -q -b main ../work; cd ../work",
+    ] {
+        let this = Snapshots::new();
+        this.git(&format!("{init}; {FILL}"));
+        let request = this
+            .runs(&format!(
+                "{GIT} echo new > ignored; echo new > made; git commit -qm new"
+            ))
+            .await;
+        let lines = this.undo_with_refs(&request);
+        assert!(
+            lines.contains("refs/heads/main was moved"),
+            "{init}: {lines}"
+        );
+        assert_eq!(this.text("ignored"), "t\n", "{init}: {lines}");
+        assert!(!this.work().join("made").exists(), "{init}");
+    }
+}
+
+#[tokio::test]
+async fn a_submodule_is_covered_as_plain_files() {
+    let this = Snapshots::new();
+    this.git("git init -q -b main ../lib; cd ../lib; echo f > .gitignore; echo old > f; echo old > g; git add -f .; git commit -qm l
+              cd ../work; git init -q -b main; git -c protocol.file.allow=always submodule --quiet add ../lib sub 2>/dev/null
+              git commit -qm s");
+    assert_eq!(this.text("sub/f"), "old\n");
+    let head = this.git("git -C sub rev-parse HEAD");
+    let request = this
+        .runs(&format!(
+            "{GIT} cd sub; echo new > f; rm g; git commit -qam new; cd ..; rm .gitmodules"
+        ))
+        .await;
+    this.undo(&request).expect("undone");
+    assert_eq!([this.text("sub/f"), this.text("sub/g")], ["old\n", "old\n"]);
+    assert!(Path::new(&this.work().join(".gitmodules")).exists());
+    // Its own repository is not put back.
+    assert_ne!(this.git("git -C sub rev-parse HEAD"), head);
+}
