@@ -27,3 +27,10 @@ pub(in crate::trash) enum ScanError {
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
+
+impl ScanError {
+    /// Returns whether something may not be read.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Failed(cause) if cause.kind() == io::ErrorKind::PermissionDenied)
+    }
+}

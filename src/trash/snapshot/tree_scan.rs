@@ -225,14 +225,9 @@ impl TreeScan<'_> {
         if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
             return uncovered(name, UncoveredReason::Ignored);
         }
-        let status = match status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it))) {
-            Ok(Some(status)) => status,
-            Ok(None) => return Ok(None),
-            // The names in its folder can be read, and nothing else.
-            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                return uncovered(name, UncoveredReason::Unreadable);
-            }
-            Err(cause) => return Err(cause.into()),
+        let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
+        else {
+            return Ok(None);
         };
         let mode = status.st_mode & 0o7777;
         match FileType::from_raw_mode(status.st_mode) {
@@ -253,12 +248,16 @@ impl TreeScan<'_> {
                     Err(cause) => return Err(io::Error::from(cause).into()),
                 };
                 let earlier = known.map_or(&[][..], |known| &known.entries);
-                let entries = self.scan_folder(&opened, path, earlier, depth + 1, is_left_out)?;
+                let entries = self.scan_folder(&opened, path, earlier, depth + 1, is_left_out);
+                // It can be opened, but not searched.
+                if entries.as_ref().is_err_and(ScanError::is_denied) {
+                    return uncovered(name, UncoveredReason::Unreadable);
+                }
                 Ok(Some(TreeNode {
                     name,
                     content: PathContent::Folder { mode },
                     stamp: None,
-                    entries,
+                    entries: entries?,
                 }))
             }
             FileType::Symlink => {

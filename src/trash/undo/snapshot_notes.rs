@@ -34,7 +34,9 @@ impl UndoPlan<'_> {
     fn add_notes_on_refs(&mut self, end: &SnapshotEnd) {
         if end.moved_refs.iter().any(MovedRef::is_repository_gone) {
             let dot_git = end.folder.0.join(".git");
-            if !self.returning.contains_key(&dot_git) {
+            // `rm` may have removed it piece by piece.
+            let mut returning = self.returning.keys();
+            if !returning.any(|path| path.starts_with(&dot_git)) {
                 let shown = display_path(&dot_git);
                 self.notes.push(format!(
                     "{shown}: the request removed it, and it is not put back"

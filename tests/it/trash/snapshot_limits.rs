@@ -307,8 +307,9 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
     assert!(lines.contains("refs/heads/side was moved"), "{lines}");
     assert_eq!(this.git("git for-each-ref"), "");
     assert_eq!(this.text("file"), "old\n");
-    this.git("git add .; git commit -qm again; echo edited > file");
+    this.git("git add .; git commit -qm again");
     for stashed in 1..3 {
+        this.shell(&format!("echo edited {stashed} > file"));
         let before = this.git("git for-each-ref");
         let request = this
             .runs(&format!("{GIT} git stash -q; git checkout -q --detach"))
@@ -316,11 +317,11 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
         assert_eq!(this.text("file"), "old\n");
         let lines = this.undo_with_refs(&request);
         assert!(lines.contains("refs/stash was moved"), "{stashed}: {lines}");
-        assert_eq!(this.text("file"), "edited\n");
+        assert_eq!(this.text("file"), format!("edited {stashed}\n"));
         assert_eq!(this.git("git for-each-ref"), before);
         assert_eq!(this.git("git symbolic-ref HEAD"), "refs/heads/main");
         // The next round has a stash before.
-        this.git("git stash -q; git stash apply -q");
+        this.git("git stash -q");
     }
 }
 
