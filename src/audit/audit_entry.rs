@@ -50,6 +50,8 @@ pub enum AuditEvent {
     Acknowledged,
     /// The owner answered a question about a call.
     Approval,
+    /// A command sent or received something after its call's answer; `network` has all of its traffic.
+    Traffic,
     /// A runner started.
     Started,
     /// A runner stopped.

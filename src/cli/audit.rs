@@ -9,12 +9,14 @@ use serde_json::Value;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
+use super::traffic_text::describe_traffic;
 use super::{console, display_time, request_ids};
 use crate::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
     HeadSignature,
 };
 use crate::home::{DeviceIdentity, Home};
+use crate::host_traffic::HostTraffic;
 use crate::output::number_format;
 use crate::runner::Clock;
 
@@ -202,6 +204,22 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
     Ok(Exit::Done)
 }
 
+/// Finds the traffic of a request's command after its answer; `None` if there was none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn find_later_traffic(home: &Home, request: &str) -> anyhow::Result<Option<Vec<HostTraffic>>> {
+    let mut last = None;
+    audit::for_each_row(&audit_paths(home), |line| {
+        let row = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        if row["event"] == "traffic" && row["requestId"] == request {
+            last = Some(row["network"].clone());
+        }
+        true
+    })?;
+    Ok(last.map(serde_json::from_value).transpose()?)
+}
+
 /// Finds the request that is meant in the journal, or among the rows.
 fn find_audited_request(home: &Home, typed: &str) -> anyhow::Result<String> {
     let mut ids = BTreeSet::new();
@@ -235,7 +253,15 @@ fn audit_cells(row: &Value, now_ms: i64) -> Vec<String> {
         .iter()
         .map(|key| (*key, text(key)))
         .filter(|(_, value)| !value.is_empty());
-    let more: Vec<String> = more.map(|(key, value)| format!("{key}={value}")).collect();
+    let network: Vec<HostTraffic> =
+        serde_json::from_value(row["network"].clone()).unwrap_or_default();
+    let network = network
+        .iter()
+        .map(|host| console::cell_text(&describe_traffic(host), usize::MAX));
+    let more: Vec<String> = more
+        .map(|(key, value)| format!("{key}={value}"))
+        .chain(network)
+        .collect();
     vec![
         text("seq"),
         display_time::format_when(row["atMs"].as_i64().unwrap_or_default(), now_ms),

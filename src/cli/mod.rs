@@ -50,6 +50,7 @@ mod table;
 mod terminal_log_line;
 mod tool_arguments;
 mod tools;
+mod traffic_text;
 mod trash;
 mod undo;
 mod wiring;

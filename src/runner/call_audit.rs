@@ -9,7 +9,7 @@ use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, 
 use crate::host_traffic::HostTraffic;
 use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolRequest};
+use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolEffect, ToolRequest};
 
 /// The owner's rule by which a person is asked.
 pub(super) const ASK_RULE: &str = "policy.ask";
@@ -170,6 +170,10 @@ impl CallAudit {
             attempt.is_none() && reply.failure_code().is_some() && !is(&[ErrorCode::Cancelled]);
         let by_rule = is(&[ErrorCode::PolicyDenied, ErrorCode::OutsideWorkspace]);
         let denied = (never_began || by_rule) && !facts.may_have_run;
+        if call.tool_effect() == ToolEffect::Executes {
+            self.confinement
+                .note_told_traffic(&call.tool_request().id, &facts.network);
+        }
         let entry = AuditEntry {
             decision: denied.then_some(AuditDecision::Denied),
             code: reply.failure_code().map(str::to_owned),
@@ -186,6 +190,20 @@ impl CallAudit {
             ..self.call_entry(call, AuditEvent::Answered, attempt.is_none())
         };
         self.append_call_entry(call, entry).await;
+    }
+
+    /// Records the traffic of commands that went on after their call's answer.
+    pub(super) fn record_later_traffic(&self) {
+        let later = self.confinement.take_later_traffic();
+        let row = |(request, network): (RequestId, _)| AuditEntry {
+            network,
+            ..AuditEntry::new(AuditEvent::Traffic, AuditActor::Runner, self.clock.now_ms())
+                .with_request(&request)
+        };
+        if !later.is_empty() {
+            self.audit
+                .queue_entries(later.into_iter().map(row).collect());
+        }
     }
 
     /// Records that a reply is no longer posted, because the backend does not accept it, with its code if it gave

@@ -13,6 +13,7 @@ use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::home::{ApprovalQuestions, OwnerSwitches, RunnerPeople, SupervisionStore};
+use crate::host_traffic::HostTraffic;
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::{CallRecordStore, OutputStore};
@@ -115,13 +116,19 @@ pub trait BackgroundCommands: Send + Sync + 'static {
     fn kill_processes(&self, request: &RequestId) -> Vec<String>;
 }
 
-/// The confinement of this device's commands.
+/// The confinement of this device's commands, and their traffic with other hosts.
 pub trait ConfinementReport: Send + Sync + 'static {
     /// Describes the confinement; the description changes once it is proven.
     fn describe_confinement(&self) -> String;
 
     /// Completes once it is proven.
     fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Notes the traffic that the answer of a call tells.
+    fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]);
+
+    /// Returns all traffic of those commands that had more after their call's answer, by request. It then counts as told.
+    fn take_later_traffic(&self) -> Vec<(RequestId, Vec<HostTraffic>)>;
 }
 
 /// The catalogs of the home and their changes.

@@ -40,37 +40,18 @@ impl BeforeImages for BeforeImageStore {
         tool: &'a str,
         access: &'a DeclaredAccess,
     ) -> SnapshotFuture<'a> {
-        let Some(snapshots) = self.snapshots.clone().filter(|_| !only_reads(access)) else {
-            return Box::pin(std::future::ready(Ok(false)));
-        };
+        let snapshots = self.snapshots.clone().filter(|_| !only_reads(access));
         let (id, tool) = (request.clone(), tool.to_owned());
-        Box::pin(async move {
-            let begun = tokio::task::spawn_blocking(move || snapshots.begin_call(&id, &tool)).await;
-            let failed = match begun {
-                Ok(Ok(())) => return Ok(true),
-                Ok(Err(cause)) => cause.to_string(),
-                Err(fault) => fault.to_string(),
-            };
-            tracing::warn!(request.id = %request, cause = failed, "there is no snapshot of a call");
-            Err(failed)
+        take_snapshot(snapshots, "there is no snapshot of a call", request, {
+            move |snapshots| snapshots.begin_call(&id, &tool)
         })
     }
 
     #[cfg(target_os = "linux")]
     fn end_snapshot<'a>(&'a self, request: &'a RequestId) -> SnapshotFuture<'a> {
-        let Some(snapshots) = self.snapshots.clone() else {
-            return Box::pin(std::future::ready(Ok(false)));
-        };
-        let id = request.clone();
-        Box::pin(async move {
-            let ended = tokio::task::spawn_blocking(move || snapshots.end_call(&id)).await;
-            let failed = match ended {
-                Ok(Ok(())) => return Ok(true),
-                Ok(Err(cause)) => cause.to_string(),
-                Err(fault) => fault.to_string(),
-            };
-            tracing::warn!(request.id = %request, cause = failed, "what a call changed is not recorded");
-            Err(failed)
+        let (snapshots, id) = (self.snapshots.clone(), request.clone());
+        take_snapshot(snapshots, "what a call changed is not recorded", request, {
+            move |snapshots| snapshots.end_call(&id)
         })
     }
 
@@ -107,6 +88,28 @@ impl BeforeImages for BeforeImageStore {
             remarks
         })
     }
+}
+
+/// Takes a snapshot on a thread for blocking work; the log says what a failure means. Without snapshots there is none.
+#[cfg(target_os = "linux")]
+fn take_snapshot<'a>(
+    snapshots: Option<Arc<FolderSnapshots>>,
+    failure: &'static str,
+    request: &'a RequestId,
+    take: impl FnOnce(&FolderSnapshots) -> io::Result<()> + Send + 'static,
+) -> SnapshotFuture<'a> {
+    Box::pin(async move {
+        let Some(snapshots) = snapshots else {
+            return Ok(false);
+        };
+        let cause = match tokio::task::spawn_blocking(move || take(&snapshots)).await {
+            Ok(Ok(())) => return Ok(true),
+            Ok(Err(cause)) => cause.to_string(),
+            Err(fault) => fault.to_string(),
+        };
+        tracing::warn!(request.id = %request, cause, "{failure}");
+        Err(cause)
+    })
 }
 
 /// The remark on a change whose path is not text, so that the manifest cannot name it.

@@ -30,5 +30,7 @@ mod stopping;
 mod storms;
 mod survivors;
 mod tasks;
+#[cfg(target_os = "linux")]
+mod undoing;
 mod waiting;
 mod watched;

@@ -12,7 +12,7 @@ use crate::host_traffic::HostTraffic;
 use crate::ids::{ConversationId, RequestId};
 
 /// The most hosts that are counted apart; the rest is counted together.
-const MAX_HOSTS: usize = 500;
+const MAX_HOSTS: usize = 100;
 /// The name under which the rest is counted.
 const OTHER_HOSTS: &str = "other hosts";
 /// The most refusals that an answer tells.
@@ -50,6 +50,8 @@ pub struct CallNetwork {
     hosts: Mutex<BTreeMap<String, Arc<HostCounts>>>,
     refusals: Mutex<Vec<String>>,
     open: AtomicUsize,
+    /// The traffic that was told last; None before the call's answer.
+    told: Mutex<Option<Vec<HostTraffic>>>,
 }
 
 /// The counted traffic with one host.
@@ -72,6 +74,7 @@ impl CallNetwork {
             hosts: Mutex::default(),
             refusals: Mutex::default(),
             open: AtomicUsize::new(0),
+            told: Mutex::default(),
         }
     }
 
@@ -134,6 +137,18 @@ impl CallNetwork {
             refused: counts.refused.load(Ordering::Relaxed),
         };
         hosts.iter().map(traffic).collect()
+    }
+
+    pub(super) fn note_told_traffic(&self, told: Vec<HostTraffic>) {
+        *self.told.lock() = Some(told);
+    }
+
+    /// Returns all traffic, if some came after the call's answer that was not told yet. It then counts as told.
+    pub(super) fn take_later_traffic(&self) -> Option<Vec<HostTraffic>> {
+        let mut told = self.told.lock();
+        let now = self.traffic();
+        let is_news = told.as_ref().is_some_and(|told| *told != now);
+        is_news.then(|| told.insert(now).clone())
     }
 }
 

@@ -20,6 +20,9 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::host_traffic::HostTraffic;
+use crate::ids::RequestId;
+
 pub use call_network::{CallNetwork, NetworkCaller};
 pub use host_gate::{HostGate, NetworkTarget, ResolveName};
 pub use host_question::{HostAsker, MaskText, Patience};
@@ -101,6 +104,24 @@ impl NetworkProxy {
             .by_key
             .insert(call.key().to_owned(), Arc::clone(&call));
         call
+    }
+
+    /// Notes the traffic that the answer of a request tells.
+    pub fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]) {
+        let calls = self.shared.calls.lock();
+        let of_request = |call: &&Arc<CallNetwork>| call.caller.request == *request;
+        for call in calls.by_key.values().filter(of_request) {
+            call.note_told_traffic(told.to_vec());
+        }
+    }
+
+    /// Returns all traffic of those commands that had more after their call's answer, by request. It then counts as told.
+    pub fn take_later_traffic(&self) -> Vec<(RequestId, Vec<HostTraffic>)> {
+        let calls = self.shared.calls.lock();
+        let later = |call: &Arc<CallNetwork>| {
+            Some((call.caller.request.clone(), call.take_later_traffic()?))
+        };
+        calls.by_key.values().filter_map(later).collect()
     }
 
     fn find_call(&self, key: &str) -> Option<Arc<CallNetwork>> {

@@ -1,13 +1,14 @@
 //! The content of one request: its arguments, its answer, the files that it changed, and how to undo it. Not here: its
 //! steps (request_detail).
 
-use crate::cli::{console, stop, table, wiring};
+use crate::cli::traffic_text::describe_traffic;
+use crate::cli::{audit, console, stop, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
 use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use crate::output::hidden_characters::escape_hidden_characters;
-use crate::output::number_format::{format_count, format_size};
+
 use crate::output::{CallRecord, CallRecordStore};
 use crate::request::OutcomeKind;
 use crate::tool::ToolEffect;
@@ -17,6 +18,8 @@ use crate::trash::TrashEntry;
 #[derive(Debug, Default)]
 pub(super) struct RequestContent {
     pub record: Option<CallRecord>,
+    /// The traffic of the call's command with other hosts.
+    pub network: Vec<HostTraffic>,
     pub changed_files: Vec<String>,
     /// The workspaces without snapshots, if the call has snapshots.
     pub snapshot_gaps: Option<Vec<String>>,
@@ -67,8 +70,15 @@ impl RequestContent {
             }
             _ => Vec::new(),
         };
+        let network = match audit::find_later_traffic(home, &entry.id)? {
+            Some(network) => network,
+            None => record
+                .as_ref()
+                .map_or_else(Vec::new, |record| record.network.clone()),
+        };
         Ok(Self {
             record,
+            network,
             changed_files,
             snapshot_gaps,
             can_undo,
@@ -102,11 +112,6 @@ impl RequestContent {
         }
     }
 
-    /// Returns the traffic of the call's command with other hosts.
-    pub fn network(&self) -> &[HostTraffic] {
-        self.record.as_ref().map_or(&[], |record| &record.network)
-    }
-
     /// Prints the content under its headings.
     pub fn show_content(&self, entry: &HistoryEntry) {
         match &self.record {
@@ -124,8 +129,8 @@ impl RequestContent {
                 console::print_row("Output", "no longer kept");
             }
         }
-        if !self.network().is_empty() {
-            let lines: Vec<String> = self.network().iter().map(describe_traffic).collect();
+        if !self.network.is_empty() {
+            let lines: Vec<String> = self.network.iter().map(describe_traffic).collect();
             show_block("Network", &lines.join("\n"));
         }
         self.show_changed_files(entry);
@@ -138,23 +143,6 @@ impl RequestContent {
             console::print_row("Undo", &command_to_type(&undo));
         }
     }
-}
-
-/// Describes the traffic with one host in a line.
-fn describe_traffic(traffic: &HostTraffic) -> String {
-    let refused = match traffic.refused {
-        0 => String::new(),
-        count => format!(", {} refused", format_count(count, "connection")),
-    };
-    if traffic.connections == 0 {
-        return format!("{}{}", traffic.host, refused.replacen(',', ":", 1));
-    }
-    format!(
-        "{}: sent {}, received {}{refused}",
-        traffic.host,
-        format_size(traffic.sent_bytes),
-        format_size(traffic.received_bytes)
-    )
 }
 
 /// Prints a text of several lines, indented under its heading.

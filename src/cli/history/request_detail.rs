@@ -62,7 +62,7 @@ pub(super) fn show_request_detail(
             steps,
             arguments: content.record.as_ref().map(|record| &*record.arguments),
             output: content.record.as_ref().map(|record| &*record.output),
-            network: content.network(),
+            network: &content.network,
             changed_files: &content.changed_files,
             can_undo: content.can_undo,
         });

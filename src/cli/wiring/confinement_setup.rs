@@ -8,6 +8,8 @@ use super::settings::open_trash;
 use crate::acp::local::confinement::{Confinement, ConfinementSetup};
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
+use crate::host_traffic::HostTraffic;
+use crate::ids::RequestId;
 use crate::runner::ConfinementReport;
 use crate::runner_home::is_runner_home;
 use crate::sandbox::{SandboxRules, resolve_owner_paths};
@@ -115,6 +117,14 @@ impl ConfinementReport for Confinement {
 
     fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async { drop(self.confinement_level().await) })
+    }
+
+    fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]) {
+        self.network_proxy().note_told_traffic(request, told);
+    }
+
+    fn take_later_traffic(&self) -> Vec<(RequestId, Vec<HostTraffic>)> {
+        self.network_proxy().take_later_traffic()
     }
 }
 

@@ -93,6 +93,7 @@ pub async fn record_process_stop(keeper: &Housekeeping) {
     if let Err(error) = keeper.journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
+    keeper.audit.record_later_traffic();
     keeper
         .audit
         .audit_event(AuditEvent::Stopped, AuditActor::Runner, "");

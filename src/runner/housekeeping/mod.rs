@@ -92,6 +92,7 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
             keeper.timer.announce_check();
             keeper.apply_switches();
             keeper.end_safe_mode_when_quiet();
+            keeper.audit.record_later_traffic();
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.

@@ -10,12 +10,26 @@ use super::snapshot_coverage::SnapshotCoverage;
 const UNCOVERED: &str =
     "not covered: files that git ignores, .git, and what lies outside of the workspaces";
 
+/// The shortest run in which a person may well have changed something meanwhile.
+const LONG_RUN_MS: i64 = 10_000;
+
+/// Says of a long run that what others changed meanwhile cannot be told apart.
+fn describe_long_run(ran_ms: i64) -> Option<String> {
+    let seconds = ran_ms / 1_000;
+    (ran_ms >= LONG_RUN_MS).then(|| {
+        format!("the request ran for {seconds} s: what you changed in the workspaces meanwhile counts as its own")
+    })
+}
+
 impl UndoPlan<'_> {
     /// Says what the snapshots do not show: refs, folders without a snapshot.
     pub(super) fn add_snapshot_notes(&mut self, coverage: &SnapshotCoverage) {
         if !coverage.ends.is_empty() {
             self.notes.push(UNCOVERED.to_owned());
         }
+        let ended_at_ms = coverage.ends.iter().map(|end| end.ended_at_ms).max();
+        let ran_ms = ended_at_ms.map(|ended| ended - self.entry.at_ms);
+        self.notes.extend(ran_ms.and_then(describe_long_run));
         for end in &coverage.ends {
             let folder = display_path(&end.folder.0);
             if let Some(why) = &end.off {
@@ -87,5 +101,18 @@ impl UndoPlan<'_> {
                 ));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe_long_run;
+
+    #[test]
+    fn only_a_long_run_is_named() {
+        assert_eq!(describe_long_run(9_999), None);
+        assert_eq!(describe_long_run(-5), None);
+        let text = describe_long_run(61_000).expect("long");
+        assert!(text.contains("ran for 61 s"), "{text}");
     }
 }

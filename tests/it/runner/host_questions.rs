@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::wait::{eventually, until};
 
 /// A server of HTTP that answers each request with one line.
 struct OneLine {
@@ -86,4 +86,37 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
         "{answer:?}"
     );
     assert!(!answer.text().contains("served"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit() {
+    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\nhosts = [\"127.0.0.1\"]\n";
+    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
+    let runner = stage.run();
+    let command = format!(
+        "while [ ! -e go ]; do sleep 0.05; done; {}; touch done",
+        server.fetch()
+    );
+    let args = json!({"command": command, "run_in_background": true});
+    let id = stage.ask(Ask::new("Bash", &args)).await;
+    stage.answer(&id).await;
+    stage.write("go", "");
+    until("the end of the command", || stage.file("done").exists()).await;
+    runner.terminate();
+    runner.end().await;
+    let host = format!("127.0.0.1:{}", server.port);
+    let shown = stage.shown_history(&id).await;
+    assert!(shown.contains(&format!("{host}: sent ")), "{shown}");
+    let listed = stage
+        .command(&["audit", "list", "--request", &id, "--json"])
+        .await;
+    let row = listed.out.lines().last().expect("a row");
+    let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+    assert_eq!(row["event"], "traffic", "{row}");
+    assert_eq!(row["network"][0]["host"], json!(host));
+    assert!(
+        row["network"][0]["receivedBytes"].as_u64() > Some(6),
+        "{row}"
+    );
 }
