@@ -296,13 +296,12 @@ impl FolderSnapshots {
     }
 
     fn scan(&self, top: &Path, earlier: &[TreeNode]) -> Result<Vec<TreeNode>, ScanError> {
-        {
-            let mut is_known = self.is_room_known.lock();
-            if !*is_known {
-                self.contents.set_room(self.trash.measure_snapshot_room()?);
-                *is_known = true;
-            }
+        let mut is_known = self.is_room_known.lock();
+        if !*is_known {
+            self.contents.set_room(self.trash.measure_snapshot_room()?);
+            *is_known = true;
         }
+        drop(is_known);
         let context = ScanContext {
             contents: &self.contents,
             rules: &self.rules,
@@ -310,6 +309,8 @@ impl FolderSnapshots {
             home: self.home,
         };
         let scanned = scan_tree(top, earlier, &context);
+        self.trash
+            .add_used_bytes(self.contents.take_uncounted_bytes());
         if matches!(scanned, Err(ScanError::NoRoom)) {
             // By the next call, older requests may have been let go of.
             *self.is_room_known.lock() = false;

@@ -27,6 +27,8 @@ pub(in crate::trash) struct SnapshotContents {
     folder: PathBuf,
     /// The bytes that may still be written.
     room: AtomicU64,
+    /// The bytes that were written and not yet counted.
+    uncounted: AtomicU64,
 }
 
 impl SnapshotContents {
@@ -35,12 +37,18 @@ impl SnapshotContents {
         Self {
             folder,
             room: AtomicU64::new(room),
+            uncounted: AtomicU64::new(0),
         }
     }
 
     /// Sets the bytes that may still be written.
     pub fn set_room(&self, room: u64) {
         self.room.store(room, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that were written since the last call.
+    pub fn take_uncounted_bytes(&self) -> u64 {
+        self.uncounted.swap(0, Ordering::Relaxed)
     }
 
     fn content_path(&self, sha256: &str) -> PathBuf {
@@ -80,7 +88,10 @@ impl SnapshotContents {
         if placed.is_err() {
             let _ = fs::remove_file(&draft);
         }
-        placed.map(|()| sha256)
+        placed?;
+        self.uncounted
+            .fetch_add(compressed.len() as u64, Ordering::Relaxed);
+        Ok(sha256)
     }
 
     /// Returns whether there is a content of this hash.

@@ -175,6 +175,38 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
 }
 
 #[tokio::test]
+async fn what_snapshots_take_counts_for_file_tools_at_once() {
+    let this = Snapshots::with_trash_of(1 << 20);
+    let path = this.work().join("file");
+    let intent = [CallIntent::File {
+        path: path.display().to_string(),
+        before: None,
+        after: None,
+        executable: None,
+        temp: String::new(),
+    }];
+    let keep = async |request: &RequestId| {
+        this.images
+            .save_before_images(request, "Write", &intent)
+            .await
+    };
+    fs::write(&path, "small").expect("written");
+    assert!(keep(&RequestId::new()).await.is_empty());
+    let big = random_bytes(200_000);
+    fs::write(this.work().join("big"), &big).expect("written");
+    let oldest = this.runs("tac big > next; mv next big").await;
+    fs::write(&path, random_bytes(700_000)).expect("written");
+    assert!(keep(&RequestId::new()).await.is_empty());
+    let refused = this.undo(&oldest).expect_err("it was let go of");
+    assert!(refused.contains("its backups were deleted"), "{refused}");
+    let stored: u64 = covered(&this.dir.path().join("home/state/trash"))
+        .values()
+        .map(|(_, bytes)| bytes.len() as u64)
+        .sum();
+    assert!(stored <= 1 << 20, "{stored}");
+}
+
+#[tokio::test]
 async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let dir = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(dir.path().join("disk"), 8) else {
