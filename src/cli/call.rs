@@ -8,9 +8,9 @@ use super::caller_client::CallerAnswer;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::send::print_answer;
-use super::signals;
 use super::tool_arguments::ToolCallArgs;
 use super::wiring::{self, ToolHost};
+use super::{approvals, prompt_line, signals};
 use crate::config::WorkspaceRule;
 use crate::ids::{RequestId, ToolName};
 use crate::request::{CallFailure, CallOutcome, SealContext, ToolReply};
@@ -36,6 +36,8 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = crate::runner::ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
+        // The person who types this has approved the call, but not yet the hosts that its command wants to reach.
+        approvals::ask_people(context, &config, &home, &stop);
         let begun = Instant::now();
         let outcome = tokio::select! {
             outcome = run_local_call(&machine, &tool, &text, &cx) => outcome,
@@ -54,6 +56,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         anyhow::Ok((cx.request, CallerAnswer { outcome: sealed.outcome_kind().as_str().to_owned(), payload }))
     })?;
     runtime.shutdown_background();
+    prompt_line::end_prompts();
     Ok(print_answer(&id, tool.as_str(), &answer, context.is_json()))
 }
 

@@ -32,11 +32,27 @@ pub(super) async fn load_login_environment(
 ) -> (UserEnvironment, Vec<String>) {
     let fallback = UserEnvironment::from_entries(base.iter().cloned());
     match run_login_shell(spawner, base, &fallback).await {
-        Some(entries) => {
+        Some(mut entries) => {
+            add_own_folders(&mut entries, base);
             let secrets = withheld_values(&entries);
             (UserEnvironment::from_entries(entries), secrets)
         }
         None => (fallback, Vec::new()),
+    }
+}
+
+/// Puts the folders that only the runner's own PATH has before those of the login shell: a person who starts it in a
+/// terminal with a toolchain expects commands to have that toolchain.
+fn add_own_folders(entries: &mut [(String, String)], base: &[(String, String)]) {
+    let is_path = |entry: &&(String, String)| entry.0 == "PATH";
+    let own = base.iter().find(is_path).map_or("", |(_, path)| path);
+    for (_, path) in entries.iter_mut().filter(|(name, _)| name == "PATH") {
+        let known: Vec<&str> = path.split(':').collect();
+        let only_own = own.split(':').filter(|folder| !known.contains(folder));
+        *path = only_own
+            .chain(known.iter().copied())
+            .collect::<Vec<_>>()
+            .join(":");
     }
 }
 
@@ -170,6 +186,23 @@ mod tests {
     fn without_a_path_nothing_is_believed() {
         assert!(parse_environment(b"punie-environment-follows\nA=1\0").is_none());
         assert!(parse_environment(b"error: no such option\n").is_none());
+    }
+
+    #[test]
+    fn folders_of_the_own_path_come_before_those_of_the_login_shell() {
+        let path = |text: &str| [("PATH".to_owned(), text.to_owned())];
+        for (own, login, merged) in [
+            ("/v/bin:/bin", "/usr/bin:/bin", "/v/bin:/usr/bin:/bin"),
+            (
+                "/usr/bin:/bin",
+                "/c/bin:/usr/bin:/bin",
+                "/c/bin:/usr/bin:/bin",
+            ),
+        ] {
+            let mut entries = path(login);
+            add_own_folders(&mut entries, &path(own));
+            assert_eq!(entries, path(merged));
+        }
     }
 
     #[test]

@@ -58,7 +58,6 @@ impl HostAsker {
     ) -> QuestionEnd {
         let patience = (self.patience)();
         let question = self.build_question(caller, target, pattern, why, patience);
-        tracing::info!(request.id = %caller.request, host = target, "a command waits for approval of a host");
         let answer = match self.people.find_people() {
             Some(people) => people.ask_people(question).await,
             None => self.ask_here(question, patience).await,

@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -119,4 +120,17 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
         row["network"][0]["receivedBytes"].as_u64() > Some(6),
         "{row}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
+    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    ask_about_loopback(&stage);
+    let args = json!({"command": server.fetch()}).to_string();
+    for (typed, expected) in [("a", "\nserved\n"), ("d", "was refused by the person")] {
+        let mut terminal = OnTerminal::start(&stage.setting, &["call", "Bash", &args]);
+        terminal.shows("min left):").await;
+        terminal.types(&format!("{typed}\n"));
+        terminal.shows(expected).await;
+    }
 }
