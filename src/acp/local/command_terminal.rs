@@ -206,7 +206,7 @@ impl CommandTerminal {
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
         let network = self.network.as_ref();
-        let refused = network.and_then(|network| network.refusal_text());
+        let failed = network.and_then(|network| network.failure_text());
         TerminalOutput {
             bytes_read,
             exit,
@@ -215,7 +215,7 @@ impl CommandTerminal {
             tty: self.keyboard.is_some(),
             input,
             warnings: self.changes.get().cloned().unwrap_or_default(),
-            hint: refused.or(hint),
+            hint: failed.or(hint),
             network: network.map_or_else(Vec::new, |network| network.traffic()),
             ..shown
         }

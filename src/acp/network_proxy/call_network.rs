@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::PROXY_PORT;
+use super::refusal::ConnectionFailure;
 use crate::host_traffic::HostTraffic;
 use crate::ids::{ConversationId, RequestId};
 
@@ -15,8 +16,8 @@ use crate::ids::{ConversationId, RequestId};
 const MAX_HOSTS: usize = 100;
 /// The name under which the rest is counted.
 const OTHER_HOSTS: &str = "other hosts";
-/// The most refusals that an answer tells.
-const MAX_REFUSALS: usize = 3;
+/// The most failures that an answer tells.
+const MAX_FAILURES: usize = 3;
 /// The most connections of one call at a time.
 pub const MAX_CONNECTIONS: usize = 128;
 
@@ -48,7 +49,7 @@ pub struct CallNetwork {
     pub caller: NetworkCaller,
     key: String,
     hosts: Mutex<BTreeMap<String, Arc<HostCounts>>>,
-    refusals: Mutex<Vec<String>>,
+    failures: Mutex<Vec<String>>,
     open: AtomicUsize,
     /// The traffic that was told last; None before the call's answer.
     told: Mutex<Option<Vec<HostTraffic>>>,
@@ -72,7 +73,7 @@ impl CallNetwork {
             caller,
             key: uuid::Uuid::new_v4().simple().to_string(),
             hosts: Mutex::default(),
-            refusals: Mutex::default(),
+            failures: Mutex::default(),
             open: AtomicUsize::new(0),
             told: Mutex::default(),
         }
@@ -102,14 +103,15 @@ impl CallNetwork {
         counts
     }
 
-    /// Records a refused connection, and the reason for the answer of the call.
-    pub(super) fn record_refusal(&self, host: &str, reason: &str) {
-        self.host_counts(host)
-            .refused
-            .fetch_add(1, Ordering::Relaxed);
-        let mut refusals = self.refusals.lock();
-        if refusals.len() < MAX_REFUSALS && !refusals.iter().any(|known| known == reason) {
-            refusals.push(reason.to_owned());
+    /// Records a connection that was not made, with the reason for the answer of the call.
+    pub(super) fn record_failure(&self, host: &str, failure: &ConnectionFailure) {
+        if matches!(failure, ConnectionFailure::Refused(_)) {
+            let counts = self.host_counts(host);
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        let (mut failures, reason) = (self.failures.lock(), failure.text());
+        if failures.len() < MAX_FAILURES && !failures.iter().any(|known| known == reason) {
+            failures.push(reason.to_owned());
         }
     }
 
@@ -120,10 +122,10 @@ impl CallNetwork {
         Arc::clone(hosts.entry(name.to_owned()).or_default())
     }
 
-    /// Returns the reasons of the first refusals, one a line; `None` if nothing was refused.
-    pub fn refusal_text(&self) -> Option<String> {
-        let refusals = self.refusals.lock();
-        (!refusals.is_empty()).then(|| refusals.join("\n"))
+    /// Returns the reasons for which the first connections were not made, one a line; `None` if there are none.
+    pub fn failure_text(&self) -> Option<String> {
+        let failures = self.failures.lock();
+        (!failures.is_empty()).then(|| failures.join("\n"))
     }
 
     /// Returns the traffic so far.

@@ -82,9 +82,7 @@ async fn connect_permitted(
         Ok(host) => Ok((host, call.count_connection(&shown))),
         Err(failure) => {
             tracing::info!(request.id = %call.caller.request, reason = failure.text(), "a command did not reach a host");
-            if let ConnectionFailure::Refused(reason) = &failure {
-                call.record_refusal(&shown, reason);
-            }
+            call.record_failure(&shown, &failure);
             Err(failure)
         }
     }

@@ -281,6 +281,17 @@ async fn a_host_is_refused_at_once_with_the_reason_where_nobody_can_be_asked() {
 }
 
 #[tokio::test]
+async fn an_answer_says_why_an_allowed_host_was_not_reached() {
+    let yard = asking_yard(&ALLOW.replace(".test", ".nowhere"));
+    let text = yard.bash("curl -sS -p http://packages.nowhere/").await;
+    let last = text.lines().last().expect("a line");
+    assert!(
+        last.starts_with("packages.nowhere:80 was not reached: its name cannot be resolved"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn several_connections_of_a_call_are_one_question() {
     let (yard, server) = (asking_yard(ASK), one_file());
     let url = format!("http://packages.test:{}/file", server.port);
