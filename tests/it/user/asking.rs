@@ -173,6 +173,7 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
     // What is answered at the device reaches the caller's side as a text.
     let id = stage.ask(asking(&json!([color()]))).await;
     let question = asked_caller(&stage).await;
+    listed(&stage).await;
     stage
         .command(&["questions", "answer", &id, "--text", "Green"])
         .await;
