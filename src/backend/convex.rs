@@ -311,9 +311,10 @@ impl RemoteApprovals for ConvexBackend {
         &'a self,
         id: &'a RequestId,
         option: ApprovalOption,
+        text: Option<&'a str>,
     ) -> BackendReply<'a, Option<RemoteAnswer>> {
         Box::pin(async move {
-            let args = json!({"permissionId": id.as_str(), "optionId": option.as_str()});
+            let args = wire::answer_args(id, option, text);
             let answered = self.device.mutate("permissions:answer", args).await?;
             Ok(wire::parse_remote_answer(&answered))
         })

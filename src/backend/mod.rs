@@ -27,7 +27,9 @@ pub use convex::ConvexBackend;
 pub use error::{BackendError, ConnectionProblem, FunctionRefusal, RecoveryAction, RetryDelay};
 pub use http::{FunctionKind, HttpFunctions};
 pub use proxy::{ProxyRules, ProxyServer};
-pub use remote_approvals::{RemoteAnswer, RemoteApprovals, RemoteQuestion, StoredQuestion};
+pub use remote_approvals::{
+    RemoteAnswer, RemoteAnswerKind, RemoteApprovals, RemoteQuestion, StoredQuestion,
+};
 pub use signing_identity::{DeviceSigner, TokenStore};
 pub use subscription::{QueryChange, SyncSocket};
 pub use transport::TransportOptions;

@@ -21,10 +21,24 @@ pub trait RemoteApprovals: Send + Sync {
         &'a self,
         id: &'a RequestId,
         option: ApprovalOption,
+        text: Option<&'a str>,
     ) -> BackendReply<'a, Option<RemoteAnswer>>;
 }
 
-/// An approval question for the caller or the person at the device.
+/// The answers that a question offers to the caller's side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoteAnswerKind {
+    /// Yes or no to a call, once or for the conversation.
+    Approval,
+    /// One of these options, a text, or a refusal.
+    Text(Vec<String>),
+    /// Done, or a refusal.
+    Confirmation,
+    /// A refusal: only the person at the device can do more.
+    RefusalOnly,
+}
+
+/// A question for the caller or the person at the device.
 #[derive(Debug, Clone)]
 pub struct RemoteQuestion {
     /// The id of the question.
@@ -35,12 +49,14 @@ pub struct RemoteQuestion {
     pub title: String,
     /// True if the title shows only a part of the call, so that only the person at the device can allow it.
     pub is_cut: bool,
+    /// The answers that it offers.
+    pub answers: RemoteAnswerKind,
     /// The time at which an unanswered call is refused: milliseconds of the backend's clock.
     pub expires_at_ms: f64,
 }
 
 /// The backend's reply to a question.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredQuestion {
     /// The answer, if there is one already.
     pub answer: Option<RemoteAnswer>,
@@ -49,10 +65,12 @@ pub struct StoredQuestion {
 }
 
 /// The answer that counts: the first one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteAnswer {
-    /// The chosen option.
+    /// The chosen option. To an option of the question's own it is a refusal, so that only a clear yes allows a call.
     pub option: ApprovalOption,
+    /// The number of the chosen option of the question's own, from 1, or the text.
+    pub text: Option<String>,
     /// The side that gave it.
     pub by: AnsweredBy,
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ClaimReply, EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, RemoteAnswer,
-    RemoteQuestion,
+    RemoteAnswerKind, RemoteQuestion,
 };
 use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
@@ -248,34 +248,95 @@ pub(super) fn registered_flag(value: &Value) -> bool {
     value["registered"].as_bool().unwrap_or(true)
 }
 
-/// Returns the arguments of an approval question.
+/// The id of the option that is answered with a text.
+const TEXT_OPTION: &str = "text";
+/// The beginning of the ids of a question's own options; their numbers follow.
+const OWN_OPTION: &str = "choice-";
+/// The most options of a question's own. With more than these it is answered with a text.
+const MOST_OWN_OPTIONS: usize = 6;
+/// The most characters of an option's name: less than the wire's 256 bytes.
+const MOST_NAME_CHARS: usize = 60;
+
+/// Returns the arguments of a question.
 pub(super) fn question_args(question: &RemoteQuestion) -> Value {
-    let option = |option: ApprovalOption| {
-        let is_for_device = question.is_cut && option.is_allowed();
-        let limit = if is_for_device {
-            " (only at the device)"
-        } else {
-            ""
-        };
-        let name = format!("{}{limit}", option.display_label());
-        json!({ "optionId": option.as_str(), "name": name, "kind": option.as_str() })
-    };
     json!({
         "permissionId": question.id.as_str(),
         "requestId": question.request.as_str(),
         "title": question.title,
-        "options": ApprovalOption::ALL.map(option),
+        "options": question_options(question),
         "expiresAtMs": question.expires_at_ms,
     })
+}
+
+fn question_options(question: &RemoteQuestion) -> Vec<Value> {
+    let option = |id: &str, name: &str, kind: ApprovalOption| json!({ "optionId": id, "name": name, "kind": kind.as_str() });
+    let refusal = || {
+        option(
+            ApprovalOption::RejectOnce.as_str(),
+            "Refuse",
+            ApprovalOption::RejectOnce,
+        )
+    };
+    let accept = |id: &str, name: &str| option(id, name, ApprovalOption::AllowOnce);
+    match &question.answers {
+        RemoteAnswerKind::Approval => {
+            let approval = |kind: ApprovalOption| {
+                let is_for_device = question.is_cut && kind.is_allowed();
+                let limit = if is_for_device {
+                    " (only at the device)"
+                } else {
+                    ""
+                };
+                option(
+                    kind.as_str(),
+                    &format!("{}{limit}", kind.display_label()),
+                    kind,
+                )
+            };
+            ApprovalOption::ALL.map(approval).into()
+        }
+        RemoteAnswerKind::Text(choices) => {
+            let listed = choices.iter().filter(|_| choices.len() <= MOST_OWN_OPTIONS);
+            let mut options: Vec<Value> = listed
+                .enumerate()
+                .map(|(at, label)| {
+                    let name: String = label.chars().take(MOST_NAME_CHARS).collect();
+                    accept(&format!("{OWN_OPTION}{}", at + 1), &name)
+                })
+                .collect();
+            options.push(accept(TEXT_OPTION, "Answer with the text of the answer"));
+            options.push(refusal());
+            options
+        }
+        RemoteAnswerKind::Confirmation => {
+            vec![
+                accept(ApprovalOption::AllowOnce.as_str(), "Done"),
+                refusal(),
+            ]
+        }
+        RemoteAnswerKind::RefusalOnly => vec![refusal()],
+    }
+}
+
+/// Returns the arguments of the device's answer.
+pub(super) fn answer_args(id: &RequestId, option: ApprovalOption, text: Option<&str>) -> Value {
+    let option = text.map_or(option.as_str(), |_| TEXT_OPTION);
+    omit_nulls(json!({ "permissionId": id.as_str(), "optionId": option, "text": text }))
 }
 
 /// Returns the answer in a reply or a listed question, or `None` if there is none or it is unreadable.
 pub(super) fn parse_remote_answer(value: &Value) -> Option<RemoteAnswer> {
     let answer = value.get("answer")?;
-    let text = |key: &str| answer[key].as_str();
+    let field = |key: &str| answer[key].as_str();
+    let option = field("optionId")?;
+    let text = match option.strip_prefix(OWN_OPTION) {
+        Some(number) => Some(number),
+        None => field("text").filter(|_| option == TEXT_OPTION),
+    };
     Some(RemoteAnswer {
-        option: ApprovalOption::from_option_name(text("optionId")?),
-        by: AnsweredBy::from_side_name(text("by")?),
+        option: ApprovalOption::from_option_name(option),
+        text: text.map(str::to_owned),
+        by: AnsweredBy::from_side_name(field("by")?),
     })
 }
 

@@ -6,6 +6,7 @@ mod given_answer;
 mod question_view;
 mod terminal_asker;
 mod terminal_input;
+mod terminal_question;
 
 use std::collections::HashSet;
 use std::thread;
@@ -21,14 +22,14 @@ use super::{console, display_time, request_ids};
 use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{
-    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, RunnerLock,
-    command_to_type,
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
+    QuestionInput, RunnerLock, command_to_type,
 };
 use crate::journal::{InterruptedQuestion, JournalReader};
 use crate::runner::{Clock, ShutdownSignal};
-use given_answer::{AnswerEffect, GivenAnswer};
-pub(super) use question_view::call_summary;
-use question_view::{is_shown_whole, list_text, no_question_text, question_text, short_id};
+pub(super) use given_answer::{AnswerEffect, GivenAnswer};
+pub(super) use question_view::{call_summary, short_id};
+use question_view::{is_shown_whole, list_text, no_question_text, question_text};
 use terminal_asker::TerminalAsker;
 
 /// The interval of checks for new questions.
@@ -84,6 +85,9 @@ struct ListedQuestion<'q> {
     asked_at: String,
     expires_at_ms: i64,
     expires_at: String,
+    /// The answer that is wanted, if it is more than yes or no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'q QuestionInput>,
 }
 
 #[derive(Serialize)]
@@ -104,9 +108,11 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         return watch_questions(&home, &config.workspaces, context.is_json());
     }
     let approvals = ApprovalQuestions::in_home(&home);
-    let open = list_open_questions(&home)?;
+    let (open, questions): (Vec<_>, Vec<_>) = list_open_questions(&home)?
+        .into_iter()
+        .partition(|question| question.input.is_none());
     let (which, allow) = match &args.word {
-        None => return list_questions(&home, &open, context.is_json()),
+        None => return list_questions(&home, &open, questions.len(), context.is_json()),
         Some(ApprovalsCommand::Show(which)) => {
             let question = find_question(&open, &which.id)?;
             return show_question(&approvals, question, context.is_json());
@@ -116,10 +122,7 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     };
     let question = find_question(&open, &which.id)?;
     let option = ApprovalOption::new(allow, which.conversation);
-    let answer = GivenAnswer {
-        option,
-        place: AnswerPlace::Command,
-    };
+    let answer = GivenAnswer(PersonReply::without_text(option, AnswerPlace::Command));
     // A script reads the whole title.
     let is_seen =
         context.is_json() || is_shown_whole(question) || approvals.was_shown(&question.id);
@@ -143,7 +146,7 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
             },
         });
     } else if let Some(effect) = &effect {
-        console::print_line(&answer.confirm_answer(effect));
+        console::print_line(&answer.confirm_answer(question, effect));
     } else {
         console::print_line("The call was answered here before.");
     }
@@ -201,7 +204,13 @@ pub(super) fn list_interrupted_questions(home: &Home) -> anyhow::Result<Vec<Inte
     }
 }
 
-fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::Result<Exit> {
+/// Lists the calls that wait. `questions` is the number of open questions that are no calls.
+fn list_questions(
+    home: &Home,
+    open: &[OpenQuestion],
+    questions: usize,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     if as_json {
         for question in open {
             let _ = print_question_json(question);
@@ -223,6 +232,10 @@ fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::
             command_to_type("approvals allow ID")
         ));
     }
+    if questions > 0 && !as_json {
+        let command = command_to_type("questions");
+        console::print_line(&format!("The agent also asks you something: {command}"));
+    }
     Ok(Exit::Done)
 }
 
@@ -232,7 +245,7 @@ fn question_lines(question: &OpenQuestion) -> String {
     format!("{}\n  {title}\n", question.request_id)
 }
 
-fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
+pub(super) fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
     console::try_print_line(&console::json_line(&ListedQuestion {
         id: question.id.as_str(),
         request_id: question.request_id.as_str(),
@@ -245,6 +258,7 @@ fn print_question_json(question: &OpenQuestion) -> std::io::Result<()> {
         asked_at: display_time::format_rfc3339(question.asked_at_ms),
         expires_at_ms: question.expires_at_ms,
         expires_at: display_time::format_rfc3339(question.expires_at_ms),
+        input: question.input.as_ref(),
     }))
 }
 
@@ -301,11 +315,14 @@ fn show_question(
 /// Finds the question by its request's id or its own, an end or a beginning of one of them, or `@last`. Of several about
 /// one request the newest is meant. With several questions open `@last` is refused: the one that a person has read need
 /// not be the newest.
-fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'q OpenQuestion> {
+pub(super) fn find_question<'q>(
+    open: &'q [OpenQuestion],
+    typed: &str,
+) -> anyhow::Result<&'q OpenQuestion> {
     let found = if typed == request_ids::LAST {
         if open.len() > 1 {
             let ids: Vec<&str> = open.iter().map(short_id).collect();
-            let text = format!("several calls wait; name one of {}", ids.join(", "));
+            let text = format!("several wait; name one of {}", ids.join(", "));
             return Err(CommandError::with_exit(Exit::Usage, text));
         }
         open.first()
@@ -322,7 +339,7 @@ fn find_question<'q>(open: &'q [OpenQuestion], typed: &str) -> anyhow::Result<&'
     found.ok_or_else(|| {
         CommandError::with_exit(
             Exit::Failed,
-            "no call with this id waits for approval; it may have been answered, or its time was up",
+            "nothing with this id waits; it may have been answered, or its time was up",
         )
     })
 }
@@ -347,6 +364,7 @@ mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            input: None,
             asked_at_ms: 0,
             expires_at_ms: 0,
         };

@@ -12,7 +12,14 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("See what happens", &["status", "history", "logs", "audit"]),
     (
         "Decide what may run",
-        &["approvals", "policy", "pause", "resume", "stop"],
+        &[
+            "approvals",
+            "questions",
+            "policy",
+            "pause",
+            "resume",
+            "stop",
+        ],
     ),
     ("Take back", &["undo", "diff", "trash", "ack"]),
     ("Ask for tools", &["send", "cancel", "call", "tools"]),

@@ -5,6 +5,7 @@ mod acp;
 mod agents;
 mod answer_watch;
 mod approvals;
+mod asked_secret;
 mod audit;
 mod backend;
 mod call;
@@ -23,6 +24,7 @@ mod embedded_tokens;
 mod error_output;
 pub mod exit;
 mod first_contact;
+mod hidden_input;
 mod history;
 #[cfg(unix)]
 mod ignored_signals;
@@ -37,6 +39,7 @@ mod pair;
 mod pause;
 mod policy;
 mod prompt_line;
+mod questions;
 mod request_ids;
 mod run;
 mod runner_screen;
@@ -179,6 +182,8 @@ enum CliCommand {
     Resume(pause::ResumeArgs),
     /// Show the calls that wait for approval; allow or deny them
     Approvals(approvals::ApprovalsArgs),
+    /// Show what the agent asks you; answer or refuse
+    Questions(questions::QuestionsArgs),
     /// Show the rules for calls, try one, allow or deny something
     Policy(policy::PolicyArgs),
     /// Serve an editor: the Agent Client Protocol over stdin and stdout
@@ -227,6 +232,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = run_helper_program(&args) {
         return code;
     }
+    #[cfg(unix)]
+    crate::acp::local::memory_dumps::forbid_memory_dumps();
     match completions::answer_shell(&args) {
         Ok(false) => {}
         Ok(true) => return Exit::Done.into(),
@@ -319,6 +326,7 @@ fn dispatch_command(
         CliCommand::Acp => acp::run_acp(context),
         CliCommand::Backend(args) => backend::run_backend(&args, context),
         CliCommand::Approvals(args) => approvals::run_approvals(&args, context),
+        CliCommand::Questions(args) => questions::run_questions(&args, context),
         CliCommand::Send(args) => send::run_send(&args, context),
         CliCommand::Cancel(args) => cancel::run_cancel(&args, context),
         CliCommand::Call(args) => call::run_call_command(&args, context),

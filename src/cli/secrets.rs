@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{console, display_time};
-use crate::home::{Home, KeyPlace, SecretError, SecretStore, load_skills};
+use super::hidden_input::HiddenInput;
+use super::{asked_secret, console, display_time, table};
+use crate::home::{Home, KeyPlace, SecretEntry, SecretRequest, SecretStore, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
@@ -59,6 +60,10 @@ struct SecretLine<'a> {
     /// Null if skills ask for it and no value is stored.
     set_at_ms: Option<i64>,
     used_by: Vec<&'a str>,
+    /// The time when a command last got it.
+    used_at_ms: Option<i64>,
+    /// The agent's request that it answers.
+    asked: Option<&'a SecretRequest>,
 }
 
 /// Lists the secrets, or changes one.
@@ -118,38 +123,46 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
             .collect()
     };
     let is_kept = |name: &str| kept.iter().any(|entry| entry.name == name);
-    let there = kept
-        .iter()
-        .map(|entry| (entry.name.as_str(), Some(entry.set_at_ms)));
+    let there = kept.iter().map(|entry| (entry.name.as_str(), Some(entry)));
     let missing = users
         .keys()
         .filter(|name| !is_kept(name))
         .map(|name| (name.as_str(), None));
     let lines: Vec<SecretLine<'_>> = there
         .chain(missing)
-        .map(|(name, set_at_ms)| SecretLine {
+        .map(|(name, entry): (_, Option<&SecretEntry>)| SecretLine {
             name,
-            set_at_ms,
+            set_at_ms: entry.map(|entry| entry.set_at_ms),
             used_by: used_by(name),
+            used_at_ms: entry.and_then(|entry| entry.used_at_ms),
+            asked: entry.and_then(|entry| entry.asked.as_ref()),
         })
         .collect();
     if as_json {
         lines.iter().for_each(console::print_json);
     } else {
         let now_ms = Clock::system_clock().now_ms();
-        let row = |line: &SecretLine<'_>| {
-            let set = line.set_at_ms.map_or_else(
-                || "missing".to_owned(),
+        let age = |at: Option<i64>, none: &str| {
+            at.map_or_else(
+                || none.to_owned(),
                 |at| display_time::format_age(at, now_ms),
-            );
+            )
+        };
+        let asked = |asked: &SecretRequest| {
+            let (id, purpose) = (table::short_id(&asked.request), &asked.purpose);
+            console::cell_text(&format!("{id} {purpose}"), usize::MAX)
+        };
+        let row = |line: &SecretLine<'_>| {
             vec![
                 console::cell_text(line.name, usize::MAX),
-                set,
+                age(line.set_at_ms, "missing"),
+                age(line.used_at_ms, ""),
+                line.asked.map(asked).unwrap_or_default(),
                 console::cell_text(&line.used_by.join(", "), usize::MAX),
             ]
         };
         console::print_list(
-            &["NAME", "SET", "SKILLS"],
+            &["NAME", "SET", "USED", "ASKED BY", "SKILLS"],
             &lines.iter().map(row).collect::<Vec<_>>(),
             "No secrets are kept, and no skill asks for one.",
         );
@@ -157,18 +170,18 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn prompt_and_set_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let value = if std::io::stdin().is_terminal() {
-        prompt_for_value(name)?
+/// Reads a value from the terminal, where it is not shown, or from stdin.
+pub(super) fn read_value(name: &str) -> anyhow::Result<Secret<String>> {
+    if std::io::stdin().is_terminal() {
+        prompt_for_value(name)
     } else {
-        read_piped_value()?
-    };
-    let is_new = SecretStore::in_home(home)
-        .set_secret(name, &value)
-        .map_err(|error| match error {
-            SecretError::Unusable(why) => CommandError::with_exit(Exit::Usage, why),
-            SecretError::Home(error) => error.into(),
-        })?;
+        read_piped_value()
+    }
+}
+
+fn prompt_and_set_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let value = read_value(name)?;
+    let is_new = asked_secret::store_and_answer(home, name, &value)?;
     let masked = Redactor::default().add_secret(&value);
     if as_json {
         console::print_json(&serde_json::json!({ "name": name, "new": is_new, "masked": masked }));
@@ -228,38 +241,17 @@ fn strip_line_end(text: String) -> String {
 }
 
 /// Reads a line from the terminal without echo.
-#[cfg(unix)]
 fn prompt_for_value(name: &str) -> anyhow::Result<Secret<String>> {
-    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-
-    struct EchoGuard(Termios);
-    impl Drop for EchoGuard {
-        fn drop(&mut self) {
-            // It is the caller's terminal; there is no way left to report that echo stays off.
-            let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
-        }
-    }
-
-    let before = tcgetattr(std::io::stdin())?;
-    let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
-    silent.local_modes.insert(LocalModes::ECHONL);
+    let _hidden = HiddenInput::begin().map_err(|error| {
+        let text = format!("give the value on stdin: the terminal would show it ({error})");
+        CommandError::with_exit(Exit::Usage, text)
+    })?;
     console::print_stderr(&format!(
         "The value of {name} (one line; it is not shown): "
     ));
-    let _shown = EchoGuard(before);
-    tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(Secret::new(strip_line_end(line)))
-}
-
-#[cfg(not(unix))]
-fn prompt_for_value(_: &str) -> anyhow::Result<Secret<String>> {
-    Err(CommandError::with_exit(
-        Exit::Usage,
-        "give the value on stdin: a terminal here would show it",
-    ))
 }
 
 #[cfg(test)]

@@ -194,14 +194,20 @@ impl AnswerWait<'_> {
 
     /// Says how to answer the question about the request. Returns false if there is none in this home.
     fn tell_of_question(&self) -> bool {
-        if !self.questions.asks_about(&self.ask.id) {
+        let Some(question) = self.questions.find_about(&self.ask.id) else {
             return false;
-        }
+        };
         let id = short_id(self.ask.id.as_str());
-        console::print_stderr(&format!(
-            "request {id}: waiting for your approval\nTo answer: {} (or deny; show prints it all).\n",
-            command_to_type(&format!("approvals allow {id}"))
-        ));
+        console::print_stderr(&match question.input {
+            None => format!(
+                "request {id}: waiting for your approval\nTo answer: {} (or deny; show prints it all).\n",
+                command_to_type(&format!("approvals allow {id}"))
+            ),
+            Some(_) => format!(
+                "request {id} asks you something\nTo answer: {}\n",
+                command_to_type("questions")
+            ),
+        });
         true
     }
 

@@ -8,8 +8,8 @@ use super::global_flags::{ColorChoice, GlobalFlags};
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
-    WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
+    Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -43,6 +43,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// The effects and tools that need approval.
     pub policy: Policy,
+    /// The agent's questions to a person.
+    pub questions: Questions,
     /// The sandbox's settings.
     pub sandbox: Sandbox,
     /// The content that the history keeps.

@@ -14,8 +14,8 @@ use super::overrides::{
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode,
-    Sandbox, Trash, WebSocket, Workspaces,
+    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, Trash, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -133,6 +133,7 @@ impl Config {
             safe_mode: SafeMode::read(&mut reader),
             workspaces: Workspaces::read(&mut reader).paths,
             policy: Policy::read(&mut reader),
+            questions: Questions::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),
             journal: JournalTitles::read(&mut reader),
             trash: Trash::read(&mut reader),

@@ -30,8 +30,8 @@ pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
-    WebSocket,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
+    Trash, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

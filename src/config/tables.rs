@@ -193,6 +193,14 @@ tables! {
         notify, "notify": bool = true, ..;
     }
 
+    /// The questions that the agent asks you (AskUserQuestion, RequestCredential). `punie-runner questions` lists and answers them.
+    ["questions"] Questions {
+        /// How long a question waits for an answer, unless the agent names a shorter or longer time.
+        patience, "patience_ms": Duration = ms(600_000), ms(1_000)..=ms(3_000_000);
+        /// The answer that the agent gets when nobody answers in time or nobody can be asked. Not set: it is told that there was no answer.
+        default_answer, "default": Option<String> = None, ..;
+    }
+
     /// What commands can read, write and connect to. The system's kernel enforces it (docs/safety.md).
     ["sandbox"] Sandbox {
         /// full, partial or none: the lowest level of confinement at which commands run. Below it they are refused; reading and editing files goes on.

@@ -140,6 +140,17 @@ impl ConfigValue for bool {
     }
 }
 
+impl ConfigValue for Option<String> {
+    const WANTED: &'static str = "a text";
+    const EXAMPLE: &'static str = r#""decide yourself""#;
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        read_text(plain).map(|text| Some(text.to_owned()))
+    }
+    fn to_toml(&self) -> Option<String> {
+        self.as_deref().map(quote_toml)
+    }
+}
+
 impl ConfigValue for Option<BackendUrl> {
     const WANTED: &'static str = "an address in quotes";
     const EXAMPLE: &'static str = "\"https://your-deployment.convex.cloud\"";

@@ -7,6 +7,7 @@ pub mod shell;
 pub mod sqlite;
 pub mod state;
 pub mod terminal;
+pub mod user;
 
 use std::ffi::OsStr;
 use std::io;
@@ -29,6 +30,8 @@ pub struct HandlerDeps {
     pub state: state::StateDeps,
     /// For the SQLite tools.
     pub sqlite: sqlite::SqliteDeps,
+    /// For questions to a person.
+    pub user: user::UserDeps,
 }
 
 /// Builds the registry of all tools.
@@ -44,6 +47,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
         git::tools(deps.git),
         state::tools(deps.state),
         sqlite::tools(deps.sqlite),
+        user::tools(deps.user),
     ])
 }
 

@@ -15,6 +15,7 @@ use super::approver_presence::ApproverPresence;
 use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::{ensure_private_file, replace_private_file};
+use super::question_input::{PersonReply, QuestionInput};
 use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::ids::RequestId;
 
@@ -50,6 +51,9 @@ pub struct OpenQuestion {
     /// The pattern of a rule that would allow that host from now on.
     #[serde(default)]
     pub allowable_host: Option<String>,
+    /// The answer that is wanted, if it is more than yes or no.
+    #[serde(default)]
+    pub input: Option<QuestionInput>,
     /// The time when it was asked, in milliseconds since 1970.
     pub asked_at_ms: i64,
     /// The time when the call is refused if there is no answer, in milliseconds since 1970.
@@ -135,17 +139,25 @@ impl ApprovalQuestions {
         })
     }
 
-    /// Returns the option that the person here has chosen, and where, if any.
-    pub fn chosen_option(&self, id: &RequestId) -> Option<(ApprovalOption, AnswerPlace)> {
-        let text = fs::read_to_string(self.answer_file(id)).ok()?;
-        let (option, place) = text.split_once(' ').unwrap_or((&text, ""));
+    /// Returns the answer of the person here, if any.
+    pub fn given_reply(&self, id: &RequestId) -> Option<PersonReply> {
+        let stored = fs::read_to_string(self.answer_file(id)).ok()?;
+        let (choice, text) = match stored.split_once('\n') {
+            Some((choice, text)) => (choice, Some(text.to_owned())),
+            None => (stored.as_str(), None),
+        };
+        let (option, place) = choice.split_once(' ').unwrap_or((choice, ""));
         let is_terminal = place == AnswerPlace::Terminal.as_str();
         let place = if is_terminal {
             AnswerPlace::Terminal
         } else {
             AnswerPlace::Command
         };
-        Some((ApprovalOption::from_option_name(option), place))
+        Some(PersonReply {
+            option: ApprovalOption::from_option_name(option),
+            place,
+            text,
+        })
     }
 
     /// Returns whether the runner still works on a question, answered or not.
@@ -190,11 +202,11 @@ impl ApprovalQuestions {
         questions
     }
 
-    /// Returns whether a question about this request waits.
-    pub fn asks_about(&self, request: &RequestId) -> bool {
-        let open = self.open_questions();
-        open.iter()
-            .any(|question| question.request_id == *request && self.is_waiting(&question.id))
+    /// Returns the question about this request that waits, if one does.
+    pub fn find_about(&self, request: &RequestId) -> Option<OpenQuestion> {
+        let mut open = self.open_questions();
+        open.retain(|question| question.request_id == *request && self.is_waiting(&question.id));
+        open.pop()
     }
 
     /// Records that the person here was shown all of a question's call.
@@ -214,14 +226,16 @@ impl ApprovalQuestions {
     pub fn answer_question(
         &self,
         question: &OpenQuestion,
-        option: ApprovalOption,
-        place: AnswerPlace,
+        reply: &PersonReply,
     ) -> Result<AnswerResult, HomeError> {
         let id = &question.id;
-        if option.is_allowed() && question.is_cut && !self.shown_file(id).exists() {
+        if reply.option.is_allowed() && question.is_cut && !self.shown_file(id).exists() {
             return Ok(AnswerResult::SeenInPart);
         }
-        let text = format!("{} {}", option.as_str(), place.as_str());
+        let mut text = format!("{} {}", reply.option.as_str(), reply.place.as_str());
+        if let Some(words) = &reply.text {
+            text = format!("{text}\n{words}");
+        }
         let is_first = ensure_private_file(&self.answer_file(id), text.as_bytes())?;
         if is_first && !self.remove_if_closed(id) {
             Ok(AnswerResult::Accepted)
@@ -276,6 +290,7 @@ mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            input: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
         };
@@ -285,10 +300,13 @@ mod tests {
         }
         std::fs::write(folder.join("torn.json"), "{").expect("written");
         assert_eq!(approvals.open_questions(), [second.clone(), first.clone()]);
-        assert_eq!(approvals.chosen_option(&first.id), None);
+        assert_eq!(approvals.given_reply(&first.id), None);
         let answer = |question: &OpenQuestion, option| {
             approvals
-                .answer_question(question, option, AnswerPlace::Terminal)
+                .answer_question(
+                    question,
+                    &PersonReply::without_text(option, AnswerPlace::Terminal),
+                )
                 .expect("written")
         };
         assert_eq!(
@@ -300,15 +318,15 @@ mod tests {
             AnswerResult::TooLate
         );
         assert_eq!(
-            approvals.chosen_option(&first.id),
-            Some((ApprovalOption::AllowOnce, AnswerPlace::Terminal))
+            approvals.given_reply(&first.id),
+            Some(PersonReply::without_text(
+                ApprovalOption::AllowOnce,
+                AnswerPlace::Terminal
+            ))
         );
         approvals.close_question(&first.id);
         assert_eq!(
-            (
-                approvals.open_questions(),
-                approvals.chosen_option(&first.id)
-            ),
+            (approvals.open_questions(), approvals.given_reply(&first.id)),
             (vec![second.clone()], None)
         );
         assert_eq!(
@@ -321,7 +339,7 @@ mod tests {
             answer(&second, ApprovalOption::AllowAlways),
             AnswerResult::SeenInPart
         );
-        assert_eq!(approvals.chosen_option(&second.id), None);
+        assert_eq!(approvals.given_reply(&second.id), None);
         approvals.record_shown(&second.id).expect("written");
         assert_eq!(
             answer(&second, ApprovalOption::AllowOnce),

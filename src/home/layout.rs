@@ -107,6 +107,10 @@ impl Home {
     pub fn secrets_file(&self) -> PathBuf {
         self.secrets_dir().join("sealed.json")
     }
+    /// Returns `state/secret-uses.json`: when commands last got each of the owner's secrets.
+    pub(super) fn secret_uses_file(&self) -> PathBuf {
+        self.state_dir().join("secret-uses.json")
+    }
     /// Returns `state/mounts/`: secrets as files, while the commands run that use them.
     pub fn mounts_dir(&self) -> PathBuf {
         self.state_dir().join("mounts")

@@ -24,6 +24,7 @@ mod owner_notices;
 mod people;
 mod policy_files;
 mod private_files;
+mod question_input;
 mod request_key;
 mod runner_lock;
 mod sealed_text;
@@ -54,12 +55,15 @@ pub use mounted_secrets::{
 };
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
-pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, RunnerPeople};
+pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
+pub use question_input::{ChoiceOption, PersonReply, QuestionInput};
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
-pub use secrets::{SecretEntry, SecretError, SecretStore, SecretsWatch};
+pub use secrets::{
+    SecretEntry, SecretError, SecretRequest, SecretStore, SecretsWatch, check_secret_name,
+};
 pub use secrets_key::KeyPlace;
 pub use skills::{Skill, load_skills};
 pub use stop_orders::{StopOrder, StopOutcome, StopTarget};

@@ -4,9 +4,13 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use super::approvals::OpenQuestion;
-use crate::approval_answer::ApprovalOption;
+use super::approvals::{ApprovalQuestions, OpenQuestion};
+use super::question_input::PersonReply;
+
+/// The interval of checks for an answer at this device.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Nobody can be asked now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +18,7 @@ pub struct NobodyToAsk;
 
 /// Completes with the answer; with `None` if nobody answered in time.
 pub type PeopleAnswer<'a> =
-    Pin<Box<dyn Future<Output = Result<Option<ApprovalOption>, NobodyToAsk>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<Option<PersonReply>, NobodyToAsk>> + Send + 'a>>;
 
 /// Asks people.
 pub trait AskPeople: Send + Sync + 'static {
@@ -33,8 +37,7 @@ impl RunnerPeople {
         let _ = self.0.set(people);
     }
 
-    /// Returns the way of the runner, if there is one.
-    pub fn find_people(&self) -> Option<&dyn AskPeople> {
+    fn find_people(&self) -> Option<&dyn AskPeople> {
         self.0.get().map(AsRef::as_ref)
     }
 }
@@ -42,5 +45,61 @@ impl RunnerPeople {
 impl fmt::Debug for RunnerPeople {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunnerPeople").finish_non_exhaustive()
+    }
+}
+
+/// Asks people in the way of the runner, or at this device where there is no runner.
+#[derive(Debug, Clone)]
+pub struct PeopleAsker {
+    /// The open questions of the home.
+    pub questions: ApprovalQuestions,
+    /// The runner's way, if there is a runner.
+    pub runner: RunnerPeople,
+}
+
+impl PeopleAsker {
+    /// Asks a question, and waits for the first answer. Dropping the future withdraws the question. Returns `None` if
+    /// nobody answered in time.
+    ///
+    /// # Errors
+    /// Nobody can be asked.
+    pub async fn ask_question(
+        &self,
+        question: OpenQuestion,
+    ) -> Result<Option<PersonReply>, NobodyToAsk> {
+        match self.runner.find_people() {
+            Some(people) => people.ask_people(question).await,
+            None => self.ask_here(question).await,
+        }
+    }
+
+    /// Asks the person at this device only.
+    async fn ask_here(&self, question: OpenQuestion) -> Result<Option<PersonReply>, NobodyToAsk> {
+        let (questions, id) = (self.questions.clone(), question.id.clone());
+        let patience_ms = question.expires_at_ms.saturating_sub(question.asked_at_ms);
+        let listed = tokio::task::spawn_blocking(move || {
+            if !questions.has_approver() {
+                return None;
+            }
+            let listed = questions.list_question(&question);
+            listed
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "the person at this device cannot be asked");
+                })
+                .ok()
+        });
+        let Ok(Some(_listed)) = listed.await else {
+            return Err(NobodyToAsk);
+        };
+        let answer = async {
+            loop {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                if let Some(reply) = self.questions.given_reply(&id) {
+                    return reply;
+                }
+            }
+        };
+        let patience = Duration::from_millis(u64::try_from(patience_ms).unwrap_or_default());
+        Ok(tokio::time::timeout(patience, answer).await.ok())
     }
 }

@@ -24,11 +24,15 @@ use crate::redact::Secret;
 /// The longest value, more than any key or certificate needs.
 const MAX_VALUE: usize = 64 << 10;
 const MAX_NAME: usize = 128;
+/// The time within which further uses are not recorded.
+const USE_INTERVAL_MS: i64 = 60_000;
 
 /// The secrets of one home.
 #[derive(Debug, Clone)]
 pub struct SecretStore {
     file: PathBuf,
+    /// The times of use, by name. Values are not in it.
+    uses: PathBuf,
     key: SecretsKeyFile,
     lock: PathBuf,
 }
@@ -40,6 +44,20 @@ pub struct SecretEntry {
     pub name: String,
     /// The time when it was set, in milliseconds since 1970.
     pub set_at_ms: i64,
+    /// The request of an agent in answer to which it was last stored.
+    pub asked: Option<SecretRequest>,
+    /// The time when a command last got it, to a minute, in milliseconds since 1970.
+    pub used_at_ms: Option<i64>,
+}
+
+/// An agent's request for a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretRequest {
+    /// The request whose call asked.
+    pub request: String,
+    /// What it said that the secret is for.
+    pub purpose: String,
 }
 
 /// Reports changes as long as it is held.
@@ -70,6 +88,8 @@ type SecretMap = BTreeMap<String, StoredSecret>;
 struct StoredSecret {
     value: String,
     set_at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<SecretRequest>,
 }
 
 impl SecretStore {
@@ -78,6 +98,7 @@ impl SecretStore {
         Self {
             key: SecretsKeyFile::new(home.secrets_key_file(), home.secrets_file()),
             file: home.secrets_file(),
+            uses: home.secret_uses_file(),
             lock: home.secrets_lock_file(),
         }
     }
@@ -87,9 +108,12 @@ impl SecretStore {
     /// # Errors
     /// [`HomeError`] when the file or its key is damaged, missing, or open to others.
     pub fn list_secrets(&self) -> Result<Vec<SecretEntry>, HomeError> {
+        let uses = self.read_uses();
         let entry = |(name, stored): (String, StoredSecret)| SecretEntry {
+            used_at_ms: uses.get(&name).copied(),
             name,
             set_at_ms: stored.set_at_ms,
+            asked: stored.asked,
         };
         Ok(self.read_secrets()?.0.into_iter().map(entry).collect())
     }
@@ -124,12 +148,26 @@ impl SecretStore {
     /// # Errors
     /// [`SecretError`] for a name or a value that cannot be used, and as above. The stored secrets are then unchanged.
     pub fn set_secret(&self, name: &str, value: &Secret<String>) -> Result<bool, SecretError> {
+        self.set_asked_secret(name, value, None)
+    }
+
+    /// As [`SecretStore::set_secret`], in answer to this request.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_asked_secret(
+        &self,
+        name: &str,
+        value: &Secret<String>,
+        asked: Option<SecretRequest>,
+    ) -> Result<bool, SecretError> {
         check_secret(name, value.expose()).map_err(SecretError::Unusable)?;
         let _writing = runner_lock::lock_exclusively(&self.lock)?;
         let (mut all, key) = self.read_secrets()?;
         let stored = StoredSecret {
             value: value.expose().clone(),
             set_at_ms: now_ms(),
+            asked: asked.or_else(|| all.get(name)?.asked.clone()),
         };
         let is_new = all.insert(name.to_owned(), stored).is_none();
         self.write_secrets(&all, key)?;
@@ -148,6 +186,30 @@ impl SecretStore {
             self.write_secrets(&all, key)?;
         }
         Ok(was_there)
+    }
+
+    /// Records that a command gets these secrets now. Only the list of secrets shows it: a failure changes nothing else.
+    pub fn record_use<'n>(&self, names: impl Iterator<Item = &'n str>) {
+        let (mut uses, now) = (self.read_uses(), now_ms());
+        let mut is_changed = false;
+        for name in names {
+            let last = uses.entry(name.to_owned()).or_default();
+            is_changed |= now - *last >= USE_INTERVAL_MS;
+            *last = now;
+        }
+        if !is_changed {
+            return;
+        }
+        let text = serde_json::to_vec(&uses).unwrap_or_default();
+        if let Err(error) = replace_private_file(&self.uses, &text) {
+            tracing::warn!(%error, "the last use of a secret is not recorded");
+        }
+    }
+
+    fn read_uses(&self) -> BTreeMap<String, i64> {
+        let text = read_secret_text(&self.uses).ok().flatten();
+        text.and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default()
     }
 
     /// Returns the current or future place of the key.
@@ -256,14 +318,23 @@ impl SecretStore {
     }
 }
 
-/// Checks a name and a value; an error is a sentence.
-fn check_secret(name: &str, value: &str) -> Result<(), String> {
+/// Checks the name of a secret; an error is a part of a sentence.
+///
+/// # Errors
+/// The name has other characters, or is too long.
+pub fn check_secret_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits) {
         return Err(format!(
-            "{name:?} is not a secret's name: 1 to {MAX_NAME} letters, digits and . _ - / : @. Nothing was kept"
+            "{name:?} is not a secret's name: 1 to {MAX_NAME} letters, digits and . _ - / : @"
         ));
     }
+    Ok(())
+}
+
+/// Checks a name and a value; an error is a sentence.
+fn check_secret(name: &str, value: &str) -> Result<(), String> {
+    check_secret_name(name).map_err(|why| format!("{why}. Nothing was kept"))?;
     if value.is_empty() {
         return Err("the value is empty. Nothing was kept".to_owned());
     }

@@ -12,6 +12,8 @@ use crate::ids::RequestId;
 pub const ASKED: &str = "asked";
 /// The kind of the incident that a person or an earlier answer allowed the call.
 pub const ALLOWED: &str = "allowed";
+/// The kind of the incident that a person answered a question of the call.
+pub const ANSWERED: &str = "answered";
 /// The kind of the incident that the call did not get its approval.
 pub const DENIED: &str = "denied";
 

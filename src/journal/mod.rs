@@ -50,7 +50,7 @@ pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
 pub use history::{
     FullHistory, HistoryEntry, HistoryQuery, InterruptedQuestion, PendingRequests, RequestIncident,
 };
-pub use incidents::{ALLOWED, ASKED, DENIED};
+pub use incidents::{ALLOWED, ANSWERED, ASKED, DENIED};
 pub use journal_reader::{JournalReader, OpenRequestCounts, RequestRecord};
 pub use retention::{BATCH, SignatureExpiry};
 pub use shell_rows::{JournalShellState, ShellExit, ShellProcessTrace, ShellRow};

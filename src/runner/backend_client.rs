@@ -302,9 +302,10 @@ impl RemoteApprovals for BackendClient {
         &'a self,
         id: &'a RequestId,
         option: ApprovalOption,
+        text: Option<&'a str>,
     ) -> BackendReply<'a, Option<RemoteAnswer>> {
         self.call_permissions(BackendFunction::Answer, move |there| {
-            there.submit_answer(id, option)
+            there.submit_answer(id, option, text)
         })
     }
 }

@@ -42,8 +42,8 @@ pub use gate::{
 };
 pub use intent::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder, UnrecordedIntents};
 pub use observer::{
-    CallEnding, CallObserver, CallView, DecisionFuture, NoObserver, ObservedCall, ObserverDecision,
-    advice_when_stopped,
+    CallEnding, CallFollower, CallObserver, CallView, ChoiceFuture, DecisionFuture, FollowerChoice,
+    NoObserver, ObservedCall, ObserverDecision, advice_when_stopped,
 };
 pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};

@@ -2,6 +2,7 @@
 //! depend on their success.
 //! Not here: the display and the questions.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -64,6 +65,18 @@ pub fn advice_when_stopped(conversation: &ConversationId) -> String {
 /// The decision, when it is made.
 pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = ObserverDecision> + Send + 'a>>;
 
+/// The answer of a person who follows a call to a question of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FollowerChoice {
+    /// The option at this position.
+    Chosen(usize),
+    /// No answer: it was refused or put away.
+    Refused,
+}
+
+/// The answer, when it is given.
+pub type ChoiceFuture<'a> = Pin<Box<dyn Future<Output = FollowerChoice> + Send + 'a>>;
+
 /// The end of a call, as its result states it.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnding<'a> {
@@ -84,6 +97,13 @@ pub trait ObservedCall: Send + Sync + 'static {
     /// Asks for approval. Dropping the future withdraws the question.
     fn ask_follower(&self) -> DecisionFuture<'_>;
 
+    /// Asks for one of these options while the call runs. Dropping the future withdraws the question; it never
+    /// completes where no person can be asked.
+    fn ask_choice<'a>(&'a self, question: &'a str, options: &'a [String]) -> ChoiceFuture<'a> {
+        let _ = (question, options);
+        Box::pin(std::future::pending())
+    }
+
     /// Reports that it runs.
     fn on_started(&self);
 
@@ -98,6 +118,29 @@ pub trait ObservedCall: Send + Sync + 'static {
 
     /// Completes when the person wants it to stop.
     fn wait_for_stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// The person who follows a running call, if one does.
+#[derive(Clone, Default)]
+pub struct CallFollower(Option<Arc<dyn ObservedCall>>);
+
+impl CallFollower {
+    /// Returns the follower of an observed call.
+    pub fn of_observed(observed: Option<Arc<dyn ObservedCall>>) -> Self {
+        Self(observed)
+    }
+
+    /// Returns the observed call.
+    pub fn observed_call(&self) -> Option<&dyn ObservedCall> {
+        self.0.as_deref()
+    }
+}
+
+impl fmt::Debug for CallFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_followed = self.0.is_some();
+        f.debug_tuple("CallFollower").field(&is_followed).finish()
+    }
 }
 
 /// An observer that follows nothing.

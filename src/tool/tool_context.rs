@@ -11,6 +11,7 @@ use super::ToolError;
 use super::before_images::{CallBeforeImages, CallSnapshot};
 use super::call_progress::CallProgress;
 use super::intent::{CallIntent, IntentRecorder, UnrecordedIntents};
+use super::observer::CallFollower;
 use crate::ids::{ConversationId, RequestId};
 use crate::output::SecretBoundaries;
 
@@ -40,6 +41,8 @@ pub struct ToolContext {
     pub progress: CallProgress,
     /// The positions of secrets, so that a text for an answer is not cut inside one.
     pub secret_boundaries: SecretBoundaries,
+    /// The person who follows the call in an editor.
+    pub follower: CallFollower,
 }
 
 impl ToolContext {
@@ -58,6 +61,7 @@ impl ToolContext {
             before_images: None,
             progress: CallProgress::default(),
             secret_boundaries: SecretBoundaries::default(),
+            follower: CallFollower::default(),
         }
     }
 

@@ -44,5 +44,6 @@ mod synapse;
 mod terminal;
 mod tool;
 mod trash;
+mod user;
 mod wakeup;
 mod websocket;

@@ -270,7 +270,7 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
         said("ReadFile")
     );
     assert!(
-        said("xyzzy").contains("This device has: ApplyPatch, Bash, Edit, "),
+        said("xyzzy").contains("This device has: ApplyPatch, AskUserQuestion, Bash, Edit, "),
         "{}",
         said("xyzzy")
     );

@@ -5,10 +5,14 @@ import { type ObjectType, v } from "convex/values";
 import type { MutationCtx } from "../_generated/server";
 import { callerArgs, requireCaller } from "../identity/caller";
 import { requireDevice } from "../identity/device";
+import { payload } from "../wire/arguments";
 import { failure, invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
 import { questionRow } from "./question";
 import { answer as shape } from "./shape";
+
+/** The most bytes of an answer in words. */
+const TEXT_LIMIT = 4 * 1024;
 
 const args = {
   ...callerArgs,
@@ -16,6 +20,7 @@ const args = {
   token: v.optional(v.string()),
   permissionId: v.string(),
   optionId: v.string(),
+  text: v.optional(v.string()),
 };
 type Asked = ObjectType<typeof args>;
 type Side = typeof shape.type.by;
@@ -27,8 +32,9 @@ export const answer = {
   returns: answered,
   handler: async (ctx: MutationCtx, asked: Asked): Promise<typeof answered.type> => {
     const by = await side(ctx, asked);
-    const { permissionId, optionId } = asked;
+    const { permissionId, optionId, text } = asked;
     ids.permissionId(permissionId);
+    if (text !== undefined) payload("text", text, TEXT_LIMIT);
     const question = await questionRow(ctx, permissionId);
     if (question === null || (by === "device" && question.deviceId !== asked.deviceId)) {
       throw failure("REQUEST_UNKNOWN", "there is no permission of this id to answer");
@@ -38,11 +44,12 @@ export const answer = {
     }
     const standing = question.answer;
     if (standing !== undefined) {
-      return { accepted: standing.by === by && standing.optionId === optionId, answer: standing };
+      const same = standing.optionId === optionId && standing.text === text;
+      return { accepted: same && standing.by === by, answer: standing };
     }
     const now = Date.now();
     if (question.state === "closed" || now > question.expiresAtMs) return { accepted: false };
-    const given = { optionId, by, answeredAtMs: now };
+    const given = { optionId, by, answeredAtMs: now, ...(text !== undefined && { text }) };
     await ctx.db.patch(question._id, { state: "answered", answer: given });
     return { accepted: true, answer: given };
   },

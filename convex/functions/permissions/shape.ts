@@ -17,4 +17,6 @@ export const answer = v.object({
   optionId: v.string(),
   by: v.union(v.literal("caller"), v.literal("device")),
   answeredAtMs: v.number(),
+  // The answer in words, where the option asks for them.
+  text: v.optional(v.string()),
 });

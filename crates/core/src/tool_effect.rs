@@ -15,7 +15,7 @@ pub enum ToolEffect {
     Writes,
     /// Runs programs; runs at most once.
     Executes,
-    /// Waits for a person; runs at most once and occupies no queue.
+    /// Waits for a person; occupies no queue, and asks again after a crash.
     AsksUser,
 }
 
@@ -32,7 +32,7 @@ impl ToolEffect {
 
     /// Returns whether a second run could do harm.
     pub fn runs_at_most_once(self) -> bool {
-        self != Self::Reads
+        !matches!(self, Self::Reads | Self::AsksUser)
     }
 }
 

@@ -62,6 +62,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "007_watched_progress.sql",
     "008_beat_interval.sql",
     "009_deployment.sql",
+    "010_answer_text.sql",
 ];
 
 /// Returns the migrations to the current schema.

@@ -5,6 +5,7 @@
 mod argument_schema;
 mod attached_editors;
 mod change_preview;
+mod choice_request;
 mod client;
 mod client_request;
 mod editor_command;

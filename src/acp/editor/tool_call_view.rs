@@ -24,8 +24,8 @@ use crate::acp::protocol::{
 use crate::home::ThreadEvent;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{
-    CallEnding, CallLane, CallView, DecisionFuture, ObservedCall, ObserverDecision, ProposedChange,
-    ToolEffect,
+    CallEnding, CallLane, CallView, ChoiceFuture, DecisionFuture, ObservedCall, ObserverDecision,
+    ProposedChange, ToolEffect,
 };
 
 /// The most bytes of a result's text that are shown.
@@ -257,6 +257,10 @@ impl ObservedCall for ShownCall {
 
     fn ask_follower(&self) -> DecisionFuture<'_> {
         Box::pin(self.ask_person())
+    }
+
+    fn ask_choice<'a>(&'a self, question: &'a str, options: &'a [String]) -> ChoiceFuture<'a> {
+        Box::pin(self.ask_person_to_choose(question, options))
     }
 
     fn on_started(&self) {

@@ -96,6 +96,7 @@ mod shared_memory {
 
     use super::super::control_group::ControlGroup;
     use super::super::enter_sandbox::{IdMaps, enter_sandbox};
+    use super::super::memory_dumps::with_writable_proc_files;
     use super::{BorrowedFd, ChildStreams, Pid, PreparedTracking, SpawnPlan, io, set_up_child};
     use crate::sandbox::SandboxProfile;
 
@@ -154,7 +155,7 @@ mod shared_memory {
             entered_in: 0,
             failed: 0,
         };
-        let pid = clone_child(&mut orders)?;
+        let pid = with_writable_proc_files(|| clone_child(&mut orders))?;
         // SAFETY: the child wrote it, if at all, before `clone` returned here; a volatile read because the compiler
         // cannot know that.
         let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };

@@ -74,6 +74,8 @@ pub mod local_terminals;
 pub mod local_terminals;
 #[cfg(unix)]
 mod login_environment;
+#[cfg(unix)]
+pub mod memory_dumps;
 mod mode_and_owner;
 #[cfg(target_os = "linux")]
 mod mount_step;

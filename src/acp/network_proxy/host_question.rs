@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::call_network::NetworkCaller;
-use crate::acp::blocking::run_blocking;
 use crate::approval_answer::ApprovalOption;
-use crate::home::{ApprovalQuestions, NobodyToAsk, OpenQuestion, RunnerPeople};
+use crate::home::{NobodyToAsk, OpenQuestion, PeopleAsker};
 use crate::ids::RequestId;
 use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 
-/// The interval of checks for an answer.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The most characters of a command in a question's title.
 const MAX_TITLE_CHARS: usize = 200;
 
@@ -24,10 +21,8 @@ pub type Patience = Arc<dyn Fn() -> Duration + Send + Sync>;
 /// Asks people about hosts.
 #[derive(Clone)]
 pub struct HostAsker {
-    /// The open questions of the home.
-    pub questions: ApprovalQuestions,
-    /// The runner's way to ask people, if there is a runner.
-    pub people: RunnerPeople,
+    /// Asks them.
+    pub people: PeopleAsker,
     /// Masks secrets.
     pub mask: MaskText,
     /// The time for which a question waits.
@@ -58,47 +53,11 @@ impl HostAsker {
     ) -> QuestionEnd {
         let patience = (self.patience)();
         let question = self.build_question(caller, target, pattern, why, patience);
-        let answer = match self.people.find_people() {
-            Some(people) => people.ask_people(question).await,
-            None => self.ask_here(question, patience).await,
-        };
-        match answer {
-            Ok(Some(option)) => QuestionEnd::Answered(option),
+        match self.people.ask_question(question).await {
+            Ok(Some(reply)) => QuestionEnd::Answered(reply.option),
             Ok(None) => QuestionEnd::Unanswered(patience.as_secs()),
             Err(NobodyToAsk) => QuestionEnd::NobodyToAsk,
         }
-    }
-
-    /// Asks the person at this device only.
-    async fn ask_here(
-        &self,
-        question: OpenQuestion,
-        patience: Duration,
-    ) -> Result<Option<ApprovalOption>, NobodyToAsk> {
-        let (questions, id) = (self.questions.clone(), question.id.clone());
-        let listed = run_blocking(move || {
-            if !questions.has_approver() {
-                return None;
-            }
-            let listed = questions.list_question(&question);
-            listed
-                .inspect_err(|error| {
-                    tracing::warn!(%error, "the person at this device cannot be asked about a host");
-                })
-                .ok()
-        });
-        let Ok(Some(_listed)) = listed.await else {
-            return Err(NobodyToAsk);
-        };
-        let answer = async {
-            loop {
-                tokio::time::sleep(CHECK_INTERVAL).await;
-                if let Some((option, _)) = self.questions.chosen_option(&id) {
-                    return option;
-                }
-            }
-        };
-        Ok(tokio::time::timeout(patience, answer).await.ok())
     }
 
     fn build_question(
@@ -133,6 +92,7 @@ impl HostAsker {
             allowable_command: None,
             host: Some(target.to_owned()),
             allowable_host: pattern,
+            input: None,
             asked_at_ms: now_ms,
             expires_at_ms: now_ms.saturating_add(patience_ms),
         }

@@ -85,13 +85,20 @@ fn notification_for(question: &OpenQuestion) -> Notification {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;");
+    let (summary, command) = match question.input {
+        Some(_) => ("The agent asks you something".to_owned(), "questions"),
+        None => (
+            format!("{} waits for your approval", question.tool),
+            "approvals",
+        ),
+    };
     let mut notification = Notification::new();
     notification
         .appname("punie-runner")
-        .summary(&format!("{} waits for your approval", question.tool))
+        .summary(&summary)
         .body(&format!(
             "{call}\nAnswer in a terminal: {}",
-            command_to_type("approvals")
+            command_to_type(command)
         ))
         .timeout(Timeout::Never);
     notification

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
+use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::cli::audit;
-use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, RunnerLock};
-use crate::journal::{ALLOWED, DENIED, JournalReader};
+use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
+use crate::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
 
 /// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);
@@ -15,15 +15,12 @@ const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);
 const VERDICT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An answer of the person at this device.
-#[derive(Clone, Copy)]
-pub(super) struct GivenAnswer {
-    pub option: ApprovalOption,
-    pub place: AnswerPlace,
-}
+#[derive(Clone)]
+pub(in crate::cli) struct GivenAnswer(pub PersonReply);
 
 /// The effect of an answer that was the first on this device.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum AnswerEffect {
+pub(in crate::cli) enum AnswerEffect {
     /// It counts.
     Counts,
     /// Another answer was earlier, as `history` describes it.
@@ -35,16 +32,16 @@ pub(super) enum AnswerEffect {
 impl GivenAnswer {
     /// Stores the answer for the runner. If it is the first here, the audit gets its row.
     pub fn store_answer(
-        self,
+        &self,
         home: &Home,
         approvals: &ApprovalQuestions,
         question: &OpenQuestion,
     ) -> anyhow::Result<AnswerResult> {
-        let result = approvals.answer_question(question, self.option, self.place)?;
+        let result = approvals.answer_question(question, &self.0)?;
         if result == AnswerResult::Accepted {
             let row = audit::owner_entry(AuditEvent::Approval)
                 .with_request(&question.request_id)
-                .with_detail(self.option.as_str());
+                .with_detail(self.0.option.as_str());
             let tool_name = Some(question.tool.clone());
             audit::record_owner_action(home, AuditEntry { tool_name, ..row });
         }
@@ -53,7 +50,7 @@ impl GivenAnswer {
 
     /// Waits until the runner has recorded which answer counts.
     pub fn wait_for_effect(
-        self,
+        &self,
         home: &Home,
         approvals: &ApprovalQuestions,
         question: &OpenQuestion,
@@ -76,21 +73,21 @@ impl GivenAnswer {
     }
 
     /// Reads the verdict from the journal.
-    fn read_effect(self, home: &Home, question: &OpenQuestion) -> Option<AnswerEffect> {
+    fn read_effect(&self, home: &Home, question: &OpenQuestion) -> Option<AnswerEffect> {
         let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
         let history = reader.read_full_history(question.request_id.as_str());
         let incidents = history.ok()??.incidents;
         let verdict = incidents.iter().rev().find(|incident| {
             let at_ms = incident.last_at_ms.unwrap_or(incident.at_ms);
-            [ALLOWED, DENIED].contains(&&*incident.kind) && at_ms >= question.asked_at_ms
+            [ALLOWED, ANSWERED, DENIED].contains(&&*incident.kind) && at_ms >= question.asked_at_ms
         })?;
-        let own = if self.option.is_allowed() {
-            ALLOWED
-        } else {
-            DENIED
+        let own = match (self.0.option.is_allowed(), &question.input) {
+            (true, None) => ALLOWED,
+            (true, Some(_)) => ANSWERED,
+            (false, _) => DENIED,
         };
         let detail = verdict.detail.as_deref().unwrap_or_default();
-        let counts = verdict.kind == own && detail.starts_with(self.place.describe_answerer());
+        let counts = verdict.kind == own && detail.starts_with(self.0.place.describe_answerer());
         Some(if counts {
             AnswerEffect::Counts
         } else {
@@ -99,8 +96,11 @@ impl GivenAnswer {
     }
 
     /// Returns the confirmation for the person.
-    pub fn confirm_answer(self, effect: &AnswerEffect) -> String {
-        let given = match self.option {
+    pub fn confirm_answer(&self, question: &OpenQuestion, effect: &AnswerEffect) -> String {
+        let is_question = question.input.is_some();
+        let given = match self.0.option {
+            ApprovalOption::AllowOnce if is_question => "Answered.",
+            ApprovalOption::RejectOnce if is_question => "Refused.",
             ApprovalOption::AllowOnce => "Allowed.",
             ApprovalOption::AllowAlways => "Allowed for this conversation.",
             ApprovalOption::RejectOnce => "Denied.",
@@ -109,7 +109,8 @@ impl GivenAnswer {
         match effect {
             AnswerEffect::Counts => given.to_owned(),
             AnswerEffect::TooLate(how) => {
-                format!("Too late, the call was answered before:\n  {how}")
+                let what = if is_question { "question" } else { "call" };
+                format!("Too late, the {what} was answered before:\n  {how}")
             }
             AnswerEffect::Unknown => format!(
                 "{given}\nIf somebody had already answered on the caller's side, that answer counts."
@@ -121,18 +122,19 @@ impl GivenAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approval_answer::AnswerPlace;
+    use crate::cli::approvals::question_view;
 
     #[test]
     fn a_confirmation_fits_a_terminal() {
+        let question = question_view::tests::question("command: true");
         for option in ApprovalOption::ALL {
-            let answer = GivenAnswer {
-                option,
-                place: AnswerPlace::Terminal,
-            };
+            let reply = PersonReply::without_text(option, AnswerPlace::Terminal);
+            let answer = GivenAnswer(reply);
             let too_late =
                 AnswerEffect::TooLate("denied by the caller's side, after 3 s".to_owned());
             for effect in [AnswerEffect::Counts, AnswerEffect::Unknown, too_late] {
-                let text = answer.confirm_answer(&effect);
+                let text = answer.confirm_answer(&question, &effect);
                 assert!(text.lines().all(|line| line.len() < 80), "{text}");
             }
         }

@@ -3,7 +3,7 @@
 
 use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};
-use crate::home::{OpenQuestion, command_to_type};
+use crate::home::{OpenQuestion, QuestionInput, command_to_type};
 use crate::journal::InterruptedQuestion;
 use crate::policy::command_line::quote_word;
 
@@ -14,7 +14,7 @@ const MAX_SHOWN_LINES: usize = 20;
 const CONTINUED_INDENT: usize = 4;
 
 /// Returns the end of the request's id. The beginnings of ids are alike.
-pub(super) fn short_id(question: &OpenQuestion) -> &str {
+pub(in crate::cli) fn short_id(question: &OpenQuestion) -> &str {
     table::short_id(question.request_id.as_str())
 }
 
@@ -105,9 +105,12 @@ fn wrap_call_line(line: &str, width: usize) -> Vec<String> {
 
 /// Returns a question as it is shown at a prompt on a terminal of this width.
 pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
-    let wants = match question.host {
-        Some(_) => "wants to reach a host",
-        None => "waits for your approval",
+    let wants = match (&question.input, &question.host) {
+        (Some(QuestionInput::Secret { .. }), _) => "wants a secret",
+        (Some(QuestionInput::Confirmation), _) => "wants you to sign in",
+        (Some(QuestionInput::Choice { .. }), _) => "asks you",
+        (None, Some(_)) => "wants to reach a host",
+        (None, None) => "waits for your approval",
     };
     let tool = console::cell_text(&question.tool, usize::MAX);
     let mut lines = vec![format!("\n{tool} {wants}:")];
@@ -140,6 +143,10 @@ fn details(question: &OpenQuestion) -> Vec<String> {
             .map(|folder| row("Folder", folder)),
         question.why.as_deref().map(|why| row("Reason", why)),
         always.map(|always| row("Always", &always)),
+        question.input.as_ref().map(|_| {
+            let at = display_time::format_moment(question.expires_at_ms);
+            row("Until", &at)
+        }),
         Some(row("Id", short_id(question))),
     ]
     .into_iter()
@@ -160,6 +167,10 @@ pub(super) fn command_text(words: &[String]) -> String {
 
 /// Returns the line at which the answer is typed.
 pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64) -> String {
+    if let Some(input) = &question.input {
+        // Without the time that is left: a new text would erase what was typed.
+        return input_prompt(input);
+    }
     let left = display_time::format_time_left(question.expires_at_ms, now_ms);
     if !may_allow {
         return format!("[s]how all of it, [d]eny ({left} left): ");
@@ -170,6 +181,27 @@ pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64)
         ""
     };
     format!("[a]llow once, [c]onversation, {always}[d]eny, [s]how ({left} left): ")
+}
+
+/// Returns the line at which an answer that is more than yes or no is typed.
+fn input_prompt(input: &QuestionInput) -> String {
+    match input {
+        QuestionInput::Choice {
+            options,
+            is_multiple,
+        } => match (options.len(), is_multiple) {
+            (0, _) => "Your answer ([r]efuse): ".to_owned(),
+            (most, false) => format!("1 to {most}, or your own words ([r]efuse): "),
+            (most, true) => {
+                format!("1 to {most}, several as in 1,2, or your own words ([r]efuse): ")
+            }
+        },
+        QuestionInput::Secret { name } => {
+            let name = console::cell_text(name, 30);
+            format!("The value of {name} (not shown; empty refuses): ")
+        }
+        QuestionInput::Confirmation => "Type d when it is done ([r]efuse): ".to_owned(),
+    }
 }
 
 /// Returns the list of questions for a terminal of this width. Each call is shown as at the prompt.
@@ -215,7 +247,7 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
 
 /// Returns a call in one line: its arguments, else its title.
 pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
-    if question.host.is_some() {
+    if question.host.is_some() || question.input.is_some() {
         return question.title.clone();
     }
     let arguments = question.arguments.as_str();
@@ -230,11 +262,11 @@ pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ids::RequestId;
 
-    fn question(arguments: &str) -> OpenQuestion {
+    pub fn question(arguments: &str) -> OpenQuestion {
         OpenQuestion {
             id: RequestId::parse("q").expect("an id"),
             request_id: RequestId::parse("01990000-aaaa-7bbb-8ccc-0123456789ab").expect("an id"),
@@ -248,6 +280,7 @@ mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            input: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,
         }

@@ -15,7 +15,8 @@ use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
 use crate::home::{
-    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, command_to_type,
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
+    command_to_type,
 };
 use crate::policy::{AddedPolicyRule, PolicyDecision};
 use crate::runner::{Clock, ShutdownSignal};
@@ -36,7 +37,7 @@ enum TypedChoice {
 }
 
 /// The end of a question at the prompt.
-enum PromptEnd {
+pub(super) enum PromptEnd {
     /// It was answered, is over, or may be asked again.
     Done,
     /// The terminal is gone, or the process stops.
@@ -45,10 +46,10 @@ enum PromptEnd {
 
 /// A terminal whose person is asked about calls.
 pub(in crate::cli) struct TerminalAsker {
-    home: Home,
+    pub(super) home: Home,
     workspaces: Vec<PathBuf>,
     questions: ApprovalQuestions,
-    input: TerminalInput,
+    pub(super) input: TerminalInput,
     stop: ShutdownSignal,
 }
 
@@ -105,10 +106,17 @@ impl TerminalAsker {
 
     /// Asks about one call until it is answered here or elsewhere.
     fn ask_about(&self, question: &OpenQuestion) -> PromptEnd {
-        let view = prompt_view(question, console::terminal_width().unwrap_or(80));
+        let mut view = prompt_view(question, console::terminal_width().unwrap_or(80));
+        if question.input.is_some() && !view.is_whole {
+            // There is no command that shows more of it.
+            view.text = format!("\n{}", question.arguments);
+        }
         // The bell.
         if console::try_print_line(&format!("\u{7}{}", view.text)).is_err() {
             return PromptEnd::Stop;
+        }
+        if let Some(input) = &question.input {
+            return self.ask_for_input(question, input);
         }
         let mut may_allow = view.is_whole;
         if may_allow {
@@ -143,7 +151,7 @@ impl TerminalAsker {
     }
 
     /// Waits for a typed line, until the question no longer waits.
-    fn wait_for_line(
+    pub(super) fn wait_for_line(
         &self,
         question: &OpenQuestion,
         may_allow: bool,
@@ -162,10 +170,15 @@ impl TerminalAsker {
             if !self.questions.is_waiting(&question.id) {
                 prompt.erase();
                 let is_late = Clock::system_clock().now_ms() >= question.expires_at_ms;
-                console::print_line(if is_late {
-                    "The time is up: the call was refused."
-                } else {
-                    "This call no longer waits: it was answered elsewhere, or cancelled."
+                console::print_line(match (is_late, &question.input) {
+                    (true, None) => "The time is up: the call was refused.",
+                    (true, Some(_)) => "The time is up: the question was not answered.",
+                    (false, None) => {
+                        "This call no longer waits: it was answered elsewhere, or cancelled."
+                    }
+                    (false, Some(_)) => {
+                        "This question no longer waits: it was answered elsewhere, or cancelled."
+                    }
                 });
                 return Err(PromptEnd::Done);
             }
@@ -186,16 +199,25 @@ impl TerminalAsker {
         if choice == TypedChoice::AllowAlways {
             self.add_rule(question)?;
         }
-        let answer = GivenAnswer {
-            option,
-            place: AnswerPlace::Terminal,
-        };
+        self.store_reply(
+            question,
+            PersonReply::without_text(option, AnswerPlace::Terminal),
+        )
+    }
+
+    /// Stores the answer for the runner, and says what came of it.
+    pub(super) fn store_reply(
+        &self,
+        question: &OpenQuestion,
+        reply: PersonReply,
+    ) -> anyhow::Result<()> {
+        let answer = GivenAnswer(reply);
         let text = match answer.store_answer(&self.home, &self.questions, question)? {
             AnswerResult::Accepted => {
                 let effect = answer.wait_for_effect(&self.home, &self.questions, question);
-                answer.confirm_answer(&effect)
+                answer.confirm_answer(question, &effect)
             }
-            AnswerResult::TooLate => "The call was answered elsewhere before.".to_owned(),
+            AnswerResult::TooLate => "It was answered elsewhere before.".to_owned(),
             AnswerResult::SeenInPart => {
                 "Type s first: only a part of the call was shown.".to_owned()
             }
@@ -240,7 +262,7 @@ pub(super) fn announce(home: &Home) -> Option<ApproverPresence> {
         .ok()
 }
 
-fn prompt_text(question: &OpenQuestion, may_allow: bool) -> String {
+pub(super) fn prompt_text(question: &OpenQuestion, may_allow: bool) -> String {
     question_view::prompt_line(question, may_allow, Clock::system_clock().now_ms())
 }
 

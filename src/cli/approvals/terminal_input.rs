@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// The most bytes of a line that are read at once; an answer has one letter.
-const LINE_BYTES: usize = 256;
+/// The most bytes of a line: those that a terminal keeps of one.
+const LINE_BYTES: usize = 4_096;
 
 /// The terminal that is both stdin and stdout of this process.
 pub(super) struct TerminalInput(());

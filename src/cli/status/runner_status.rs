@@ -54,6 +54,8 @@ pub(super) struct RunnerStatus {
     pub waiting: WaitingCalls,
     /// The calls that wait for a person.
     pub approvals: Vec<WaitingApproval>,
+    /// The agent's questions to a person.
+    pub questions: Vec<WaitingApproval>,
     /// The calls about which a runner asked when it stopped.
     #[serde(skip)]
     pub interrupted_questions: Vec<InterruptedQuestion>,

@@ -121,6 +121,7 @@ fn build_status(
     let counts = facts.counts;
     let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
     let outbox = describe_outbox(&facts, since);
+    let [approvals, questions] = list_approvals(home)?;
     let mut status = RunnerStatus {
         verdict: Verdict::NotRunning,
         running,
@@ -158,7 +159,8 @@ fn build_status(
             count: facts.pending.count,
             oldest_ms: facts.pending.oldest_ms.map(since),
         },
-        approvals: list_approvals(home)?,
+        approvals,
+        questions,
         interrupted_questions: approvals::list_interrupted_questions(home)?,
         paused: switches.read_switch(OwnerSwitch::Paused),
         safe_mode: switches.read_switch(OwnerSwitch::SafeMode),
@@ -215,10 +217,13 @@ fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 
     )
 }
 
-/// Lists the calls that wait for a person.
-fn list_approvals(home: &Home) -> anyhow::Result<Vec<WaitingApproval>> {
+/// Lists the calls that wait for a person, and the agent's questions.
+fn list_approvals(home: &Home) -> anyhow::Result<[Vec<WaitingApproval>; 2]> {
     let open = approvals::list_open_questions(home)?;
-    Ok(open.into_iter().map(WaitingApproval::from).collect())
+    let (calls, questions): (Vec<_>, Vec<_>) = open
+        .into_iter()
+        .partition(|question| question.input.is_none());
+    Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
 }
 
 /// Returns the current problems as keywords. `recorded` are those that the runner recorded last.

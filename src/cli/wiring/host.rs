@@ -24,10 +24,10 @@ use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
+use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
 use crate::home::{
-    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, RunnerPeople,
-    SecretStore,
+    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, PeopleAsker,
+    RunnerPeople, SecretStore,
 };
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -62,7 +62,7 @@ pub struct ToolHost {
     pub(super) trash: Trash,
     /// The before-images and snapshots of calls.
     pub(super) before_images: BeforeImageStore,
-    /// Receives the runner's way to ask people about hosts.
+    /// Receives the runner's way to ask people about running calls.
     pub(super) people: RunnerPeople,
 }
 
@@ -80,9 +80,8 @@ pub fn assemble_host(
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
-    let host_people = host_asker(config, home, &base.redactor);
-    let people = host_people.people.clone();
-    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(host_people));
+    let host_questions = host_asker(config, &base);
+    let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(host_questions));
     base.confinement.network_proxy().set_gate(hosts);
     let policy = GatePolicy {
         active_rules: rules,
@@ -106,16 +105,15 @@ pub fn assemble_host(
         confinement: base.confinement,
         trash: base.trash,
         before_images: base.before_images,
-        people,
+        people: base.people.runner,
     })
 }
 
 /// Asks people about hosts that commands want to reach.
-fn host_asker(config: &Config, home: &Home, redactor: &Redactor) -> HostAsker {
-    let (patience, redactor) = (config.policy.patience, redactor.clone());
+fn host_asker(config: &Config, base: &HostBase) -> HostAsker {
+    let (patience, redactor) = (config.policy.patience, base.redactor.clone());
     HostAsker {
-        questions: ApprovalQuestions::in_home(home),
-        people: RunnerPeople::default(),
+        people: base.people.clone(),
         mask: Arc::new(move |text| redactor.mask(text).0.into_owned()),
         patience: Arc::new(move || patience),
     }
@@ -133,6 +131,7 @@ struct HostBase {
     git: git::GitDeps,
     trash: Trash,
     before_images: BeforeImageStore,
+    people: PeopleAsker,
 }
 
 impl HostBase {
@@ -176,6 +175,10 @@ impl HostBase {
             git,
             trash,
             before_images,
+            people: PeopleAsker {
+                questions: ApprovalQuestions::in_home(home),
+                runner: RunnerPeople::default(),
+            },
         })
     }
 
@@ -236,6 +239,14 @@ impl HostBase {
                 home: home.root_dir().to_owned(),
                 redactor: self.redactor.clone(),
                 worker,
+            },
+            user: user::UserDeps {
+                people: self.people.clone(),
+                redactor: self.redactor.clone(),
+                secrets: SecretStore::in_home(home),
+                patience: config.questions.patience,
+                default_answer: config.questions.default_answer.clone(),
+                turns: user::QuestionTurns::default(),
             },
         })?;
         if config.trash.max_mb == 0 {

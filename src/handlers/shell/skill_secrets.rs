@@ -60,6 +60,7 @@ fn prepare_mount(
             value,
         });
     }
+    secrets.record_use(skill.secrets.iter().map(|mount| mount.provider.as_str()));
     warnings.sort_unstable();
     warnings.dedup();
     let mounted = MountedSecrets::write_mounted_secrets(&deps.home, variables, files);

@@ -11,7 +11,8 @@ use super::running_call::{CallResult, PreparedCall, RunningCall};
 use crate::failpoint::reach_of;
 use crate::request::{CallOutcome, ToolReply};
 use crate::tool::{
-    ApprovalSubject, CallProgress, ReadyCall, ToolContext, ToolError, UnrecordedIntents,
+    ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolError,
+    UnrecordedIntents,
 };
 
 /// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
@@ -35,6 +36,7 @@ impl CallRunner {
             before_images: None,
             progress: CallProgress::default(),
             secret_boundaries: crate::request::redactor_boundaries(&self.sealer.redactor),
+            follower: CallFollower::of_observed(call.observed.clone()),
         }
     }
 

@@ -270,6 +270,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "policy",
         "protectedPathChanges",
         "protectedPaths",
+        "questions",
         "requestAuth",
         "running",
         "safeMode",

@@ -43,7 +43,10 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         .lines()
         .map(|line| serde_json::from_str(line).expect(line))
         .collect();
-    assert_eq!(keys(&lines[0]), ["name", "setAtMs", "usedBy"]);
+    assert_eq!(
+        keys(&lines[0]),
+        ["asked", "name", "setAtMs", "usedAtMs", "usedBy"]
+    );
     let facts: Vec<_> = lines
         .iter()
         .map(|line| {

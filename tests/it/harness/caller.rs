@@ -94,7 +94,13 @@ impl Caller {
         }
     }
 
-    async fn call(&self, kind: &str, path: &str, mut args: Value) -> Value {
+    async fn call(&self, kind: &str, path: &str, args: Value) -> Value {
+        let mut envelope = self.try_call(kind, path, args).await;
+        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
+        envelope["value"].take()
+    }
+
+    async fn try_call(&self, kind: &str, path: &str, mut args: Value) -> Value {
         args["callerToken"] = json!(self.token);
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
         let request = self.http.post(format!("{}/api/{kind}", self.url));
@@ -105,10 +111,7 @@ impl Caller {
             .await
             .expect("a reply");
         let text = reply.text().await.expect("a body");
-        let mut envelope: Value =
-            serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"));
-        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
-        envelope["value"].take()
+        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"))
     }
 
     /// Stores a request; its id.
@@ -180,6 +183,21 @@ impl Caller {
     pub async fn choose(&self, question: &Value, option: &str) -> Value {
         let args = json!({ "permissionId": question["permissionId"], "optionId": option });
         self.call("mutation", "permissions:answer", args).await
+    }
+
+    /// Answers a question in words; what the backend says to that.
+    pub async fn answer_with_text(&self, question: &Value, text: &str) -> Value {
+        let answered = self.try_answer(question, "text", Some(text)).await;
+        answered["value"].clone()
+    }
+
+    /// Answers a question; the whole reply, also a refusal.
+    pub async fn try_answer(&self, question: &Value, option: &str, text: Option<&str>) -> Value {
+        let mut args = json!({ "permissionId": question["permissionId"], "optionId": option });
+        if let Some(text) = text {
+            args["text"] = json!(text);
+        }
+        self.try_call("mutation", "permissions:answer", args).await
     }
 
     /// Asks and waits.

@@ -8,8 +8,8 @@ use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::background_tasks::NoTasks;
-use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal};
-use punie_runner::home::Home;
+use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+use punie_runner::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
@@ -90,10 +90,26 @@ pub fn whole() -> Whole {
             redactor: Redactor::default(),
             worker: super::process::worker_program(),
         },
+        user: user_deps(&home),
     })
     .expect("no two tools of one name");
     Whole {
         registry,
         _folders: folders,
+    }
+}
+
+/// What the tools that ask a person work on, in this home and without a runner.
+pub fn user_deps(home: &Home) -> user::UserDeps {
+    user::UserDeps {
+        people: PeopleAsker {
+            questions: ApprovalQuestions::in_home(home),
+            runner: RunnerPeople::default(),
+        },
+        redactor: Redactor::default(),
+        secrets: SecretStore::in_home(home),
+        patience: std::time::Duration::from_secs(30),
+        default_answer: None,
+        turns: user::QuestionTurns::default(),
     }
 }

@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 use punie_runner::acp::network_proxy::{HostAsker, HostGate};
 use punie_runner::acp::permission::{ActiveRules, PermissionGate};
 use punie_runner::approval_answer::{AnswerPlace, ApprovalOption};
-use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, OpenQuestion, RunnerPeople};
+use punie_runner::home::{
+    ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
+};
 use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::request::{ErrorCode, ToolReply};
 use punie_runner::sandbox::NetworkAccess;
@@ -138,8 +140,10 @@ fn home(yard: &Yard) -> Home {
 fn gate(home: &Home) -> HostGate {
     let rules = ActiveRules::load_from_home(home, Vec::new(), Arc::new(|_: &str| true));
     let asker = HostAsker {
-        questions: ApprovalQuestions::in_home(home),
-        people: RunnerPeople::default(),
+        people: PeopleAsker {
+            questions: ApprovalQuestions::in_home(home),
+            runner: RunnerPeople::default(),
+        },
         mask: Arc::new(|text| text.replace("hunter2", "***")),
         patience: Arc::new(|| Duration::from_secs(30)),
     };
@@ -176,7 +180,10 @@ impl Person {
                 });
                 let next = next.await;
                 questions
-                    .answer_question(&next, answer, AnswerPlace::Command)
+                    .answer_question(
+                        &next,
+                        &PersonReply::without_text(answer, AnswerPlace::Command),
+                    )
                     .expect("answered");
                 answered.push(next);
             }

@@ -3,12 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ApprovalParty, PermissionOption, StoredAnswer, StoredPermission};
-use crate::args::optional;
+use crate::args::{self, optional};
 use crate::commit_transaction::CommitTransaction;
 use crate::failure::{FailureCode, FunctionFailure, FunctionResult};
 use crate::function_traits::MutationFunction;
 use crate::sql_calls::SqlCalls as _;
 use punie_core::ids::{DeviceId, RequestId};
+
+/// The most bytes of an answer in words.
+const TEXT_LIMIT: usize = 4 * 1024;
 
 /// The arguments of `permissions:answer`.
 #[derive(Deserialize)]
@@ -22,6 +25,9 @@ pub(crate) struct AnswerPermission {
     token: Option<String>,
     permission_id: String,
     option_id: String,
+    /// The answer in words, to an option that asks for it.
+    #[serde(default, deserialize_with = "optional")]
+    text: Option<String>,
 }
 
 /// The value of `permissions:answer`.
@@ -45,6 +51,9 @@ impl MutationFunction for AnswerPermission {
             self.token.as_deref(),
         )?;
         let permission = RequestId::parse(&self.permission_id)?;
+        if let Some(text) = &self.text {
+            args::check_payload_size("text", text, TEXT_LIMIT)?;
+        }
         let stored =
             StoredPermission::find_permission(db, permission.as_str())?.filter(
                 |stored| match &party {
@@ -68,7 +77,8 @@ impl MutationFunction for AnswerPermission {
             ));
         }
         if let Some(answer) = stored.answer {
-            let accepted = answer.option_id == self.option_id && answer.by == party.party_name();
+            let is_same = answer.option_id == self.option_id && answer.text == self.text;
+            let accepted = is_same && answer.by == party.party_name();
             return Ok(AnsweredPermission {
                 accepted,
                 answer: Some(answer),
@@ -82,14 +92,16 @@ impl MutationFunction for AnswerPermission {
         }
         let now_ms = db.now_ms;
         db.execute_cached(
-            "UPDATE permissions SET option_id = ?1, answered_by = ?2, answered_at_ms = ?3 WHERE permission_id = ?4",
-            (&self.option_id, party.party_name(), now_ms, permission.as_str()),
+            "UPDATE permissions SET option_id = ?1, answered_by = ?2, answered_at_ms = ?3, answer_text = ?4 \
+             WHERE permission_id = ?5",
+            (&self.option_id, party.party_name(), now_ms, &self.text, permission.as_str()),
         )?;
         db.wake_after_commit(&DeviceId::parse(&stored.device)?);
         let answer = StoredAnswer {
             option_id: self.option_id,
             by: party.party_name().to_owned(),
             answered_at_ms: now_ms,
+            text: self.text,
         };
         Ok(AnsweredPermission {
             accepted: true,

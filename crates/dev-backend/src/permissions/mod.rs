@@ -70,10 +70,13 @@ struct StoredAnswer {
     option_id: String,
     by: String,
     answered_at_ms: f64,
+    /// The answer in words, where it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 impl StoredAnswer {
-    /// Reads option_id, answered_by and answered_at_ms, starting at this column.
+    /// Reads option_id, answered_by, answered_at_ms and answer_text, starting at this column.
     fn from_answer_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
         let Some(option_id) = row.get(first)? else {
             return Ok(None);
@@ -82,6 +85,7 @@ impl StoredAnswer {
             option_id,
             by: row.get(first + 1)?,
             answered_at_ms: row.get(first + 2)?,
+            text: row.get(first + 3)?,
         }))
     }
 }
@@ -101,7 +105,7 @@ impl StoredPermission {
     fn find_permission(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
         db.find_row(
             "SELECT p.device_id, p.body_hash, p.options, p.expires_at_ms, r.state = 'open', p.option_id, \
-             p.answered_by, p.answered_at_ms FROM permissions p JOIN requests r ON r.request_id = p.request_id \
+             p.answered_by, p.answered_at_ms, p.answer_text FROM permissions p JOIN requests r ON r.request_id = p.request_id \
              WHERE p.permission_id = ?1",
             [permission],
             |row| {

@@ -57,7 +57,7 @@ impl PendingQuestion {
 }
 
 const COLUMNS: &str = "p.permission_id, p.request_id, p.device_id, p.title, p.options, p.asked_at_ms, \
-                       p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms";
+                       p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms, p.answer_text";
 
 impl ListPending {
     fn pending_wait_ms(&self) -> FunctionResult<f64> {

@@ -7,10 +7,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ApprovalService;
 use super::verdicts::{ApprovalFailure, ApprovalReply};
-use crate::approval_answer::{AnsweredBy, ApprovalOption};
+use crate::approval_answer::AnsweredBy;
 use crate::backend::{
     Backend as _, RecoveryAction, RemoteAnswer, RemoteApprovals, RemoteQuestion, RetryDelay,
 };
+use crate::home::PersonReply;
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::executor::running_call::RunningCall;
 use crate::tool::ObserverDecision;
@@ -69,9 +70,8 @@ impl ApprovalService {
     async fn wait_for_expiry(&self, at_ms: f64) {
         let mut woken = self.machine_wakes.subscribe_wakes();
         loop {
-            let left = match self.server_clock.instant_of_deadline(at_ms) {
-                Some(at) => at,
-                None => Instant::now() + self.settings.calls.current().approval,
+            let Some(left) = self.server_clock.instant_of_deadline(at_ms) else {
+                return;
             };
             tokio::select! {
                 () = sleep_until(left) => return,
@@ -86,9 +86,9 @@ impl ApprovalService {
         asks_caller: bool,
         question: &RemoteQuestion,
     ) -> Option<RemoteAnswer> {
-        if let Some((option, _)) = self.memory.open.chosen_option(&question.id) {
+        if let Some(reply) = self.memory.open.given_reply(&question.id) {
             return self
-                .resolve_device_answer(question, option, asks_caller)
+                .resolve_device_answer(question, reply, asks_caller)
                 .await;
         }
         let permissions = self.backend.remote_approvals().filter(|_| asks_caller)?;
@@ -108,9 +108,9 @@ impl ApprovalService {
         asks_caller: bool,
     ) -> Option<RemoteAnswer> {
         loop {
-            if let Some((option, _)) = self.memory.open.chosen_option(&question.id) {
+            if let Some(reply) = self.memory.open.given_reply(&question.id) {
                 return self
-                    .resolve_device_answer(question, option, asks_caller)
+                    .resolve_device_answer(question, reply, asks_caller)
                     .await;
             }
             sleep(DEVICE_CHECK_INTERVAL).await;
@@ -121,11 +121,12 @@ impl ApprovalService {
     async fn resolve_device_answer(
         &self,
         question: &RemoteQuestion,
-        option: ApprovalOption,
+        reply: PersonReply,
         asks_caller: bool,
     ) -> Option<RemoteAnswer> {
         let own = RemoteAnswer {
-            option,
+            option: reply.option,
+            text: reply.text,
             by: AnsweredBy::Device,
         };
         let Some(permissions) = self.backend.remote_approvals().filter(|_| asks_caller) else {
@@ -134,7 +135,7 @@ impl ApprovalService {
         // If the backend cannot be asked, the answer at this device counts.
         match tokio::time::timeout(
             FIRST_ANSWER_TIMEOUT,
-            permissions.submit_answer(&question.id, own.option),
+            permissions.submit_answer(&question.id, own.option, own.text.as_deref()),
         )
         .await
         {

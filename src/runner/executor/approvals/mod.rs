@@ -4,9 +4,9 @@
 //! need approval (the gate).
 
 mod answer_wait;
-mod host_questions;
 mod memory;
 mod open_question;
+mod people_questions;
 mod question_text;
 mod verdicts;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::running_call::RunningCall;
 use super::stopped_conversations::StoppedConversations;
-use crate::backend::{Backend as _, RemoteQuestion};
+use crate::backend::{Backend as _, RemoteAnswerKind, RemoteQuestion};
 use crate::home::OpenQuestion;
 use crate::ids::RequestId;
 use crate::journal::{ALLOWED, ASKED, DENIED, Journal, RequestOrigin};
@@ -112,8 +112,8 @@ impl ApprovalService {
         let reply = self
             .wait_for_first_answer(call, &question, asks_caller, can_ask_here)
             .await;
-        let answered_here = self.memory.open.chosen_option(&question.id);
-        let is_allowed_here = answered_here.is_some_and(|(option, _)| option.is_allowed());
+        let answered_here = self.memory.open.given_reply(&question.id);
+        let is_allowed_here = matches!(&answered_here, Some(it) if it.option.is_allowed());
         if is_allowed_here {
             self.stopped.resume_stopped(&request.conversation);
         }
@@ -145,7 +145,7 @@ impl ApprovalService {
                 (Err(unseen_denial(&request.tool, asked)), how.to_owned())
             }
             ApprovalReply::Answer(Some(answer)) => {
-                let answer = PersonAnswer::from_remote(answer, answered_here);
+                let answer = PersonAnswer::from_remote(&answer, answered_here.as_ref());
                 if answer.option.is_always() {
                     self.memory.remember_answer(scope, answer);
                 }
@@ -268,6 +268,7 @@ impl ApprovalService {
             request: request.id.clone(),
             title: text.title.clone(),
             is_cut: text.is_cut,
+            answers: RemoteAnswerKind::Approval,
             expires_at_ms: request.deadline_ms.map_or(latest, |deadline| {
                 latest.min(last_answer_ms(now_ms, deadline))
             }),
@@ -309,6 +310,7 @@ impl ApprovalService {
                 .filter(|words| self.redactor.mask(&words.join(" ")).1 == 0),
             host: None,
             allowable_host: None,
+            input: None,
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };

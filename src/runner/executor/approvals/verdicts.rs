@@ -2,6 +2,7 @@
 
 use crate::approval_answer::{AnswerPlace, AnsweredBy, ApprovalDenial, ApprovalOption};
 use crate::backend::RemoteAnswer;
+use crate::home::PersonReply;
 use crate::ids::ToolName;
 use crate::request::{CallFailure, ErrorCode, ResultMeta};
 use crate::runner::call_audit::{ASK_RULE, Clearance};
@@ -30,10 +31,10 @@ pub(super) struct PersonAnswer {
 
 impl PersonAnswer {
     /// Returns the answer that the backend or this device has. `here`: the answer of the person at this device.
-    pub fn from_remote(answer: RemoteAnswer, here: Option<(ApprovalOption, AnswerPlace)>) -> Self {
+    pub fn from_remote(answer: &RemoteAnswer, here: Option<&PersonReply>) -> Self {
         let place = match answer.by {
             AnsweredBy::Caller => AnswerPlace::Caller,
-            AnsweredBy::Device => here.map_or(AnswerPlace::Command, |(_, place)| place),
+            AnsweredBy::Device => here.map_or(AnswerPlace::Command, |reply| reply.place),
         };
         Self {
             option: answer.option,

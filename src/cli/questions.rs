@@ -1,0 +1,183 @@
+//! `questions`: what the agent asks the person at this device, and their answers. Not here: calls that wait for approval
+//! (approvals), and the prompt on a terminal (approvals).
+
+use std::io::IsTerminal as _;
+
+use clap::{Args, Subcommand};
+
+use super::approvals::{
+    self, AnswerEffect, GivenAnswer, find_question, list_open_questions, short_id,
+};
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{asked_secret, console, display_time, secrets};
+use crate::approval_answer::{AnswerPlace, ApprovalOption};
+use crate::config::WorkspaceRule;
+use crate::home::{
+    AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput,
+    command_to_type,
+};
+use crate::runner::Clock;
+
+#[derive(Debug, Args)]
+pub struct QuestionsArgs {
+    #[command(subcommand)]
+    word: Option<QuestionsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum QuestionsCommand {
+    /// List the open questions (the default)
+    List,
+    /// Answer one: by numbers of options, in your own words, or with a secret that is typed unseen
+    Answer {
+        /// The question: the id in the list
+        id: String,
+        /// The numbers or labels of options; for a sign-in: done
+        #[arg(value_name = "CHOICE")]
+        choices: Vec<String>,
+        /// An answer in your own words
+        #[arg(long, conflicts_with = "choices")]
+        text: Option<String>,
+    },
+    /// Refuse to answer one
+    Refuse {
+        /// The question: the id in the list
+        id: String,
+    },
+}
+
+/// Lists the open questions, or answers one.
+pub fn run_questions(args: &QuestionsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let (_, home) = context.config_beside_runner(WorkspaceRule::NotNeeded)?;
+    let mut open = list_open_questions(&home)?;
+    open.retain(|question| question.input.is_some());
+    let (question, reply) = match &args.word {
+        None | Some(QuestionsCommand::List) => return Ok(list_questions(&open, context.is_json())),
+        Some(QuestionsCommand::Answer { id, choices, text }) => {
+            let question = find_question(&open, id)?;
+            let typed = text.clone().unwrap_or_else(|| choices.join(","));
+            (
+                question,
+                read_answer(&home, question, &typed, text.is_some())?,
+            )
+        }
+        Some(QuestionsCommand::Refuse { id }) => {
+            let option = ApprovalOption::RejectOnce;
+            let reply = PersonReply::without_text(option, AnswerPlace::Command);
+            (find_question(&open, id)?, reply)
+        }
+    };
+    give_answer(&home, question, reply, context.is_json())
+}
+
+/// Reads what was typed as the answer that the question wants. A secret is read from the terminal or stdin, and stored.
+fn read_answer(
+    home: &Home,
+    question: &OpenQuestion,
+    typed: &str,
+    is_own_words: bool,
+) -> anyhow::Result<PersonReply> {
+    let usage = |text: String| CommandError::with_exit(Exit::Usage, text);
+    let yes = PersonReply::without_text(ApprovalOption::AllowOnce, AnswerPlace::Command);
+    match &question.input {
+        Some(QuestionInput::Secret { name }) => {
+            if !typed.is_empty() {
+                let text = "a secret is never part of a command line; leave it out, and type it when you are asked";
+                return Err(usage(text.to_owned()));
+            }
+            if std::io::stdin().is_terminal() {
+                console::print_stderr(&format!("{}\n", question.arguments));
+            }
+            let value = secrets::read_value(name)?;
+            asked_secret::store_for_question(home, question, name, &value)?;
+            Ok(yes)
+        }
+        Some(QuestionInput::Confirmation) if typed.is_empty() || typed == "done" => Ok(yes),
+        Some(QuestionInput::Confirmation) | None => Err(usage(
+            "it takes no text: `done`, or `questions refuse`".to_owned(),
+        )),
+        Some(input @ QuestionInput::Choice { .. }) => {
+            let text = if is_own_words && !typed.trim().is_empty() {
+                typed.trim().to_owned()
+            } else {
+                input.read_typed_answer(typed).map_err(|why| {
+                    let all = format!("{}\n", question.arguments);
+                    usage(format!(
+                        "{why}. Give the number of an option, or --text\n{all}"
+                    ))
+                })?
+            };
+            Ok(PersonReply {
+                text: Some(text),
+                ..yes
+            })
+        }
+    }
+}
+
+fn give_answer(
+    home: &Home,
+    question: &OpenQuestion,
+    reply: PersonReply,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let approvals = ApprovalQuestions::in_home(home);
+    let answer = GivenAnswer(reply);
+    let effect = match answer.store_answer(home, &approvals, question)? {
+        AnswerResult::Accepted => Some(answer.wait_for_effect(home, &approvals, question)),
+        AnswerResult::TooLate | AnswerResult::SeenInPart => None,
+    };
+    if as_json {
+        let counts = match &effect {
+            None | Some(AnswerEffect::TooLate(_)) => Some(false),
+            Some(AnswerEffect::Counts) => Some(true),
+            Some(AnswerEffect::Unknown) => None,
+        };
+        console::print_json(&serde_json::json!({
+            "id": question.id, "answer": answer.0.text, "refused": !answer.0.option.is_allowed(),
+            "accepted": effect.is_some(), "counts": counts,
+        }));
+    } else if let Some(effect) = &effect {
+        console::print_line(&answer.confirm_answer(question, effect));
+    } else {
+        console::print_line("The question was answered here before.");
+    }
+    Ok(match effect {
+        None | Some(AnswerEffect::TooLate(_)) => Exit::Failed,
+        Some(_) => Exit::Done,
+    })
+}
+
+fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
+    if as_json {
+        for question in open {
+            let _ = approvals::print_question_json(question);
+        }
+        return Exit::Done;
+    }
+    if open.is_empty() {
+        console::print_line("The agent asks nothing now.");
+        return Exit::Done;
+    }
+    let now_ms = Clock::system_clock().now_ms();
+    for question in open {
+        let left = display_time::format_time_left(question.expires_at_ms, now_ms);
+        let id = short_id(question);
+        let answer = match &question.input {
+            Some(QuestionInput::Choice { options, .. }) if options.is_empty() => {
+                format!("questions answer {id} --text \"...\"")
+            }
+            Some(QuestionInput::Choice { .. }) => format!("questions answer {id} NUMBER"),
+            Some(QuestionInput::Confirmation) => format!("questions answer {id} done"),
+            Some(QuestionInput::Secret { .. }) | None => format!("questions answer {id}"),
+        };
+        console::print_line(&format!(
+            "{id}  {} ({left} left)\n  {}\n  Answer: {}\n",
+            question.tool,
+            question.arguments.replace('\n', "\n  "),
+            command_to_type(&answer)
+        ));
+    }
+    Exit::Done
+}

@@ -1,0 +1,199 @@
+//! Questions of running calls: about hosts that a command wants to reach, and those of the agent. They go to the person
+//! at this device and to the caller's side. Not here: what is asked, and what an answer covers (the network's proxy, the
+//! tools).
+
+use std::fmt::Write as _;
+
+use super::ApprovalService;
+use super::open_question::DeviceQuestion;
+use super::verdicts::{ApprovalReply, PersonAnswer};
+use crate::approval_answer::{AnswerPlace, AnsweredBy, ApprovalOption};
+use crate::backend::{Backend as _, RemoteAnswer, RemoteAnswerKind, RemoteQuestion};
+use crate::home::{
+    AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
+};
+use crate::journal::{ANSWERED, ASKED, DENIED};
+use crate::output::hidden_characters::escape_hidden_characters;
+
+/// The most bytes of a title on the wire.
+const MAX_TITLE_BYTES: usize = 4_000;
+/// The most characters of a text from the caller's side.
+const MAX_TEXT_CHARS: usize = 4_000;
+
+impl AskPeople for ApprovalService {
+    fn ask_people(&self, question: OpenQuestion) -> PeopleAnswer<'_> {
+        Box::pin(self.ask_for_running_call(question))
+    }
+}
+
+impl ApprovalService {
+    async fn ask_for_running_call(
+        &self,
+        open: OpenQuestion,
+    ) -> Result<Option<PersonReply>, NobodyToAsk> {
+        // The backend refuses a question of a request that it does not know, or that is over.
+        let asks_caller = self.backend.remote_approvals().is_some();
+        let can_ask_here = self.has_approver().await;
+        if !asks_caller && !can_ask_here {
+            return Err(NobodyToAsk);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of some minutes")]
+        let patience_ms = (open.expires_at_ms - open.asked_at_ms) as f64;
+        let now_ms = self.server_clock.now_ms();
+        let question = RemoteQuestion {
+            id: open.id.clone(),
+            request: open.request_id.clone(),
+            title: remote_title(&open),
+            is_cut: open.is_cut,
+            answers: remote_answers(&open),
+            expires_at_ms: now_ms + patience_ms,
+        };
+        let (request, input) = (open.request_id.clone(), open.input.clone());
+        if input.is_some() {
+            self.record_step(&request, ASKED, open.title.clone()).await;
+        }
+        let listed = DeviceQuestion::list_question(self.memory.open.clone(), open);
+        let reply = tokio::select! {
+            biased;
+            () = self.phases.stopping.cancelled() => ApprovalReply::NobodyToAsk,
+            reply = self.wait_for_listed_answer(&question, asks_caller, can_ask_here) => reply,
+        };
+        let here = self.memory.open.given_reply(&question.id);
+        let waited_ms = self.server_clock.now_ms() - now_ms;
+        let reply = match reply {
+            ApprovalReply::Answer(Some(answer)) => {
+                let place = PersonAnswer::from_remote(&answer, here.as_ref());
+                let reply = read_remote_answer(answer, place.place, input.as_ref());
+                if input.is_some() {
+                    let kind = if reply.option.is_allowed() {
+                        ANSWERED
+                    } else {
+                        DENIED
+                    };
+                    let how = place.describe_after(waited_ms);
+                    self.record_step(&request, kind, how).await;
+                }
+                Ok(Some(reply))
+            }
+            ApprovalReply::Answer(None) => Ok(None),
+            ApprovalReply::InEditor(_) | ApprovalReply::NobodyToAsk => Err(NobodyToAsk),
+        };
+        // After the record: the person who answered reads it then.
+        listed.unlist_question().await;
+        reply
+    }
+}
+
+/// Returns the title for the caller's side. It has all that a person there needs to answer.
+fn remote_title(open: &OpenQuestion) -> String {
+    let mut title = open.title.clone();
+    match &open.input {
+        Some(QuestionInput::Choice {
+            options,
+            is_multiple,
+        }) => {
+            for (at, option) in options.iter().enumerate() {
+                let colon = if option.description.is_empty() {
+                    ""
+                } else {
+                    ": "
+                };
+                let _ = write!(
+                    title,
+                    "\n{}. {}{colon}{}",
+                    at + 1,
+                    option.label,
+                    option.description
+                );
+            }
+            if *is_multiple {
+                title.push_str("\nSeveral may be chosen: their numbers, as in 1, 2.");
+            }
+        }
+        Some(QuestionInput::Secret { name }) => {
+            let command = command_to_type(&format!("secrets set {name}"));
+            let _ = write!(title, "\nType it on the device: {command}");
+        }
+        Some(QuestionInput::Confirmation) | None => {}
+    }
+    title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
+    title
+}
+
+fn remote_answers(open: &OpenQuestion) -> RemoteAnswerKind {
+    match &open.input {
+        None => RemoteAnswerKind::Approval,
+        Some(QuestionInput::Choice { options, .. }) => {
+            RemoteAnswerKind::Text(options.iter().map(|option| option.label.clone()).collect())
+        }
+        Some(QuestionInput::Secret { .. }) => RemoteAnswerKind::RefusalOnly,
+        Some(QuestionInput::Confirmation) => RemoteAnswerKind::Confirmation,
+    }
+}
+
+/// Reads an answer. A text of the caller's side may be the number of an option; hidden characters in it are escaped.
+fn read_remote_answer(
+    answer: RemoteAnswer,
+    place: AnswerPlace,
+    input: Option<&QuestionInput>,
+) -> PersonReply {
+    let Some(input @ QuestionInput::Choice { .. }) = input else {
+        return PersonReply::without_text(answer.option, place);
+    };
+    let text = answer.text.and_then(|text| match answer.by {
+        AnsweredBy::Device => Some(text),
+        AnsweredBy::Caller => {
+            let own: String = text.trim().chars().take(MAX_TEXT_CHARS).collect();
+            let meant = input.read_typed_answer(&own).unwrap_or(own);
+            Some(escape_hidden_characters(&meant).into_owned()).filter(|text| !text.is_empty())
+        }
+    });
+    PersonReply {
+        option: ApprovalOption::new(text.is_some(), false),
+        place,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::ChoiceOption;
+
+    #[test]
+    fn a_text_of_the_caller_s_side_is_an_option_a_text_or_a_refusal() {
+        let option = |label: &str| ChoiceOption {
+            label: label.to_owned(),
+            description: String::new(),
+        };
+        let input = QuestionInput::Choice {
+            options: ["Red", "Blue"].map(option).into(),
+            is_multiple: false,
+        };
+        let read = |text: Option<&str>| {
+            let answer = RemoteAnswer {
+                option: ApprovalOption::RejectOnce,
+                text: text.map(str::to_owned),
+                by: AnsweredBy::Caller,
+            };
+            let reply = read_remote_answer(answer, AnswerPlace::Caller, Some(&input));
+            assert_eq!(reply.option.is_allowed(), reply.text.is_some());
+            reply.text
+        };
+        assert_eq!(read(Some("2")).as_deref(), Some("Blue"));
+        assert_eq!(read(Some("7")).as_deref(), Some("7"));
+        assert_eq!(
+            read(Some("a\u{202e}b\u{1b}[2J")).as_deref(),
+            Some("a\\u{202e}b\\u{1b}[2J")
+        );
+        assert_eq!(read(Some(" \n")), None);
+        assert_eq!(read(None), None);
+        let yes = RemoteAnswer {
+            option: ApprovalOption::AllowOnce,
+            text: None,
+            by: AnsweredBy::Caller,
+        };
+        let reply = read_remote_answer(yes, AnswerPlace::Caller, Some(&input));
+        assert!(!reply.option.is_allowed(), "a yes is no answer to a choice");
+    }
+}

@@ -1,0 +1,279 @@
+//! AskUserQuestion through the terminal, the command and the caller's side: answer, refusal, silence, cancel, and a
+//! runner that is killed while it waits.
+
+use serde_json::{Value, json};
+
+use super::{asked_caller, asking, color, listed};
+use crate::harness::on_terminal::OnTerminal;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+const PROMPT: &str = "1 to 2, or your own words ([r]efuse): ";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
+    let stage = Stage::without_listener("").await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    stage.until_asker_announced().await;
+    let several = json!({ "question": "Which days?", "multiSelect": true,
+        "options": ["Monday", "Tuesday", "Friday"] });
+    let own = json!({ "question": "Which name?" });
+    let id = stage.ask(asking(&json!([color(), several, own]))).await;
+    runner.shows(PROMPT).await;
+    for words in [
+        "AskUserQuestion asks you:\n  Color: Which color?\n",
+        "1. Red: like a rose\n",
+        "2. Blue\n",
+    ] {
+        assert!(
+            runner.shown().contains(words),
+            "{words}: {}",
+            runner.shown()
+        );
+    }
+    runner.types("7\n");
+    runner.shows("there is no option 7").await;
+    runner.types("2\n");
+    runner
+        .shows("1 to 3, several as in 1,2, or your own words")
+        .await;
+    runner.types("3, 1\n");
+    runner.shows("Your answer ([r]efuse): ").await;
+    runner.types("Zoë's \"fox\"\n");
+    let answer = stage.answer(&id).await;
+    assert_eq!(
+        answer.text(),
+        "Which color? -> Blue\nWhich days? -> Friday, Monday\nWhich name? -> Zoë's \"fox\"",
+        "{answer:?}"
+    );
+    let shown = stage.shown_history(&id).await;
+    assert!(
+        shown.contains("asked Color: Which color?")
+            && shown.contains("answered by you at the terminal, after "),
+        "{shown}"
+    );
+    // A refusal ends the rest.
+    let id = stage.ask(asking(&json!([color(), color()]))).await;
+    runner.shows_times(PROMPT, 3).await;
+    runner.types("r\n");
+    runner.shows("Refused.").await;
+    assert_eq!(
+        stage.answer(&id).await.text(),
+        "Which color? -> (refused to answer)\nWhich color? -> (not asked)"
+    );
+    // One that is cancelled goes away.
+    let id = stage.ask(asking(&json!([color()]))).await;
+    runner.shows_times(PROMPT, 4).await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    runner.shows("This question no longer waits").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_lists_and_answers_and_says_how() {
+    let stage = Stage::with("").await;
+    let _runner = stage.run();
+    let none = stage.command(&["questions"]).await.out;
+    assert_eq!(none, "The agent asks nothing now.\n");
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let question = listed(&stage).await;
+    assert_eq!(
+        (&question["requestId"], &question["title"]),
+        (&json!(id), &json!("Color: Which color?"))
+    );
+    assert_eq!(question["input"]["options"][1]["label"], "Blue");
+    let short = &id[id.len() - 8..];
+    let list = stage.command(&["questions"]).await.out;
+    assert!(
+        list.contains(&format!("{short}  AskUserQuestion (10 min left)\n"))
+            && list.contains(&format!("punie-runner questions answer {short} NUMBER")),
+        "{list}"
+    );
+    let approvals = stage.command(&["approvals"]).await.out;
+    assert!(
+        approvals.starts_with("No calls are waiting for approval.\n")
+            && approvals.contains("questions"),
+        "{approvals}"
+    );
+    let allowed = stage.command(&["approvals", "allow", short]).await;
+    assert_eq!(allowed.code, Some(1), "it is no call: {allowed:?}");
+    let status = stage.command(&["status"]).await.out;
+    assert!(
+        status.contains("the agent asks you: Color: Which color?"),
+        "{status}"
+    );
+    let wrong = stage.command(&["questions", "answer", short, "3"]).await;
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.log.contains("there is no option 3"), "{wrong:?}");
+    let given = stage
+        .command(&["questions", "answer", short, "blue", "--json"])
+        .await
+        .json();
+    assert_eq!(
+        (&given["answer"], &given["accepted"], &given["counts"]),
+        (&json!("Blue"), &json!(true), &json!(true)),
+        "{given}"
+    );
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+    let late = stage.command(&["questions", "answer", short, "1"]).await;
+    assert_eq!(late.code, Some(1), "{late:?}");
+    let id = stage.ask(asking(&json!([color()]))).await;
+    listed(&stage).await;
+    let refused = stage.command(&["questions", "refuse", &id]).await;
+    assert_eq!(refused.out, "Refused.\n", "{refused:?}");
+    assert_eq!(
+        stage.answer(&id).await.text(),
+        "Which color? -> (refused to answer)"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
+    let stage = Stage::with("").await;
+    let _runner = stage.run();
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let question = asked_caller(&stage).await;
+    assert_eq!(
+        question["title"],
+        "Color: Which color?\n1. Red: like a rose\n2. Blue"
+    );
+    let options = question["options"].as_array().expect("options");
+    let ids: Vec<&Value> = options.iter().map(|option| &option["optionId"]).collect();
+    assert_eq!(ids, ["choice-1", "choice-2", "text", "reject_once"]);
+    let chosen = stage.caller.choose(&question, "choice-2").await;
+    assert_eq!(chosen["accepted"], true);
+    let second = stage.caller.choose(&question, "choice-1").await;
+    assert_eq!(second["accepted"], false, "the first answer stands");
+    assert_eq!(second["answer"]["optionId"], "choice-2");
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+    let late = stage.caller.choose(&question, "choice-2").await;
+    assert_eq!(late["answer"]["optionId"], "choice-2", "{late}");
+    // In own words, which may be an option's number or hide something.
+    for (text, answer) in [
+        ("1", "Red"),
+        (
+            "neither\u{202e}\n of\u{1b}[2J",
+            "neither\\u{202e}\\n of\\u{1b}[2J",
+        ),
+    ] {
+        let id = stage.ask(asking(&json!([color()]))).await;
+        let question = asked_caller(&stage).await;
+        let given = stage.caller.answer_with_text(&question, text).await;
+        assert_eq!(given["answer"]["text"], text, "{given}");
+        let answered = stage.answer(&id).await.text();
+        assert_eq!(answered, format!("Which color? -> {answer}"));
+    }
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let question = asked_caller(&stage).await;
+    stage.caller.choose(&question, "reject_once").await;
+    assert_eq!(
+        stage.answer(&id).await.text(),
+        "Which color? -> (refused to answer)"
+    );
+    // What is answered at the device reaches the caller's side as a text.
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let question = asked_caller(&stage).await;
+    listed(&stage).await;
+    stage
+        .command(&["questions", "answer", &id, "--text", "Green"])
+        .await;
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Green");
+    let late = stage.caller.choose(&question, "choice-1").await;
+    assert_eq!(
+        (&late["accepted"], &late["answer"]["text"]),
+        (&json!(false), &json!("Green"))
+    );
+    assert!(stage.caller.questions().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
+    let stage = Stage::with("[questions]\npatience_ms = 1000\n").await;
+    let runner = stage.run();
+    let silent = stage.caller.have(asking(&json!([color(), color()]))).await;
+    assert_eq!(silent.outcome, "ok");
+    let line = "Which color? -> (nobody answered within 1 s)";
+    assert_eq!(silent.text(), format!("{line}\n{line}"));
+    runner.terminate();
+    runner.end().await;
+    stage.configure(
+        "[questions]\n",
+        "[questions]\ndefault = \"decide yourself\"\n",
+    );
+    let _runner = stage.run();
+    let silent = stage.caller.have(asking(&json!([color()]))).await;
+    assert_eq!(
+        silent.text(),
+        "Which color? -> decide yourself (the owner's default: nobody answered within 1 s)"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
+    let stage = Stage::without_listener("").await;
+    let _runner = stage.run();
+    let answer = stage.caller.have(asking(&json!([color()]))).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert!(
+        answer.text().contains("Nobody can be asked now"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_on() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let _runner = stage.run();
+    let question = |text: &str| asking(&json!([{ "question": text }])).of("one");
+    let first = stage.ask(question("First?")).await;
+    let asked = listed(&stage).await;
+    assert_eq!(asked["title"], "First?");
+    let second = stage.ask(question("Second?")).await;
+    // An approval and a question of another conversation are not held up.
+    let bash = crate::harness::caller::Ask::bash("echo ran > effect").of("one");
+    let bash = stage.ask(bash).await;
+    let call = stage.listed_question().await;
+    assert_eq!(call["tool"], "Bash");
+    stage.command(&["approvals", "allow", &bash]).await;
+    assert_eq!(stage.answer(&bash).await.outcome, "ok");
+    let other = stage
+        .ask(asking(&json!([{ "question": "Other?" }])).of("other"))
+        .await;
+    until("the other's question", || {
+        std::fs::read_dir(stage.setting.home.join("state/approvals"))
+            .is_ok_and(|files| files.flatten().count() == 2)
+    })
+    .await;
+    let out = stage.command(&["questions"]).await.out;
+    assert!(out.contains("Other?") && !out.contains("Second?"), "{out}");
+    for (id, answer) in [(&first, "1st"), (&other, "3rd")] {
+        stage.command(&["questions", "answer", id, answer]).await;
+        stage.answer(id).await;
+    }
+    let asked = listed(&stage).await;
+    assert_eq!(asked["title"], "Second?");
+    stage
+        .command(&["questions", "answer", &second, "2nd"])
+        .await;
+    assert_eq!(stage.answer(&second).await.text(), "Second? -> 2nd");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w79_a_question_of_a_killed_runner_is_asked_again() {
+    let stage = Stage::with("").await;
+    let runner = stage.run();
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let before = listed(&stage).await;
+    runner.kill();
+    let none = stage.command(&["questions"]).await.out;
+    assert_eq!(none, "The agent asks nothing now.\n", "nobody waits for it");
+    let _runner = stage.run();
+    let again = eventually("the question again", async || {
+        let again = listed(&stage).await;
+        (again["id"] != before["id"]).then_some(again)
+    })
+    .await;
+    assert_eq!(again["requestId"], json!(id));
+    stage.command(&["questions", "answer", &id, "1"]).await;
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
+}

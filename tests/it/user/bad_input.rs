@@ -1,0 +1,131 @@
+//! Questions that no person should see, and answers that do not count.
+
+use serde_json::{Value, json};
+
+use super::{asked_caller, asking, color, listed};
+use crate::harness::stage::Stage;
+use crate::harness::tools::{call, registry};
+use crate::harness::whole::user_deps;
+use punie_runner::handlers::user;
+use punie_runner::home::Home;
+use punie_runner::tool::ErrorCode;
+
+async fn refusal(tool: &str, args: Value) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = Home::open_home(&folder.path().join("home")).expect("a home");
+    let tools = registry(user::tools(user_deps(&home)));
+    let error = call(&tools, tool, args).await.expect_err("a refusal");
+    let code = error.stable_code();
+    assert_eq!(code, ErrorCode::InvalidArgs, "{}", error.model_text());
+    error.model_text().to_owned()
+}
+
+#[tokio::test]
+async fn a_question_that_no_person_can_read_is_refused_in_words() {
+    let options: Vec<Value> = (0..1_000)
+        .map(|n| json!({ "label": n.to_string() }))
+        .collect();
+    let same = json!([{ "label": "a" }, { "label": "A" }]);
+    let question = |options: Value| json!([{ "question": "Which?", "options": options }]);
+    for (questions, words) in [
+        (question(json!(options)), "has 1000 options; 20 are allowed"),
+        (question(same), "has the option \"A\" twice"),
+        (question(json!([{ "label": " " }])), "1 to 200 characters"),
+        (json!([]), "ask 1 to 4 questions, not 0"),
+        (
+            json!([color(), color(), color(), color(), color()]),
+            "not 5",
+        ),
+        (json!([{ "question": " \n" }]), "1 to 2000 characters"),
+        (
+            json!([{ "question": "x".repeat(2_001) }]),
+            "1 to 2000 characters",
+        ),
+        (json!([{ "options": [] }]), "question"),
+    ] {
+        let text = refusal("AskUserQuestion", json!({ "questions": questions })).await;
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for (args, words) in [
+        (
+            json!({ "name": "../x y", "purpose": "p" }),
+            "is not a secret's name",
+        ),
+        (json!({ "name": "x", "purpose": " " }), "purpose must have"),
+        (
+            json!({ "name": "x", "purpose": "p", "code": "1" }),
+            "code needs the url",
+        ),
+        (
+            json!({ "name": "x", "purpose": "p", "url": "file:///x" }),
+            "must begin with https://",
+        ),
+    ] {
+        let text = refusal("RequestCredential", args).await;
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
+    let stage = Stage::with("").await;
+    let _runner = stage.run();
+    let question = json!({ "question": "Delete\u{202e}txt.\u{1b}[2K\nAll?", "header": "\u{1b}]0;x\u{7}",
+        "options": [{ "label": "Y\u{200f}es\n2. No", "description": "\u{9b}31m" }] });
+    let id = stage.ask(asking(&json!([question]))).await;
+    let listed = listed(&stage).await;
+    let shown = stage.command(&["questions"]).await.out;
+    let caller = asked_caller(&stage).await;
+    for text in [
+        listed.to_string(),
+        shown,
+        caller["title"].as_str().expect("a title").to_owned(),
+    ] {
+        let is_hidden = |c: char| "\u{202e}\u{200f}\u{1b}\u{9b}\u{7}".contains(c);
+        assert!(!text.contains(is_hidden), "{text:?}");
+        assert!(text.contains("u{202e}"), "{text}");
+    }
+    // A line break in a label makes no second option.
+    assert!(
+        !caller["title"]
+            .as_str()
+            .expect("a title")
+            .contains("\n2. No"),
+        "{caller}"
+    );
+    stage.command(&["questions", "answer", &id, "1"]).await;
+    let answer = stage.answer(&id).await.text();
+    assert!(
+        answer.lines().count() == 1 && !answer.contains('\u{1b}'),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_choice_takes_no_yes_and_no_answer_of_another_caller() {
+    let stage = Stage::with("").await;
+    let _runner = stage.run();
+    let id = stage.ask(asking(&json!([color()]))).await;
+    let question = asked_caller(&stage).await;
+    let mut stranger = stage.caller.clone();
+    stranger.token = "wrong".to_owned();
+    let refused = stranger.try_answer(&question, "choice-1", None).await;
+    assert_eq!(
+        refused["errorData"]["code"], "CALLER_UNAUTHORIZED",
+        "{refused}"
+    );
+    let yes = stage.caller.try_answer(&question, "allow_once", None).await;
+    assert_eq!(yes["errorData"]["code"], "INVALID_ARGUMENT", "{yes}");
+    let long = "x".repeat(5_000);
+    let long = stage
+        .caller
+        .try_answer(&question, "text", Some(&long))
+        .await;
+    assert_eq!(long["errorData"]["code"], "TOO_LARGE", "{long}");
+    // A client that knows no texts chooses the option for one all the same.
+    stage.caller.choose(&question, "text").await;
+    assert_eq!(
+        stage.answer(&id).await.text(),
+        "Which color? -> (refused to answer)"
+    );
+}

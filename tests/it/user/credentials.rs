@@ -1,0 +1,219 @@
+//! RequestCredential: the value goes from a terminal to the sealed file, and nowhere else.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{asked_caller, listed};
+use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
+use crate::harness::process::PROGRAM;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// The planted value.
+const VALUE: &str = "planted-Zx81-credential-value";
+
+fn credential(more: &Value) -> Ask {
+    let mut args = json!({ "name": "ACME_TOKEN", "purpose": "open pull requests" });
+    let more = more.as_object().expect("an object").clone();
+    args.as_object_mut().expect("an object").extend(more);
+    Ask::new("RequestCredential", &args)
+}
+
+/// Every file below a folder that holds these bytes.
+fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().expect("a type"));
+        if kind.is_dir() {
+            found.extend(files_with(&path, bytes));
+        } else if kind.is_file() {
+            let content = std::fs::read(&path).unwrap_or_default();
+            if content.windows(bytes.len()).any(|part| part == bytes) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
+    let stage = Stage::with("").await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run", "--log", "trace"]);
+    stage.until_asker_announced().await;
+    let id = stage
+        .ask(credential(&json!({ "for_host": "acme.example" })))
+        .await;
+    runner
+        .shows("The value of ACME_TOKEN (not shown; empty refuses): ")
+        .await;
+    for words in [
+        "RequestCredential wants a secret:",
+        "ACME_TOKEN (for the host acme.example)",
+        "Purpose: open pull requests",
+    ] {
+        assert!(
+            runner.shown().contains(words),
+            "{words}: {}",
+            runner.shown()
+        );
+    }
+    // The caller's side can refuse only, and is told what to type where.
+    let question = asked_caller(&stage).await;
+    let title = question["title"].as_str().expect("a title");
+    assert!(
+        title.contains("Type it on the device: punie-runner secrets set ACME_TOKEN"),
+        "{title}"
+    );
+    let options = question["options"].as_array().expect("options");
+    assert_eq!(options.len(), 1, "{options:?}");
+    assert_eq!(options[0]["optionId"], "reject_once");
+    runner.types(&format!("{VALUE}\n"));
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.text(), "stored as ACME_TOKEN");
+    runner.shows("Answered.").await;
+    let list = stage.command(&["secrets", "--json"]).await.json();
+    assert_eq!(list["asked"]["request"], json!(id));
+    assert_eq!(
+        list["asked"]["purpose"],
+        "ACME_TOKEN (for the host acme.example): open pull requests"
+    );
+    assert_eq!(list["usedAtMs"], Value::Null);
+    // It is the value.
+    let stored = punie_runner::home::Home::open_home(&stage.setting.home)
+        .map(|home| punie_runner::home::SecretStore::in_home(&home))
+        .expect("a home");
+    let value = stored
+        .get_secret("ACME_TOKEN")
+        .expect("readable")
+        .expect("stored");
+    assert_eq!(value.expose(), VALUE);
+    // It is in no file of the home, of the logs or of the backend, in no result, and was never on the terminal.
+    let everything = stage.setting.home.parent().expect("the folder of the test");
+    assert!(stage.setting.home.join("state/journal.sqlite3").exists());
+    let encoded = [VALUE.to_owned(), hex(VALUE), base64(VALUE)];
+    for text in &encoded {
+        assert_eq!(
+            files_with(everything, text.as_bytes()),
+            Vec::<String>::new(),
+            "{text}"
+        );
+        assert!(!answer.raw.contains(text), "{answer:?}");
+        assert!(!runner.shown().contains(text), "{}", runner.shown());
+    }
+    let audit = stage.command(&["audit", "--json"]).await.out;
+    assert!(audit.contains(&id) && !audit.contains(VALUE), "{audit}");
+}
+
+fn hex(text: &str) -> String {
+    let digits = |byte: u8| [byte >> 4, byte & 15].map(|n| char::from_digit(n.into(), 16));
+    text.bytes().flat_map(digits).flatten().collect()
+}
+
+/// The same in base64, but for its end, which depends on what follows.
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD_NO_PAD.encode(&text[..text.len() / 3 * 3])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_credential_is_also_given_by_command_refused_or_not_given() {
+    let stage = Stage::with("").await;
+    let runner = stage.run();
+    // By the name of the secret.
+    let id = stage.ask(credential(&json!({}))).await;
+    listed(&stage).await;
+    let set = pipe(&stage, &["secrets", "set", "ACME_TOKEN"], VALUE);
+    assert_eq!(set, "ACME_TOKEN is kept.\n");
+    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
+    // By the id of the question.
+    let id = stage.ask(credential(&json!({}))).await;
+    listed(&stage).await;
+    let on_line = stage.command(&["questions", "answer", &id, VALUE]).await;
+    assert_eq!(on_line.code, Some(2), "{on_line:?}");
+    assert_eq!(
+        pipe(&stage, &["questions", "answer", &id], "another-value"),
+        "Answered.\n"
+    );
+    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
+    let id = stage.ask(credential(&json!({}))).await;
+    let question = asked_caller(&stage).await;
+    let yes = stage.caller.try_answer(&question, "allow_once", None).await;
+    assert_eq!(yes["errorData"]["code"], "INVALID_ARGUMENT", "{yes}");
+    stage.caller.choose(&question, "reject_once").await;
+    assert_eq!(stage.answer(&id).await.text(), "refused");
+    let id = stage.ask(credential(&json!({ "timeout": 1 }))).await;
+    let silent = stage.answer(&id).await.text();
+    assert!(
+        silent.starts_with("Nobody answered within 1 s."),
+        "{silent}"
+    );
+    let id = stage.ask(credential(&json!({}))).await;
+    listed(&stage).await;
+    stage.caller.cancel(&id).await;
+    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    // Asked again by the next process.
+    let id = stage.ask(credential(&json!({}))).await;
+    let before = listed(&stage).await;
+    runner.kill();
+    let _runner = stage.run();
+    eventually("the question again", async || {
+        (listed(&stage).await["id"] != before["id"]).then_some(())
+    })
+    .await;
+    pipe(&stage, &["questions", "answer", &id], "third-value-3");
+    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
+    let stage = Stage::with("").await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    stage.until_asker_announced().await;
+    let sign_in = json!({ "url": "https://acme.example/device", "code": "WDJB-MJHT" });
+    let id = stage.ask(credential(&sign_in)).await;
+    runner.shows("Type d when it is done ([r]efuse): ").await;
+    let shown = runner.shown();
+    assert!(
+        shown.contains("Open: https://acme.example/device\n  Code: WDJB-MJHT\n"),
+        "{shown}"
+    );
+    runner.types("d\n");
+    assert_eq!(stage.answer(&id).await.text(), "done");
+    let id = stage.ask(credential(&sign_in)).await;
+    let question = asked_caller(&stage).await;
+    let title = question["title"].as_str().expect("a title");
+    assert!(
+        title.contains("https://acme.example/device\nCode: WDJB-MJHT"),
+        "{title}"
+    );
+    stage.caller.choose(&question, "allow_once").await;
+    assert_eq!(stage.answer(&id).await.text(), "done");
+    let list = stage.command(&["secrets", "--json"]).await.out;
+    assert_eq!(list, "", "nothing is stored");
+}
+
+/// Runs a command with this on stdin; what it prints.
+fn pipe(stage: &Stage, args: &[&str], input: &str) -> String {
+    let mut child = Command::new(PROGRAM)
+        .args(args)
+        .env_clear()
+        .env("HOME", &stage.setting.logs)
+        .env("PUNIE_HOME", &stage.setting.home)
+        .env("PUNIE_WORKSPACE", &stage.setting.workspace)
+        .env("PUNIE_BACKEND_URL", &stage.setting.url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let mut stdin = child.stdin.take().expect("its stdin");
+    stdin.write_all(input.as_bytes()).expect("written");
+    drop(stdin);
+    let ended = child.wait_with_output().expect("ended");
+    String::from_utf8(ended.stdout).expect("text")
+}
