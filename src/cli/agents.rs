@@ -6,7 +6,7 @@ use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
 use super::skills::{DocumentsCommand, ShownDocument, enabled_text, show_documents};
-use crate::home::load_agents;
+use crate::home::{CopyTexts, load_agents};
 
 #[derive(Debug, Args)]
 pub struct AgentsArgs {
@@ -16,7 +16,7 @@ pub struct AgentsArgs {
 
 /// Lists or shows the agents.
 pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (agents, problems) = load_agents(&context.open_home()?);
+    let (agents, problems) = load_agents(&context.open_home()?, CopyTexts::No);
     let shown = agents
         .into_iter()
         .map(|agent| ShownDocument {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, display_time};
-use crate::home::{Home, KeyPlace, SecretError, SecretStore, load_skills};
+use crate::home::{CopyTexts, Home, KeyPlace, SecretError, SecretStore, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
@@ -100,7 +100,7 @@ fn show_or_move_key(home: &Home, to: Option<KeyLocation>, as_json: bool) -> anyh
 fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
     let kept = SecretStore::in_home(home).list_secrets()?;
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let (skills, _) = load_skills(home);
+    let (skills, _) = load_skills(home, CopyTexts::No);
     for skill in skills.into_iter().filter(|skill| skill.enabled) {
         for mount in skill.secrets {
             users

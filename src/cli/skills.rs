@@ -6,7 +6,7 @@ use serde_json::json;
 use super::console;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use crate::home::{HomeProblem, load_skills};
+use crate::home::{CopyTexts, HomeProblem, ProblemEffect, load_skills};
 
 /// What to do with the home's documents; `list` without a word.
 #[derive(Debug, Clone, Subcommand)]
@@ -40,7 +40,7 @@ pub struct ShownDocument {
 
 /// Lists or shows the skills.
 pub fn run_skills(args: &SkillsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (skills, problems) = load_skills(&context.open_home()?);
+    let (skills, problems) = load_skills(&context.open_home()?, CopyTexts::No);
     let shown = skills
         .into_iter()
         .map(|skill| ShownDocument {
@@ -80,6 +80,7 @@ pub fn show_documents(
         let Some(one) = all.into_iter().find(|shown| shown.id == *id) else {
             let its = problems
                 .iter()
+                .filter(|problem| problem.effect == ProblemEffect::NotLoaded)
                 .find(|problem| problem.path.parent().is_some_and(|at| at.ends_with(id)));
             let text = its.map_or_else(
                 || format!("there is no {kind} {id:?} in the home"),
@@ -95,9 +96,11 @@ pub fn show_documents(
             console::print_unwrapped(&shown.published);
         }
         for problem in problems {
-            console::print_json(
-                &json!({"problem": problem.message, "path": problem.path.display().to_string()}),
-            );
+            console::print_json(&json!({
+                "problem": problem.message,
+                "path": problem.path.display().to_string(),
+                "effect": problem.effect,
+            }));
         }
         return Ok(Exit::Done);
     }
@@ -108,7 +111,7 @@ pub fn show_documents(
         console::print_table(&["ID", "USED", "DESCRIPTION"], &rows);
     }
     for problem in problems {
-        console::print_paragraph("", &format!("not loaded: {problem}"));
+        console::print_paragraph("", &format!("{}: {problem}", problem.effect.as_heading()));
     }
     Ok(Exit::Done)
 }

@@ -295,6 +295,10 @@ impl Home {
     pub fn agents_dir(&self) -> PathBuf {
         self.root.join("agents")
     }
+    /// Returns `state/loaded/`: skills and agents as they were loaded last, for the time that their files are broken.
+    pub(super) fn loaded_versions_dir(&self) -> PathBuf {
+        self.state_dir().join("loaded")
+    }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {
         Self::logs_below(&self.root)

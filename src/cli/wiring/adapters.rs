@@ -22,7 +22,7 @@ use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
-use crate::home::{self, CatalogWatch, DeviceIdentity, Home, SecretStore};
+use crate::home::{self, CatalogWatch, CopyTexts, DeviceIdentity, Home, SecretStore};
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
@@ -284,7 +284,7 @@ impl CatalogSource for HomeCatalog {
         let (items, problems) = match kind {
             CatalogKind::Tool => return Vec::new(),
             CatalogKind::Skill => {
-                let (skills, problems) = home::load_skills(&self.home);
+                let (skills, problems) = home::load_skills(&self.home, CopyTexts::Yes);
                 (
                     skills
                         .iter()
@@ -294,7 +294,7 @@ impl CatalogSource for HomeCatalog {
                 )
             }
             CatalogKind::Agent => {
-                let (agents, problems) = home::load_agents(&self.home);
+                let (agents, problems) = home::load_agents(&self.home, CopyTexts::Yes);
                 (
                     agents
                         .iter()
