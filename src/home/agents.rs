@@ -2,11 +2,12 @@
 //! publishing or running them.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::document_checks::ConventionFields;
+use super::document_file::UnreadableDocument;
 use super::frontmatter::{TextList, ToolNames};
 use super::home_document::{
     self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
@@ -135,4 +136,11 @@ pub fn load_agents(home: &Home, copy: CopyTexts) -> (Vec<AgentDefinition>, Vec<H
         documents.into_iter().map(AgentDefinition::from).collect(),
         problems,
     )
+}
+
+/// Checks that the agent in this folder of the home can be loaded, and returns its flaws.
+pub(super) fn check_agent(home: &Home, folder: &Path) -> Result<Vec<String>, String> {
+    home_document::read_document::<AgentHead>(home, folder, DocumentKind::Agent)
+        .map(HomeDocument::into_flaws)
+        .map_err(UnreadableDocument::into_text)
 }

@@ -27,6 +27,15 @@ pub(super) enum UnreadableDocument {
     Broken(String),
 }
 
+impl UnreadableDocument {
+    /// Returns the reason.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Refused(text) | Self::Broken(text) => text,
+        }
+    }
+}
+
 /// Reads a plain file that lies in the home after all symlinks are resolved. A symlink that leads out of the home is
 /// refused, because it could publish any file.
 pub(super) fn read_document_text(

@@ -46,6 +46,14 @@ impl DocumentKind {
         }
     }
 
+    /// Returns the word for one of this kind.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::Skill => "skill",
+            Self::Agent => "agent",
+        }
+    }
+
     /// Returns the name of the folder and of the command.
     pub fn plural(self) -> &'static str {
         match self {
@@ -89,10 +97,15 @@ impl HomeCatalogItem {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self {
             key: key.to_owned(),
-            hash: to_hex(&Sha256::digest(body.as_bytes())),
+            hash: hash_body(&body),
             body,
         }
     }
+}
+
+/// Returns the SHA-256 of a body, in hex.
+pub(super) fn hash_body(body: &str) -> String {
+    to_hex(&Sha256::digest(body.as_bytes()))
 }
 
 /// Sorts the keys of a value at every depth, so that their order in the file does not change the hash.

@@ -1,11 +1,12 @@
 //! Skills in `skills/<id>/SKILL.md`: instructions that the owner gives to agents. Not here: publishing them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::document_checks::ConventionFields;
+use super::document_file::UnreadableDocument;
 use super::frontmatter::{TextList, ToolNames};
 use super::home_document::{
     self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
@@ -144,4 +145,11 @@ pub fn load_skills(home: &Home, copy: CopyTexts) -> (Vec<Skill>, Vec<HomeProblem
     let (documents, problems) =
         home_document::read_documents::<SkillHead>(home, DocumentKind::Skill, copy);
     (documents.into_iter().map(Skill::from).collect(), problems)
+}
+
+/// Checks that the skill in this folder of the home can be loaded, and returns its flaws.
+pub(super) fn check_skill(home: &Home, folder: &Path) -> Result<Vec<String>, String> {
+    home_document::read_document::<SkillHead>(home, folder, DocumentKind::Skill)
+        .map(HomeDocument::into_flaws)
+        .map_err(UnreadableDocument::into_text)
 }
