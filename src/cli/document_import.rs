@@ -145,7 +145,11 @@ fn print_lines(kind: DocumentKind, lines: &[ImportLine], flags: &ImportFlags, us
     let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
     let empty = format!("No {} were imported before.", kind.plural());
     console::print_list(&columns, &rows, &empty);
-    for line in lines {
+    // The table says which one was taken instead.
+    let explained = lines
+        .iter()
+        .filter(|line| line.result != ImportResult::LeftOut);
+    for line in explained {
         if let Some(note) = &line.note {
             let what = if line.id.is_empty() {
                 &line.source

@@ -58,7 +58,7 @@ impl ImportResult {
             Self::Imported => "imported",
             Self::Updated => "updated",
             Self::Unchanged => "unchanged",
-            Self::Kept => "kept yours",
+            Self::Kept => "kept",
             Self::LeftOut => "left out",
             Self::Refused => "refused",
             Self::Gone => "source gone",

@@ -151,16 +151,31 @@ impl CatalogPublisher {
                 published.at_ms = now_ms;
             }
         }
-        let pages = plan_pages(items, published.as_ref());
-        if pages.is_empty() {
-            return Ok(());
+        let mut revision = None;
+        // Entries that the backend refuses are sent again once: others may have become shorter meanwhile.
+        for _ in 0..2 {
+            let pages = plan_pages(items, published.as_ref());
+            if pages.is_empty() {
+                return Ok(());
+            }
+            let revision = match revision {
+                Some(revision) => revision,
+                None => *revision.insert(self.next_revision().await),
+            };
+            let record = published.get_or_insert_with(|| PublishedCatalog::created_at(now_ms));
+            for page in pages {
+                self.publish_page(kind, revision, &page, record).await?;
+                self.store_published(kind, record).await;
+            }
         }
-        let mut record = published.unwrap_or_else(|| PublishedCatalog::created_at(now_ms));
-        let revision = self.next_revision().await;
-        for page in pages {
-            self.publish_page(kind, revision, &page, &mut record)
-                .await?;
-            self.store_published(kind, &record).await;
+        for page in plan_pages(items, published.as_ref()) {
+            let keys: Vec<&str> = page.items.iter().map(|item| item.key.as_str()).collect();
+            let kind = kind.as_str();
+            tracing::warn!(
+                kind,
+                ?keys,
+                "the backend refuses entries of the catalog until they change"
+            );
         }
         Ok(())
     }
@@ -183,10 +198,7 @@ impl CatalogPublisher {
             Err(error) => return Err(error),
         };
         if let (false, [item]) = (page.is_complete, page.items.as_slice()) {
-            tracing::warn!(
-                kind = kind.as_str(), key = item.key, error = %refusal,
-                "the backend refuses an entry of the catalog; it is published after its next change"
-            );
+            tracing::debug!(key = item.key, error = %refusal, "an entry of the catalog is refused");
             return Ok(());
         }
         let removed = if page.is_complete {

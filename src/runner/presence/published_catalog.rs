@@ -155,7 +155,9 @@ mod tests {
     ) -> Vec<(bool, usize)> {
         let pages = plan_pages(items, published.as_ref());
         let record = published.get_or_insert_default();
-        pages.iter().for_each(|page| record.record_page(page));
+        for page in &pages {
+            record.record_page(page);
+        }
         pages
             .iter()
             .map(|page| (page.is_complete, page.items.len()))

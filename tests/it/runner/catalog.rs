@@ -146,7 +146,7 @@ async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
         Fate::Pass
     });
     let runner = stage.run_at(&relay.url);
-    runner.logs("the backend refuses an entry").await;
+    runner.logs("the backend refuses entries").await;
     until("the others arrive", || {
         stored(&stage, "skill").keys().eq(["good", "other"])
     })
