@@ -21,10 +21,6 @@ use super::{
 use crate::approval_answer::ApprovalOption;
 use crate::ids::{LeaseId, ProcessId, RequestId};
 
-/// The largest part of a catalog in one call.
-const CATALOG_PAGE_BYTES: usize = 2 << 20;
-const CATALOG_PAGE_ITEMS: usize = 100;
-
 /// A Convex deployment, or a server with the same API.
 pub struct ConvexBackend {
     device: DeviceClient,
@@ -62,34 +58,6 @@ impl ConvexBackend {
     pub fn with_process_id(mut self, process: ProcessId) -> Self {
         self.device.process = Some(process);
         self
-    }
-
-    async fn publish_catalog_page(
-        &self,
-        kind: CatalogKind,
-        revision: u64,
-        complete: bool,
-        items: &[CatalogEntry],
-    ) -> Result<(), BackendError> {
-        let items: Vec<Value> = items
-            .iter()
-            .map(|item| json!({"key": item.key, "hash": item.hash, "body": item.body}))
-            .collect();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "milliseconds since 1970 are far below 2^53"
-        )]
-        let revision = revision as f64;
-        let args = json!({
-            "kind": kind.as_str(),
-            "revision": revision,
-            "complete": complete,
-            "items": items,
-        });
-        self.device
-            .mutate("catalog:upsertMany", args)
-            .await
-            .map(drop)
     }
 }
 
@@ -256,29 +224,27 @@ impl Backend for ConvexBackend {
         &'a self,
         kind: CatalogKind,
         revision: u64,
+        complete: bool,
         items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()> {
+        let items: Vec<Value> = items
+            .iter()
+            .map(|item| json!({"key": item.key, "hash": item.hash, "body": item.body}))
+            .collect();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds since 1970 are far below 2^53"
+        )]
+        let revision = revision as f64;
+        let args = json!({
+            "kind": kind.as_str(),
+            "revision": revision,
+            "complete": complete,
+            "items": items,
+        });
         Box::pin(async move {
-            let mut rest = items;
-            // Only a `complete` call deletes items, namely all that it does not list, so it would have to list
-            // everything. A set of several pages is therefore first reduced to its first page and then extended.
-            let mut complete = true;
-            loop {
-                let mut bytes = 0;
-                let fits = rest.iter().take(CATALOG_PAGE_ITEMS).take_while(|item| {
-                    bytes += item.body.len();
-                    bytes <= CATALOG_PAGE_BYTES
-                });
-                let count = fits.count().max(1).min(rest.len());
-                let (page, later) = rest.split_at(count);
-                self.publish_catalog_page(kind, revision, complete, page)
-                    .await?;
-                complete = false;
-                if later.is_empty() {
-                    return Ok(());
-                }
-                rest = later;
-            }
+            let stored = self.device.mutate("catalog:upsertMany", args).await;
+            stored.map(drop)
         })
     }
 }

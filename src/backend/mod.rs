@@ -97,11 +97,12 @@ pub trait Backend: Send + Sync + 'static {
         every: Duration,
         health: Value,
     ) -> BackendReply<'_, HeartbeatReply>;
-    /// Replaces the catalog of one kind.
+    /// Stores entries of the catalog of one kind. If they are complete, all others are deleted.
     fn publish_catalog<'a>(
         &'a self,
         kind: CatalogKind,
         revision: u64,
+        complete: bool,
         items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()>;
     /// Tells the caller that a repeated request gets no result, if the protocol can express that.

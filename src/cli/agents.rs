@@ -1,12 +1,12 @@
-//! `agents`: lists the agents that were loaded from the home, and the problems with the others.
+//! `agents`: lists the agents that were loaded from the home, and the problems with the others. Not here: what both kinds
+//! of documents have in common (skills).
 
 use clap::Args;
 
-use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
-use super::skills::{DocumentsCommand, ShownDocument, enabled_text, show_documents};
-use crate::home::load_agents;
+use super::skills::{DocumentsCommand, ShownDocument, run_documents};
+use crate::home::{CopyTexts, DocumentKind, Home, load_agents};
 
 #[derive(Debug, Args)]
 pub struct AgentsArgs {
@@ -14,27 +14,18 @@ pub struct AgentsArgs {
     look: Option<DocumentsCommand>,
 }
 
-/// Lists or shows the agents.
+/// Lists, shows, imports or updates the agents.
 pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let (agents, problems) = load_agents(&context.open_home()?);
-    let shown = agents
-        .into_iter()
-        .map(|agent| ShownDocument {
-            row: vec![
-                agent.id.clone(),
-                enabled_text(agent.enabled),
-                console::cell_text(&agent.description, usize::MAX),
-            ],
-            published: agent.catalog_item().body,
+    let load = |home: &Home| {
+        let (agents, problems) = load_agents(home, CopyTexts::No);
+        let shown = agents.into_iter().map(|agent| ShownDocument {
+            item: agent.catalog_item(),
             id: agent.id,
+            enabled: agent.enabled,
+            description: agent.description,
             body: agent.body,
-        })
-        .collect();
-    show_documents(
-        args.look.as_ref(),
-        "agent",
-        shown,
-        &problems,
-        context.is_json(),
-    )
+        });
+        (shown.collect(), problems)
+    };
+    run_documents(args.look.as_ref(), DocumentKind::Agent, context, load)
 }

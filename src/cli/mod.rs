@@ -20,6 +20,7 @@ mod demo;
 mod dev;
 mod diff;
 mod display_time;
+mod document_import;
 mod embedded_tokens;
 mod error_output;
 pub mod exit;
@@ -146,9 +147,9 @@ enum CliCommand {
     Call(call::CallArgs),
     /// List the tools, or show everything about one
     Tools(tools::ToolsArgs),
-    /// List installed skills, and those that failed to load
+    /// List installed skills, and those that failed to load; import some
     Skills(skills::SkillsArgs),
-    /// List installed agents, and those that failed to load
+    /// List installed agents, and those that failed to load; import some
     Agents(agents::AgentsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),

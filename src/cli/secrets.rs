@@ -11,7 +11,9 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::hidden_input::HiddenInput;
 use super::{asked_secret, console, display_time, table};
-use crate::home::{Home, KeyPlace, SecretEntry, SecretRequest, SecretStore, load_skills};
+use crate::home::{
+    CopyTexts, Home, KeyPlace, SecretEntry, SecretRequest, SecretStore, load_skills,
+};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
@@ -105,7 +107,7 @@ fn show_or_move_key(home: &Home, to: Option<KeyLocation>, as_json: bool) -> anyh
 fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
     let kept = SecretStore::in_home(home).list_secrets()?;
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let (skills, _) = load_skills(home);
+    let (skills, _) = load_skills(home, CopyTexts::No);
     for skill in skills.into_iter().filter(|skill| skill.enabled) {
         for mount in skill.secrets {
             users

@@ -2,15 +2,18 @@
 //! publishing or running them.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::frontmatter::TextList;
-use super::home_document::{self, HomeCatalogItem, HomeDocument, HomeProblem};
+use super::document_checks::ConventionFields;
+use super::document_file::UnreadableDocument;
+use super::frontmatter::{TextList, ToolNames};
+use super::home_document::{
+    self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
+};
+use super::home_problem::HomeProblem;
 use super::layout::Home;
-
-const FILE: &str = "AGENT.md";
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,7 +68,7 @@ struct AgentHead {
         alias = "allowed_tools",
         alias = "allowed-tools"
     )]
-    tools: Option<TextList>,
+    tools: Option<ToolNames>,
     #[serde(alias = "default_skills", alias = "skills")]
     default_skills: TextList,
     model: Option<String>,
@@ -90,6 +93,7 @@ impl From<HomeDocument<AgentHead>> for AgentDefinition {
             file,
             fields: head,
             body,
+            ..
         }: HomeDocument<AgentHead>,
     ) -> Self {
         Self {
@@ -112,16 +116,31 @@ impl From<HomeDocument<AgentHead>> for AgentDefinition {
     }
 }
 
+impl DocumentHead for AgentHead {
+    fn convention_fields(&self) -> ConventionFields<'_> {
+        ConventionFields {
+            id: self.id.as_deref(),
+            name: self.name.as_deref(),
+            description: self.description.as_deref(),
+            ..ConventionFields::default()
+        }
+    }
+}
+
 /// Loads all agents of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
 /// allowed.
-pub fn load_agents(home: &Home) -> (Vec<AgentDefinition>, Vec<HomeProblem>) {
-    let (documents, mut problems) =
-        home_document::read_documents::<AgentHead>(home, &home.agents_dir(), FILE);
-    problems.extend(documents.iter().filter_map(|d| {
-        home_document::mismatched_id_problem(&d.id, d.fields.id.as_deref(), &d.file)
-    }));
+pub fn load_agents(home: &Home, copy: CopyTexts) -> (Vec<AgentDefinition>, Vec<HomeProblem>) {
+    let (documents, problems) =
+        home_document::read_documents::<AgentHead>(home, DocumentKind::Agent, copy);
     (
         documents.into_iter().map(AgentDefinition::from).collect(),
         problems,
     )
+}
+
+/// Checks that the agent in this folder of the home can be loaded, and returns its flaws.
+pub(super) fn check_agent(home: &Home, folder: &Path) -> Result<Vec<String>, String> {
+    home_document::read_document::<AgentHead>(home, folder, DocumentKind::Agent)
+        .map(HomeDocument::into_flaws)
+        .map_err(UnreadableDocument::into_text)
 }

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::home_document::{self, HomeProblem};
+use super::home_document;
+use super::home_problem::HomeProblem;
 use super::layout::Home;
 
 /// The time without events before a change is reported, because an editor writes a file in several steps.
@@ -51,11 +52,10 @@ impl CatalogWatch {
                 heard.send_replace(());
             }
         });
-        let blind = |error: &notify::Error| HomeProblem {
-            path: home.root_dir().to_owned(),
-            message: format!(
-                "changes to skills and agents are not noticed until a restart: {error}"
-            ),
+        let blind = |error: &notify::Error| {
+            let text =
+                format!("changes to skills and agents are not noticed until a restart: {error}");
+            HomeProblem::not_loaded(home.root_dir().to_owned(), text)
         };
         let (eyes, problems) = match made {
             Ok(watcher) => {

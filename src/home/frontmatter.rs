@@ -33,25 +33,98 @@ pub(super) enum FrontmatterError {
     Yaml(String),
 }
 
+/// A text that was split and parsed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Frontmatter<T> {
+    pub(super) fields: T,
+    /// The text below the head.
+    pub(super) body: String,
+    /// The first line whose value lacks quotes; it was read as plain text.
+    pub(super) unquoted_line: Option<usize>,
+}
+
 /// Splits the text and parses its head. Without a head, the fields have their defaults and the whole text is the body.
 /// Line ends of the body become `
 /// `, so that the same text has the same hash everywhere.
 pub(super) fn parse_frontmatter<T: DeserializeOwned + Default>(
     text: &str,
-) -> Result<(T, String), FrontmatterError> {
+) -> Result<Frontmatter<T>, FrontmatterError> {
     let text = text
         .strip_prefix('\u{feff}')
         .unwrap_or(text)
         .replace("\r\n", "\n");
     let Some((head, body)) = split_head(&text)? else {
-        return Ok((T::default(), text));
+        return Ok(Frontmatter {
+            fields: T::default(),
+            body: text,
+            unquoted_line: None,
+        });
     };
     if head.len() > MAX_HEAD {
         return Err(FrontmatterError::TooLong);
     }
-    let fields: Option<T> =
-        serde_saphyr::from_str_with_options(head, yaml_limits()).map_err(|e| yaml_error(&e))?;
-    Ok((fields.unwrap_or_default(), body.to_owned()))
+    let parse = |yaml: &str| serde_saphyr::from_str_with_options(yaml, yaml_limits());
+    let (fields, unquoted_line): (Option<T>, _) = match parse(head) {
+        Ok(fields) => (fields, None),
+        Err(error) => quote_plain_values(head)
+            .and_then(|(quoted, line)| Some((parse(&quoted).ok()?, Some(line))))
+            .ok_or_else(|| yaml_error(&error))?,
+    };
+    Ok(Frontmatter {
+        fields: fields.unwrap_or_default(),
+        body: body.to_owned(),
+        unquoted_line,
+    })
+}
+
+/// Puts quotes around values such as `Use when: asked`, which many skills have and YAML refuses. Returns the text and the
+/// first changed line; `None` if there is no such value.
+fn quote_plain_values(head: &str) -> Option<(String, usize)> {
+    let (mut quoted, mut first) = (String::with_capacity(head.len() + 64), None);
+    for (at, line) in head.lines().enumerate() {
+        let value = split_plain_entry(line).map(|(_, value)| value.trim());
+        match value {
+            Some(value)
+                if value.contains(": ")
+                    || value.ends_with(':')
+                    || value.starts_with(['@', '`']) =>
+            {
+                first.get_or_insert(at + 1);
+                let key = line.trim_end().strip_suffix(value).unwrap_or_default();
+                quoted = quoted + key + "'" + &value.replace('\'', "''") + "'";
+            }
+            _ => quoted.push_str(line),
+        }
+        quoted.push('\n');
+    }
+    first.map(|line| (quoted, line))
+}
+
+/// Splits a line `key: value` that is not indented and whose value has no quotes or marks of its own.
+fn split_plain_entry(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(": ")?;
+    let is_key = key
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let is_plain = !value
+        .trim_start()
+        .starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!', '#']);
+    (is_key && is_plain).then_some((key, value))
+}
+
+/// Returns the line of a key of the head, counted from 1.
+pub(super) fn find_key_line(text: &str, key: &str) -> Option<usize> {
+    let is_key = |line: &str| {
+        let after = line.strip_prefix(key).unwrap_or_default().trim_start();
+        after.starts_with(':')
+    };
+    let head = text
+        .lines()
+        .skip(1)
+        .take_while(|line| line.trim_end() != FENCE);
+    head.zip(2..)
+        .find(|(line, _)| is_key(line))
+        .map(|(_, at)| at)
 }
 
 /// Splits off the head, with its opening line so that line numbers are those of the file, and the body.
@@ -122,11 +195,43 @@ impl TextList {
 
 impl<'de> Deserialize<'de> for TextList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextListVisitor)
+        deserializer.deserialize_any(TextListVisitor(|text| {
+            text.split(',').map(str::to_owned).collect()
+        }))
     }
 }
 
-struct TextListVisitor;
+/// A list of tools as people write it: like a [`TextList`], or with blanks between them. Blanks in parentheses, as in
+/// `Bash(git add:*)`, separate nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ToolNames(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for ToolNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let list = deserializer.deserialize_any(TextListVisitor(split_tool_names))?;
+        Ok(Self(list.0))
+    }
+}
+
+fn split_tool_names(text: &str) -> Vec<String> {
+    let (mut names, mut depth) = (vec![String::new()], 0_usize);
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && (c == ',' || c.is_whitespace()) {
+            names.push(String::new());
+        } else if let Some(last) = names.last_mut() {
+            last.push(c);
+        }
+    }
+    names
+}
+
+/// The visitor of a list, with the way to split a single text.
+struct TextListVisitor(fn(&str) -> Vec<String>);
 
 impl<'de> Visitor<'de> for TextListVisitor {
     type Value = TextList;
@@ -135,7 +240,8 @@ impl<'de> Visitor<'de> for TextListVisitor {
         f.write_str("a list of texts, or texts with commas between them")
     }
     fn visit_str<E>(self, text: &str) -> Result<TextList, E> {
-        Ok(TextList::from_texts(text.split(',')))
+        let texts = (self.0)(text);
+        Ok(TextList::from_texts(texts.iter().map(String::as_str)))
     }
     fn visit_unit<E>(self) -> Result<TextList, E> {
         Ok(TextList::default())
@@ -176,7 +282,8 @@ mod tests {
     }
 
     fn ok(text: &str) -> (Fields, String) {
-        parse_frontmatter(text).expect("a readable text")
+        let parsed = parse_frontmatter(text).expect("a readable text");
+        (parsed.fields, parsed.body)
     }
 
     fn list(tags: &str) -> Vec<String> {
@@ -288,11 +395,53 @@ mod tests {
         assert!(parse_frontmatter::<Fields>(&deep).is_err());
     }
 
+    #[test]
+    fn values_without_the_quotes_that_yaml_wants_are_read_as_text() {
+        for (line, name) in [
+            ("name: Use when: it's asked", "Use when: it's asked"),
+            ("name: @Observable and more", "@Observable and more"),
+            ("name:   x license: MIT  ", "x license: MIT"),
+            ("name: ends with:", "ends with:"),
+        ] {
+            let text = format!("---\nversion: 1\n{line}\n---\nbody");
+            let parsed = parse_frontmatter::<Fields>(&text).expect(line);
+            assert_eq!(parsed.fields.name.as_deref(), Some(name));
+            assert_eq!(
+                (parsed.unquoted_line, parsed.body.as_str()),
+                (Some(3), "body")
+            );
+        }
+        let fine = parse_frontmatter::<Fields>("---\nname: 'a: b'\n---\n").expect("quoted");
+        assert_eq!(
+            (fine.fields.name.as_deref(), fine.unquoted_line),
+            (Some("a: b"), None)
+        );
+        let text = "---\nname: a: b\ntags: [x\n---\n";
+        parse_frontmatter::<Fields>(text).expect_err("quotes do not mend it");
+    }
+
+    #[test]
+    fn tools_are_separated_by_commas_or_blanks_outside_of_parentheses() {
+        for written in ["Read Bash(git add:*) Edit", "Read, Bash(git add:*), Edit"] {
+            let names = TextList::from_texts(split_tool_names(written).iter().map(String::as_str));
+            assert_eq!(names.0, ["Read", "Bash(git add:*)", "Edit"]);
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_the_head_only() {
+        let text = "---\nname: x\ndescription : y\n---\nversion: 3\n";
+        assert_eq!(find_key_line(text, "name"), Some(2));
+        assert_eq!(find_key_line(text, "description"), Some(3));
+        assert_eq!(find_key_line(text, "version"), None);
+        assert_eq!(find_key_line("name: x", "name"), None);
+    }
+
     proptest! {
         #[test]
         fn no_text_panics_and_no_body_is_lost(text in "(---\n)?[ -~\n\u{feff}é]{0,200}(\n---\n)?[ -~\n]{0,50}") {
-            if let Ok((_, body)) = parse_frontmatter::<Fields>(&text) {
-                prop_assert!(text.ends_with(&body));
+            if let Ok(parsed) = parse_frontmatter::<Fields>(&text) {
+                prop_assert!(text.ends_with(&parsed.body));
             }
         }
 
@@ -300,7 +449,7 @@ mod tests {
         fn any_yaml_like_head_is_read_or_refused(head in "([a-z&*!\\[\\]{}:,|>'\"#? -]{0,12}\n){0,12}") {
             let text = format!("---\n{head}---\nbody");
             match parse_frontmatter::<Fields>(&text) {
-                Ok((_, body)) => prop_assert!(body.ends_with("body")),
+                Ok(parsed) => prop_assert!(parsed.body.ends_with("body")),
                 Err(refused) => prop_assert!(!refused.to_string().is_empty()),
             }
         }

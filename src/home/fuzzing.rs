@@ -9,7 +9,7 @@ use super::frontmatter;
 pub(crate) fn head(text: &str) {
     let read = frontmatter::parse_frontmatter::<BTreeMap<String, serde_json::Value>>(text);
     let _ = frontmatter::parse_frontmatter::<BTreeMap<String, frontmatter::TextList>>(text);
-    if let Ok((fields, body)) = read
+    if let Ok(frontmatter::Frontmatter { fields, body, .. }) = read
         && !text.trim_start_matches('\u{FEFF}').starts_with("---")
     {
         assert!(fields.is_empty());

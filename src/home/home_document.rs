@@ -2,43 +2,82 @@
 //! becomes a [`HomeProblem`] and does not affect the others. Not here: the fields of a skill or an agent.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this file owns the reading of skills and agents"
+    reason = "this file owns the listing of skills and agents"
 )]
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::file_modes;
+use super::document_checks::{self, ConventionFields};
+use super::document_file::{self, UnreadableDocument};
 use super::frontmatter;
+use super::home_problem::{HomeProblem, ProblemEffect};
 use super::layout::Home;
+use super::loaded_versions::LoadedVersions;
 use crate::ids::to_hex;
 
-/// The most bytes of a skill or an agent.
-const MAX_BYTES: u64 = 1024 * 1024;
 /// The most documents of one folder.
 const MAX_DOCUMENTS: usize = 1000;
 /// The longest name of a document's folder.
 const MAX_ID: usize = 64;
 
-/// A fault in the owner's files that was skipped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HomeProblem {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// The fault and its effect.
-    pub message: String,
+/// A kind of document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentKind {
+    /// A skill, `skills/<id>/SKILL.md`.
+    Skill,
+    /// An agent, `agents/<id>/AGENT.md`.
+    Agent,
 }
 
-impl fmt::Display for HomeProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.message)
+impl DocumentKind {
+    /// Returns the name of the file with the head and the body.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Skill => "SKILL.md",
+            Self::Agent => "AGENT.md",
+        }
     }
+
+    /// Returns the word for one of this kind.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::Skill => "skill",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// Returns the name of the folder and of the command.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Skill => "skills",
+            Self::Agent => "agents",
+        }
+    }
+
+    /// Returns the folder with the documents of this kind.
+    pub fn folder(self, home: &Home) -> PathBuf {
+        match self {
+            Self::Skill => home.skills_dir(),
+            Self::Agent => home.agents_dir(),
+        }
+    }
+}
+
+/// Whether the texts of loaded documents are copied, so that they stay in force while a file is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyTexts {
+    /// The runner does.
+    Yes,
+    /// Commands that only look do not.
+    No,
 }
 
 /// One entry of the catalog, as it is published.
@@ -58,10 +97,38 @@ impl HomeCatalogItem {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self {
             key: key.to_owned(),
-            hash: to_hex(&Sha256::digest(body.as_bytes())),
+            hash: hash_body(&body),
             body,
         }
     }
+}
+
+/// Returns the SHA-256 of a body, in hex.
+pub(super) fn hash_body(body: &str) -> String {
+    to_hex(&Sha256::digest(body.as_bytes()))
+}
+
+/// Sorts the keys of a value at every depth, so that their order in the file does not change the hash.
+pub(super) fn sort_keys(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<String, Value> = map.into_iter().collect();
+            let entries = sorted.into_iter();
+            Value::Object(
+                entries
+                    .map(|(key, value)| (key, sort_keys(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sort_keys).collect()),
+        plain => plain,
+    }
+}
+
+/// The head of a document.
+pub(super) trait DocumentHead: DeserializeOwned + Default {
+    /// Returns the fields that the convention has rules for.
+    fn convention_fields(&self) -> ConventionFields<'_>;
 }
 
 /// A document that was read.
@@ -71,34 +138,63 @@ pub(super) struct HomeDocument<T> {
     pub(super) file: PathBuf,
     pub(super) fields: T,
     pub(super) body: String,
+    /// The whole text.
+    text: String,
+    /// The flaws that do not keep it from loading.
+    flaws: Vec<String>,
 }
 
-/// Reads `<dir>/<id>/<file_name>` for every folder in `dir`, sorted by id.
-pub(super) fn read_documents<T: DeserializeOwned + Default>(
+/// Reads the document in every folder of this kind, sorted by id. If one is broken, its earlier version is used.
+pub(super) fn read_documents<T: DocumentHead>(
     home: &Home,
-    dir: &Path,
-    file_name: &str,
+    kind: DocumentKind,
+    copy: CopyTexts,
 ) -> (Vec<HomeDocument<T>>, Vec<HomeProblem>) {
     let (mut documents, mut problems) = (Vec::new(), Vec::new());
-    for entry in document_folders(dir, &mut problems) {
-        match read_document(home, &entry, file_name) {
-            Ok(document) => documents.push(document),
-            Err(what) => problems.push(HomeProblem {
-                path: entry.join(file_name),
-                message: what,
-            }),
+    let versions = LoadedVersions::in_folder(home.loaded_versions_dir().join(kind.plural()));
+    let mut earlier = BTreeSet::new();
+    for folder in document_folders(&kind.folder(home), &mut problems) {
+        let path = folder.join(kind.file_name());
+        match read_document::<T>(home, &folder, kind) {
+            Ok(document) => {
+                let warning = |message: &String| HomeProblem {
+                    path: path.clone(),
+                    message: message.clone(),
+                    effect: ProblemEffect::Warning,
+                };
+                problems.extend(document.flaws.iter().map(warning));
+                documents.push(document);
+            }
+            Err(UnreadableDocument::Refused(why)) => {
+                problems.push(HomeProblem::not_loaded(path, why));
+            }
+            Err(UnreadableDocument::Broken(why)) => {
+                let mut problem = HomeProblem::not_loaded(path, why);
+                if let Some(document) = read_earlier_version(&versions, &folder, kind) {
+                    problem.effect = ProblemEffect::EarlierVersion;
+                    earlier.insert(document.id.clone());
+                    documents.push(document);
+                }
+                problems.push(problem);
+            }
         }
     }
+    if copy == CopyTexts::Yes {
+        let fresh = documents.iter().filter(|one| !earlier.contains(&one.id));
+        versions.store_copies(fresh.map(|one| (&*one.id, &*one.text)), &earlier);
+    }
+    let named = documents.iter().filter_map(|one| {
+        let name = one.fields.convention_fields().name?;
+        Some((&*one.id, name, &*one.file))
+    });
+    document_checks::report_same_names(named, &mut problems);
     (documents, problems)
 }
 
 /// Lists the folders in `dir`, including symlinks to folders, sorted by name. Plain and hidden files are ignored.
 pub(super) fn document_folders(dir: &Path, problems: &mut Vec<HomeProblem>) -> Vec<PathBuf> {
     let mut problem = |what: String| {
-        problems.push(HomeProblem {
-            path: dir.to_owned(),
-            message: what,
-        });
+        problems.push(HomeProblem::not_loaded(dir.to_owned(), what));
     };
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -120,7 +216,7 @@ pub(super) fn document_folders(dir: &Path, problems: &mut Vec<HomeProblem>) -> V
     found.sort();
     if found.len() > MAX_DOCUMENTS {
         problem(format!(
-            "has {} folders; only the first {MAX_DOCUMENTS} were read",
+            "has {} folders; only the first {MAX_DOCUMENTS} by name are read. Move the others out",
             found.len()
         ));
         found.truncate(MAX_DOCUMENTS);
@@ -128,81 +224,73 @@ pub(super) fn document_folders(dir: &Path, problems: &mut Vec<HomeProblem>) -> V
     found
 }
 
-fn read_document<T: DeserializeOwned + Default>(
+/// Reads the document in a folder, whose name is the id.
+pub(super) fn read_document<T: DocumentHead>(
     home: &Home,
     folder: &Path,
-    file_name: &str,
+    kind: DocumentKind,
+) -> Result<HomeDocument<T>, UnreadableDocument> {
+    let id = parse_document_id(folder).map_err(UnreadableDocument::Refused)?;
+    let file = folder.join(kind.file_name());
+    let text = document_file::read_document_text(home, &file, kind.file_name())?;
+    parse_document(id, file, text).map_err(UnreadableDocument::Broken)
+}
+
+fn read_earlier_version<T: DocumentHead>(
+    versions: &LoadedVersions,
+    folder: &Path,
+    kind: DocumentKind,
+) -> Option<HomeDocument<T>> {
+    let id = parse_document_id(folder).ok()?;
+    let text = versions.read_copy(&id)?;
+    parse_document(id, folder.join(kind.file_name()), text).ok()
+}
+
+fn parse_document<T: DocumentHead>(
+    id: String,
+    file: PathBuf,
+    text: String,
 ) -> Result<HomeDocument<T>, String> {
-    let id = parse_document_id(folder)?;
-    let file = folder.join(file_name);
-    let text = read_file_in_home(home, &file, file_name)?;
-    let (fields, body) = frontmatter::parse_frontmatter(&text).map_err(|bad| bad.to_string())?;
+    let parsed = frontmatter::parse_frontmatter::<T>(&text).map_err(|bad| bad.to_string())?;
+    let fields = parsed.fields.convention_fields();
+    let flaws = document_checks::find_flaws(&id, &text, &fields, parsed.unquoted_line);
     Ok(HomeDocument {
         id,
         file,
-        fields,
-        body,
+        fields: parsed.fields,
+        body: parsed.body,
+        text,
+        flaws,
     })
 }
 
-fn parse_document_id(folder: &Path) -> Result<String, String> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let fits = (1..=MAX_ID).contains(&name.len())
+impl<T> HomeDocument<T> {
+    /// Returns the flaws that do not keep it from loading.
+    pub(super) fn into_flaws(self) -> Vec<String> {
+        self.flaws
+    }
+}
+
+/// Returns whether a text can be the id of a document: the name of its folder.
+pub(super) fn is_document_id(name: &str) -> bool {
+    (1..=MAX_ID).contains(&name.len())
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
         && name
             .bytes()
             .next()
-            .is_some_and(|b| b.is_ascii_alphanumeric());
-    if fits {
+            .is_some_and(|b| b.is_ascii_alphanumeric())
+}
+
+fn parse_document_id(folder: &Path) -> Result<String, String> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    if is_document_id(&name) {
         return Ok(name.into_owned());
     }
     Err(format!(
         "the folder's name {name:?} is not an id. Rename it: 1 to {MAX_ID} of A-Z a-z 0-9 _ -, a letter or digit first"
     ))
-}
-
-/// Reads a plain file that lies in the home after all symlinks are resolved. A symlink that leads out of the home is
-/// refused, because it could publish any file.
-fn read_file_in_home(home: &Home, file: &Path, file_name: &str) -> Result<String, String> {
-    let real = match fs::canonicalize(file) {
-        Ok(real) => real,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(format!(
-                "the folder has no {file_name}, so there is nothing to load"
-            ));
-        }
-        Err(error) => return Err(format!("cannot be read: {error}")),
-    };
-    let root = fs::canonicalize(home.root_dir())
-        .map_err(|error| format!("the home cannot be read: {error}"))?;
-    if !real.starts_with(&root) {
-        return Err(format!(
-            "a link leads out of the home, to {}. Copy the file instead",
-            real.display()
-        ));
-    }
-    let opened = file_modes::open_nonblocking(&real, false)
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    let meta = opened
-        .metadata()
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if !meta.is_file() {
-        return Err("is not a plain file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    opened
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!(
-            "is longer than {} KiB. Shorten it, or split it",
-            MAX_BYTES / 1024
-        ));
-    }
-    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
 
 /// Returns the purpose of a document without one in its head: the first line of its body that is neither blank nor a
@@ -213,19 +301,4 @@ pub(super) fn first_text_line(body: &str) -> String {
         .map(str::trim)
         .find(|line| !line.is_empty() && !line.starts_with('#'));
     line.unwrap_or_default().chars().take(200).collect()
-}
-
-/// Reports a head that names another id than its folder.
-pub(super) fn mismatched_id_problem(
-    document_id: &str,
-    written: Option<&str>,
-    file: &Path,
-) -> Option<HomeProblem> {
-    let written = written.filter(|written| *written != document_id)?;
-    Some(HomeProblem {
-        path: file.to_owned(),
-        message: format!(
-            "its head says id {written:?}; it is loaded as {document_id:?}, the name of its folder"
-        ),
-    })
 }

@@ -299,6 +299,22 @@ impl Home {
     pub fn agents_dir(&self) -> PathBuf {
         self.root.join("agents")
     }
+    /// Returns `state/loaded/`: skills and agents as they were loaded last, for the time that their files are broken.
+    pub(super) fn loaded_versions_dir(&self) -> PathBuf {
+        self.state_dir().join("loaded")
+    }
+    /// Returns `state/imports.json`: the sources of imported skills and agents.
+    pub(super) fn import_index_file(&self) -> PathBuf {
+        self.state_dir().join("imports.json")
+    }
+    /// Returns `state/imports.lock`, held by an import while it runs.
+    pub(super) fn import_lock_file(&self) -> PathBuf {
+        self.state_dir().join("imports.lock")
+    }
+    /// Returns `state/imports/`: unpacked archives and cloned repositories, while an import runs.
+    pub(super) fn import_fetched_dir(&self) -> PathBuf {
+        self.state_dir().join("imports")
+    }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {
         Self::logs_below(&self.root)

@@ -4,9 +4,12 @@
 mod agents;
 mod approvals;
 mod approver_presence;
+mod catalog_size;
 mod catalog_watch;
 mod command_hint;
 mod device_identity;
+mod document_checks;
+mod document_file;
 mod embedded_backend;
 mod error;
 mod file_modes;
@@ -14,9 +17,12 @@ mod frontmatter;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod home_document;
+mod home_problem;
+mod import;
 mod in_force_file;
 mod keychain;
 mod layout;
+mod loaded_versions;
 mod machine_id;
 mod mounted_secrets;
 mod new_device;
@@ -41,12 +47,18 @@ mod tokens;
 pub use agents::{AgentDefinition, load_agents};
 pub use approvals::{AnswerResult, ApprovalQuestions, ListedQuestion, OpenQuestion};
 pub use approver_presence::ApproverPresence;
+pub use catalog_size::fit_catalog;
 pub use catalog_watch::CatalogWatch;
 pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_word};
 pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
-pub use home_document::{HomeCatalogItem, HomeProblem};
+pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem};
+pub use home_problem::{HomeProblem, ProblemEffect};
+pub use import::{
+    CloneRepository, DocumentImport, ImportLine, ImportOptions, ImportResult, ImportSource,
+    list_import_sources,
+};
 pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use machine_id::MachineId;

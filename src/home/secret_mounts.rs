@@ -148,9 +148,9 @@ mod tests {
 
     fn mounts(text: &str) -> Result<Vec<SecretMount>, String> {
         let text = format!("---\nsecretMounts: {text}\n---\n");
-        let (head, _) =
+        let parsed =
             frontmatter::parse_frontmatter::<Head>(&text).map_err(|error| error.to_string())?;
-        Ok(head.secret_mounts.into_mounts())
+        Ok(parsed.fields.secret_mounts.into_mounts())
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Skills in `skills/<id>/SKILL.md`: instructions that the owner gives to agents. Not here: publishing them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::frontmatter::TextList;
-use super::home_document::{self, HomeCatalogItem, HomeDocument, HomeProblem};
+use super::document_checks::ConventionFields;
+use super::document_file::UnreadableDocument;
+use super::frontmatter::{TextList, ToolNames};
+use super::home_document::{
+    self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
+};
+use super::home_problem::HomeProblem;
 use super::layout::Home;
 use super::secret_mounts::{SecretMount, SecretMounts};
-
-const FILE: &str = "SKILL.md";
 
 /// One skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,6 +35,15 @@ pub struct Skill {
     /// The version as written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Its license, or the name of the file with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
+    /// The products, programs or networks that it needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<String>,
+    /// Anything else that its author wrote about it, with sorted keys.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// The skill may be used.
     pub enabled: bool,
     /// The secrets for its commands, in this order; not published.
@@ -59,9 +72,12 @@ struct SkillHead {
         alias = "allowed_tools",
         alias = "allowed-tools"
     )]
-    tools: Option<TextList>,
+    tools: Option<ToolNames>,
     tags: TextList,
     version: Option<String>,
+    license: Option<String>,
+    compatibility: Option<String>,
+    metadata: Option<Value>,
     enabled: Option<bool>,
     #[serde(alias = "secret_mounts")]
     secret_mounts: SecretMounts,
@@ -81,6 +97,7 @@ impl From<HomeDocument<SkillHead>> for Skill {
             file,
             fields: head,
             body,
+            ..
         }: HomeDocument<SkillHead>,
     ) -> Self {
         Self {
@@ -92,6 +109,12 @@ impl From<HomeDocument<SkillHead>> for Skill {
             tools: head.tools.map(|list| list.0),
             tags: head.tags.0,
             version: head.version,
+            license: head.license,
+            compatibility: head.compatibility,
+            metadata: match head.metadata.map(home_document::sort_keys) {
+                Some(Value::Object(map)) => map,
+                _ => Map::new(),
+            },
             enabled: head.enabled.unwrap_or(true),
             secrets: head.secret_mounts.into_mounts(),
             body,
@@ -101,13 +124,32 @@ impl From<HomeDocument<SkillHead>> for Skill {
     }
 }
 
+impl DocumentHead for SkillHead {
+    fn convention_fields(&self) -> ConventionFields<'_> {
+        ConventionFields {
+            id: self.id.as_deref(),
+            name: self.name.as_deref(),
+            description: self.description.as_deref(),
+            compatibility: self.compatibility.as_deref(),
+            is_metadata_wrong: self
+                .metadata
+                .as_ref()
+                .is_some_and(|value| !value.is_object()),
+        }
+    }
+}
+
 /// Loads all skills of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
 /// allowed.
-pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<HomeProblem>) {
-    let (documents, mut problems) =
-        home_document::read_documents::<SkillHead>(home, &home.skills_dir(), FILE);
-    problems.extend(documents.iter().filter_map(|d| {
-        home_document::mismatched_id_problem(&d.id, d.fields.id.as_deref(), &d.file)
-    }));
+pub fn load_skills(home: &Home, copy: CopyTexts) -> (Vec<Skill>, Vec<HomeProblem>) {
+    let (documents, problems) =
+        home_document::read_documents::<SkillHead>(home, DocumentKind::Skill, copy);
     (documents.into_iter().map(Skill::from).collect(), problems)
+}
+
+/// Checks that the skill in this folder of the home can be loaded, and returns its flaws.
+pub(super) fn check_skill(home: &Home, folder: &Path) -> Result<Vec<String>, String> {
+    home_document::read_document::<SkillHead>(home, folder, DocumentKind::Skill)
+        .map(HomeDocument::into_flaws)
+        .map_err(UnreadableDocument::into_text)
 }

@@ -218,11 +218,13 @@ impl Backend for BackendClient {
         &'a self,
         kind: CatalogKind,
         revision: u64,
+        complete: bool,
         items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()> {
         self.call_backend(
             BackendFunction::Publish,
-            self.backend.publish_catalog(kind, revision, items),
+            self.backend
+                .publish_catalog(kind, revision, complete, items),
         )
     }
 

@@ -4,6 +4,7 @@
 mod alone;
 mod dev;
 mod first_contact;
+mod imports;
 mod in_force;
 mod keychain;
 mod next_steps;

@@ -237,9 +237,10 @@ impl Backend for AtOnce {
         &'a self,
         kind: CatalogKind,
         revision: u64,
+        complete: bool,
         items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()> {
-        at_once(self.0.publish_catalog(kind, revision, items))
+        at_once(self.0.publish_catalog(kind, revision, complete, items))
     }
     /// Until it stands.
     fn listen_for_wakeups<'a>(

@@ -5,6 +5,7 @@
 )]
 
 mod documents;
+mod heads;
 mod identity;
 mod secrets;
 

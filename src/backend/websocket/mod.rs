@@ -231,6 +231,7 @@ impl Backend for WebSocketBackend {
         &'a self,
         _kind: CatalogKind,
         _revision: u64,
+        _complete: bool,
         _items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))

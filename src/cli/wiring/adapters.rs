@@ -1,12 +1,13 @@
 //! Adapters between modules that do not depend on each other: each implements a trait of one module with a type of
 //! another.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::acp::Workspace;
@@ -22,7 +23,9 @@ use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
-use crate::home::{self, CatalogWatch, DeviceIdentity, Home, SecretStore};
+use crate::home::{
+    self, CatalogWatch, CopyTexts, DeviceIdentity, Home, HomeProblem, ProblemEffect, SecretStore,
+};
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
@@ -240,12 +243,15 @@ impl LeftoverCleanup for CrashCleanup {
 pub(super) fn home_catalog(home: &Home) -> Arc<dyn CatalogSource> {
     Arc::new(HomeCatalog {
         home: home.clone(),
+        logged: Mutex::default(),
         news: OnceLock::new(),
     })
 }
 
 struct HomeCatalog {
     home: Home,
+    /// The problems that were logged and still stand.
+    logged: Mutex<HashMap<&'static str, BTreeSet<HomeProblem>>>,
     /// Opened on first use: a single pass does not need it, and closing a watch takes a while.
     news: OnceLock<CatalogChanges>,
 }
@@ -279,35 +285,47 @@ impl CatalogChanges {
     }
 }
 
+impl HomeCatalog {
+    /// Logs the problems that did not stand before: all files are read again after each change.
+    fn log_new_problems(&self, kind: CatalogKind, problems: Vec<HomeProblem>) {
+        let mut logged = self.logged.lock();
+        let before = logged.entry(kind.as_str()).or_default();
+        for problem in problems.iter().filter(|one| !before.contains(one)) {
+            match problem.effect {
+                ProblemEffect::Warning => tracing::info!(%problem, "a flaw of a skill or an agent"),
+                effect => {
+                    let effect = effect.as_heading();
+                    tracing::warn!(%problem, effect, "something in the home could not be loaded");
+                }
+            }
+        }
+        *before = problems.into_iter().collect();
+    }
+}
+
 impl CatalogSource for HomeCatalog {
     fn catalog_items(&self, kind: CatalogKind) -> Vec<CatalogEntry> {
-        let (items, problems) = match kind {
+        let (mut items, mut problems) = match kind {
             CatalogKind::Tool => return Vec::new(),
             CatalogKind::Skill => {
-                let (skills, problems) = home::load_skills(&self.home);
-                (
-                    skills
-                        .iter()
-                        .map(home::Skill::catalog_item)
-                        .collect::<Vec<_>>(),
-                    problems,
-                )
+                let (skills, problems) = home::load_skills(&self.home, CopyTexts::Yes);
+                let items: Vec<_> = skills.iter().map(home::Skill::catalog_item).collect();
+                (items, problems)
             }
             CatalogKind::Agent => {
-                let (agents, problems) = home::load_agents(&self.home);
-                (
-                    agents
-                        .iter()
-                        .map(home::AgentDefinition::catalog_item)
-                        .collect(),
-                    problems,
-                )
+                let (agents, problems) = home::load_agents(&self.home, CopyTexts::Yes);
+                let items = agents.iter().map(home::AgentDefinition::catalog_item);
+                (items.collect(), problems)
             }
         };
-        for problem in problems {
-            tracing::warn!(%problem, "something in the home could not be loaded");
-        }
-        items.into_iter().map(to_catalog_item).collect()
+        let folder = match kind {
+            CatalogKind::Agent => self.home.agents_dir(),
+            _ => self.home.skills_dir(),
+        };
+        problems.extend(home::fit_catalog(&mut items, &folder));
+        self.log_new_problems(kind, problems);
+        let entry = |home::HomeCatalogItem { key, hash, body }| CatalogEntry { key, hash, body };
+        items.into_iter().map(entry).collect()
     }
 
     fn subscribe_catalog(&self) -> Option<watch::Receiver<u64>> {
@@ -318,39 +336,6 @@ impl CatalogSource for HomeCatalog {
                 .clone(),
         )
     }
-}
-
-/// The wire's limit for one catalog body, in bytes.
-const BODY_LIMIT: usize = 900 << 10;
-
-/// Converts a document of the home for the catalog. One that is too long is published with the part that fits and
-/// marked as truncated; the home keeps the whole.
-fn to_catalog_item(item: home::HomeCatalogItem) -> CatalogEntry {
-    let home::HomeCatalogItem {
-        key,
-        hash,
-        mut body,
-    } = item;
-    if body.len() > BODY_LIMIT
-        && let Ok(mut document) = serde_json::from_str::<serde_json::Value>(&body)
-    {
-        let text = document["body"].as_str().unwrap_or_default().to_owned();
-        let mut keep = text.len();
-        while body.len() > BODY_LIMIT && keep > 0 {
-            // Proportionally, because escapes make the JSON longer than the text.
-            keep =
-                text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
-            document["body"] = text[..keep].into();
-            document["bodyTruncated"] = true.into();
-            body = document.to_string();
-        }
-        tracing::warn!(
-            key,
-            kept_bytes = keep,
-            "a document of the home is too long to be published whole"
-        );
-    }
-    CatalogEntry { key, hash, body }
 }
 
 /// Opens the audit of this home, with its head signed by this device.
@@ -370,33 +355,4 @@ pub(super) fn open_audit(
         Some(sign),
     )
     .context("no thread for the audit")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_document_that_is_too_long_is_published_in_part_and_says_so() {
-        let body = serde_json::json!({"id": "long", "body": "\u{1}é".repeat(200_000)}).to_string();
-        assert!(body.len() > BODY_LIMIT);
-        let item = to_catalog_item(home::HomeCatalogItem {
-            key: "long".into(),
-            hash: "h".into(),
-            body,
-        });
-        assert!(
-            item.body.len() <= BODY_LIMIT && item.body.len() > BODY_LIMIT / 2,
-            "{}",
-            item.body.len()
-        );
-        let document: serde_json::Value = serde_json::from_str(&item.body).expect("JSON");
-        assert_eq!(document["bodyTruncated"], true);
-        let short = home::HomeCatalogItem {
-            key: "s".into(),
-            hash: "h".into(),
-            body: "{\"body\":\"x\"}".into(),
-        };
-        assert_eq!(to_catalog_item(short).body, "{\"body\":\"x\"}");
-    }
 }

@@ -4,6 +4,7 @@ mod add;
 mod blame;
 mod blob;
 mod captured_output;
+mod clone_repository;
 mod commit;
 mod commit_details;
 mod commit_hooks;
@@ -44,6 +45,7 @@ mod staging_candidate;
 mod status;
 mod tree_entry;
 
+pub use clone_repository::clone_repository;
 pub use commit_recovery::{has_git_intent, resolve_git_intents};
 pub use repo_locks::RepoLocks;
 

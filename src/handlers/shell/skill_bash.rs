@@ -13,7 +13,7 @@ use super::bash::Bash;
 use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
-use crate::home::{Home, HomeProblem, Skill, load_skills};
+use crate::home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_skills};
 use crate::tool::{
     CommandFolder, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
@@ -142,7 +142,7 @@ async fn find_skill(home: &Home, id: &str) -> Result<Skill, ToolError> {
         ));
     }
     let home = home.clone();
-    let reading = tokio::task::spawn_blocking(move || load_skills(&home)).await;
+    let reading = tokio::task::spawn_blocking(move || load_skills(&home, CopyTexts::No)).await;
     let (skills, problems) =
         reading.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
     let Some(skill) = skills.iter().find(|skill| skill.id == id) else {
@@ -162,6 +162,7 @@ async fn find_skill(home: &Home, id: &str) -> Result<Skill, ToolError> {
 fn unknown_skill_error(id: &str, skills: &[Skill], problems: &[HomeProblem]) -> ToolError {
     let broken = problems
         .iter()
+        .filter(|problem| problem.effect == ProblemEffect::NotLoaded)
         .find(|problem| problem.path.iter().any(|part| part == id));
     if let Some(HomeProblem { message: what, .. }) = broken {
         return ToolError::not_found(format!(

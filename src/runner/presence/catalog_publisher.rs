@@ -1,5 +1,6 @@
 //! The catalog of this device, published to the backend at start and after changes: its tools, and the skills and
-//! agents of its home. A catalog that the backend accepted within the last day is not sent again.
+//! agents of its home. Entries that the backend accepted within the last day are not sent again. Not here: which entries
+//! differ (published_catalog).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::runner::background::ShutdownPhases;
 use crate::runner::backoff::{RetryBudget, RetryIntervals};
 use crate::runner::clock::Clock;
 use crate::runner::parts::CatalogSource;
+use crate::runner::presence::published_catalog::{CatalogPage, PublishedCatalog, plan_pages};
 use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::tool_threads::run_on_blocking_thread;
@@ -104,10 +106,10 @@ pub(in crate::runner) struct CatalogPublisher {
 }
 
 impl CatalogPublisher {
-    /// Publishes those of these catalogs that the backend does not have.
+    /// Brings these catalogs up to date at the backend. One that fails does not stop the others.
     async fn publish_kinds(&self, kinds: &'static [CatalogKind]) -> Result<(), BackendError> {
-        let mut revision = None;
-        for (kind, published) in kinds.iter().zip(self.published_fingerprints(kinds).await) {
+        let mut failure = Ok(());
+        for kind in kinds {
             let items = match kind {
                 CatalogKind::Tool => self.tool_items(),
                 CatalogKind::Skill | CatalogKind::Agent => {
@@ -115,20 +117,15 @@ impl CatalogPublisher {
                     run_on_blocking_thread(move || catalog.catalog_items(kind)).await
                 }
             };
-            let fingerprint = fingerprint_items(&items);
-            if published.as_ref() == Some(&fingerprint) {
-                continue;
-            }
-            let revision = match revision {
-                Some(revision) => revision,
-                None => *revision.insert(self.next_revision().await),
-            };
-            self.publish_kind(*kind, revision, &items).await?;
-            let fact = format!("{fingerprint} {}", self.clock.now_ms());
-            if let Err(error) = self.journal.store_fact(published_key(*kind), fact).await {
-                tracing::warn!(%error, "what was published is not written down, and is published again");
+            if let Err(error) = self.publish_changes(*kind, &items).await {
+                if matches!(error.recovery_action(), RecoveryAction::Retry(_)) {
+                    return Err(error);
+                }
+                tracing::debug!(kind = kind.as_str(), %error, "a catalog could not be published");
+                failure = Err(error);
             }
         }
+        failure?;
         let offered = self
             .registry
             .callable_entries()
@@ -139,20 +136,114 @@ impl CatalogPublisher {
         Ok(())
     }
 
-    /// Returns, for each of these kinds, the fingerprint that this backend accepted lately.
-    async fn published_fingerprints(&self, kinds: &'static [CatalogKind]) -> Vec<Option<String>> {
-        let facts = self.journal.read_blocking(move |reader| {
-            let fact = |kind: &CatalogKind| reader.read_fact(published_key(*kind)).ok().flatten();
-            Ok(kinds.iter().map(fact).collect::<Vec<_>>())
-        });
-        let facts = facts.await.unwrap_or_else(|_| vec![None; kinds.len()]);
+    /// Sends the entries of a catalog that the backend does not have.
+    async fn publish_changes(
+        &self,
+        kind: CatalogKind,
+        items: &[CatalogEntry],
+    ) -> Result<(), BackendError> {
+        let mut published = self.read_published(kind).await;
         let now_ms = self.clock.now_ms();
-        let lately = |fact: Option<String>| {
-            let (fingerprint, at_ms) = fact.as_ref()?.split_once(' ')?;
-            let age = u64::try_from(now_ms - at_ms.parse::<i64>().ok()?).ok()?;
-            (Duration::from_millis(age) < PUBLISHED_FOR).then(|| fingerprint.to_owned())
+        if let Some(published) = &mut published {
+            let age = u64::try_from(now_ms - published.at_ms);
+            if !age.is_ok_and(|age| Duration::from_millis(age) < PUBLISHED_FOR) {
+                published.expire_entries();
+                published.at_ms = now_ms;
+            }
+        }
+        let mut revision = None;
+        // Entries that the backend refuses are sent again once: others may have become shorter meanwhile.
+        for _ in 0..2 {
+            let pages = plan_pages(items, published.as_ref());
+            if pages.is_empty() {
+                return Ok(());
+            }
+            let revision = match revision {
+                Some(revision) => revision,
+                None => *revision.insert(self.next_revision().await),
+            };
+            let record = published.get_or_insert_with(|| PublishedCatalog::created_at(now_ms));
+            for page in pages {
+                self.publish_page(kind, revision, &page, record).await?;
+                self.store_published(kind, record).await;
+            }
+        }
+        for page in plan_pages(items, published.as_ref()) {
+            let keys: Vec<&str> = page.items.iter().map(|item| item.key.as_str()).collect();
+            let kind = kind.as_str();
+            tracing::warn!(
+                kind,
+                ?keys,
+                "the backend refuses entries of the catalog until they change"
+            );
+        }
+        Ok(())
+    }
+
+    /// Sends a page. If the backend refuses its content, the entries are sent one by one, and those that it refuses are
+    /// left out.
+    async fn publish_page(
+        &self,
+        kind: CatalogKind,
+        revision: u64,
+        page: &CatalogPage,
+        record: &mut PublishedCatalog,
+    ) -> Result<(), BackendError> {
+        let refusal = match self.send_page(kind, revision, page).await {
+            Ok(()) => {
+                record.record_page(page);
+                return Ok(());
+            }
+            Err(error) if is_content_refused(&error) => error,
+            Err(error) => return Err(error),
         };
-        facts.into_iter().map(lately).collect()
+        if let (false, [item]) = (page.is_complete, page.items.as_slice()) {
+            tracing::debug!(key = item.key, error = %refusal, "an entry of the catalog is refused");
+            return Ok(());
+        }
+        let removed = if page.is_complete {
+            record.removed_entries(&page.items)
+        } else {
+            Vec::new()
+        };
+        for item in page.items.iter().cloned().chain(removed) {
+            let single = CatalogPage {
+                is_complete: false,
+                items: vec![item],
+            };
+            Box::pin(self.publish_page(kind, revision, &single, record)).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_page(
+        &self,
+        kind: CatalogKind,
+        revision: u64,
+        page: &CatalogPage,
+    ) -> Result<(), BackendError> {
+        let (complete, items) = (page.is_complete, &page.items);
+        self.sessions
+            .with_session(|| {
+                self.backend
+                    .publish_catalog(kind, revision, complete, items)
+            })
+            .await
+    }
+
+    /// Returns the entries that this backend accepted. One of an earlier version of the program cannot be read.
+    async fn read_published(&self, kind: CatalogKind) -> Option<PublishedCatalog> {
+        let stored = self
+            .journal
+            .read_blocking(move |reader| reader.read_fact(published_key(kind)));
+        serde_json::from_str(&stored.await.ok()??).ok()
+    }
+
+    async fn store_published(&self, kind: CatalogKind, record: &PublishedCatalog) {
+        let fact = serde_json::to_string(record).expect("texts and numbers are always JSON");
+        if let Err(error) = self.journal.store_fact(published_key(kind), fact).await {
+            tracing::warn!(%error, "what was published is not written down, and is published again");
+        }
     }
 
     /// Returns a revision later than all before it, even if the clock went back: the backend ignores an older one.
@@ -168,17 +259,6 @@ impl CatalogPublisher {
             tracing::warn!(%error, "the catalog's revision could not be kept");
         }
         revision
-    }
-
-    async fn publish_kind(
-        &self,
-        kind: CatalogKind,
-        revision: u64,
-        items: &[CatalogEntry],
-    ) -> Result<(), BackendError> {
-        self.sessions
-            .with_session(|| self.backend.publish_catalog(kind, revision, items))
-            .await
     }
 
     fn tool_items(&self) -> Vec<CatalogEntry> {
@@ -207,13 +287,10 @@ fn published_key(kind: CatalogKind) -> &'static str {
     }
 }
 
-fn fingerprint_items(items: &[CatalogEntry]) -> String {
-    let mut hasher = Sha256::new();
-    for item in items {
-        // Neither a key nor a hash in hex has a line end.
-        hasher.update(format!("{}\n{}\n", item.key, item.hash));
-    }
-    to_hex(&hasher.finalize())
+/// Returns whether the backend refuses what was sent, and not the device or the moment.
+fn is_content_refused(error: &BackendError) -> bool {
+    matches!(error.recovery_action(), RecoveryAction::Shrink(_))
+        || error.refusal_code() == Some("INVALID_ARGUMENT")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 pub(super) mod catalog_publisher;
 pub(super) mod health;
+mod published_catalog;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -437,7 +437,7 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
         assert_eq!(lines.len(), 2);
         assert_eq!(
             (&lines[0]["id"], keys(&lines[1])),
-            (&"good".into(), vec!["path", "problem"])
+            (&"good".into(), vec!["effect", "path", "problem"])
         );
         assert_eq!(
             user.types(&[kind, "show", "good"]).await.done().out.trim(),

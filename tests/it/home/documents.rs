@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use punie_runner::home::{CatalogWatch, Home, load_agents, load_skills};
+use punie_runner::home::{CatalogWatch, CopyTexts, Home, load_agents, load_skills};
 use serde_json::Value;
 
 use super::home;
@@ -31,7 +31,7 @@ fn skills_are_read_in_order_with_what_their_heads_say() {
     skill(&home, "bare", "# Bare\n\nDoes one thing.\nmore\n");
     fs::write(home.skills_dir().join("README.md"), "not a skill").expect("written");
     fs::create_dir(home.skills_dir().join(".git")).expect("made");
-    let (skills, problems) = load_skills(&home);
+    let (skills, problems) = load_skills(&home, CopyTexts::No);
     assert_eq!(problems, []);
     let [bare, deploy] = skills.as_slice() else {
         panic!("two skills: {skills:?}")
@@ -75,7 +75,7 @@ fn one_bad_skill_never_hides_the_others() {
     symlink(&secret, home.skills_dir().join("leak/SKILL.md")).expect("a link");
     symlink("/nowhere", home.skills_dir().join("dangling")).expect("a link");
 
-    let (skills, problems) = load_skills(&home);
+    let (skills, problems) = load_skills(&home, CopyTexts::No);
     let ids: Vec<&str> = skills.iter().map(|skill| skill.id.as_str()).collect();
     assert_eq!(ids, ["good"]);
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -111,7 +111,7 @@ fn links_within_the_home_are_followed() {
         home.skills_dir().join("alias"),
     )
     .expect("a link");
-    let (skills, problems) = load_skills(&home);
+    let (skills, problems) = load_skills(&home, CopyTexts::No);
     assert_eq!(problems, []);
     assert_eq!(
         skills
@@ -126,7 +126,7 @@ fn links_within_the_home_are_followed() {
 fn an_id_in_the_head_that_differs_is_reported_and_the_folder_counts() {
     let (_dir, home) = home();
     skill(&home, "mine", "---\nid: other\n---\nBody");
-    let (skills, problems) = load_skills(&home);
+    let (skills, problems) = load_skills(&home, CopyTexts::No);
     assert_eq!(skills[0].id, "mine");
     assert!(problems[0].message.contains("other"), "{}", problems[0]);
 }
@@ -138,7 +138,7 @@ fn agents_are_read_and_published_without_paths() {
     fs::create_dir(&dir).expect("made");
     let text = "---\r\nname: Reviewer\r\nmodel: large\r\nskills: a, b\r\nmaxTaskDepth: 2\r\n---\r\nYou review.\r\n";
     fs::write(dir.join("AGENT.md"), text).expect("written");
-    let (agents, problems) = load_agents(&home);
+    let (agents, problems) = load_agents(&home, CopyTexts::No);
     assert_eq!(problems, []);
     let item = agents[0].catalog_item();
     assert_eq!(item.key, "reviewer");
@@ -153,14 +153,21 @@ fn agents_are_read_and_published_without_paths() {
 
     fs::write(dir.join("AGENT.md"), text.replace("\r\n", "\n")).expect("written");
     assert_eq!(
-        load_agents(&home).0[0].catalog_item(),
+        load_agents(&home, CopyTexts::No).0[0].catalog_item(),
         item,
         "line ends do not change it"
     );
     fs::write(dir.join("AGENT.md"), text.replace("large", "small")).expect("written");
-    assert_ne!(load_agents(&home).0[0].catalog_item().hash, item.hash);
+    assert_ne!(
+        load_agents(&home, CopyTexts::No).0[0].catalog_item().hash,
+        item.hash
+    );
     fs::write(dir.join("AGENT.md"), "---\nmaxTaskDepth: 0\n---\n").expect("written");
-    assert_eq!(load_agents(&home).1.len(), 1, "no depth of 0");
+    assert_eq!(
+        load_agents(&home, CopyTexts::No).1.len(),
+        1,
+        "no depth of 0"
+    );
 }
 
 // The signal

@@ -1,7 +1,11 @@
 //! What the backend is told of the device's tools, skills and agents.
 
-use crate::harness::relay::Relay;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
+use crate::harness::wait::until;
 
 /// The kinds of catalogs that were posted, in order.
 fn posted(relay: &Relay) -> Vec<String> {
@@ -43,4 +47,173 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     .expect("written");
     start_and_stop().await;
     assert_eq!(posted(&relay)[all.len()..], ["skill"]);
+}
+
+fn write_skill(stage: &Stage, id: &str, text: &str) {
+    let folder = stage.setting.home.join("skills").join(id);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("SKILL.md"), text).expect("written");
+}
+
+/// The bodies that the backend has of one kind, by key.
+fn stored(stage: &Stage, kind: &str) -> BTreeMap<String, String> {
+    let database = stage.database();
+    let mut rows = database
+        .prepare("SELECT key, body FROM catalog WHERE kind = ?1")
+        .expect("a table");
+    rows.query_map([kind], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("rows")
+        .collect::<Result<_, _>>()
+        .expect("texts")
+}
+
+fn has(stage: &Stage, id: &str, words: &str) -> bool {
+    stored(stage, "skill")
+        .get(id)
+        .is_some_and(|body| body.contains(words))
+}
+
+/// The keys of the last page of skills.
+fn last_keys(relay: &Relay) -> Vec<String> {
+    let calls = relay.calls("catalog:upsertMany");
+    let last = calls.iter().rfind(|call| call.args["kind"] == "skill");
+    let items = last.and_then(|call| call.args["items"].as_array());
+    let key = |item: &serde_json::Value| item["key"].as_str().expect("a key").to_owned();
+    items.into_iter().flatten().map(key).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_reaches_the_backend_in_two_seconds_without_the_others() {
+    let stage = Stage::new().await;
+    for n in 0..150 {
+        write_skill(&stage, &format!("s{n:03}"), "First.");
+    }
+    let relay = Relay::before(&stage.setting.url).await;
+    let runner = stage.run_at(&relay.url);
+    runner.logs("the catalog is published").await;
+    assert_eq!(stored(&stage, "skill").len(), 150);
+    // The machine may be busy for a moment, but not each time.
+    let mut fastest = Duration::MAX;
+    for text in ["Second.", "Third.", "Fourth."] {
+        let began = Instant::now();
+        write_skill(&stage, "s077", text);
+        until("the edit arrives", || has(&stage, "s077", text)).await;
+        fastest = fastest.min(began.elapsed());
+        until("it came alone", || last_keys(&relay) == ["s077"]).await;
+    }
+    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+    assert!(has(&stage, "s149", "First."));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
+    let stage = Stage::new().await;
+    for id in ["first", "second"] {
+        write_skill(&stage, id, "Text.");
+    }
+    let runner = stage.run();
+    runner.logs("the catalog is published").await;
+    write_skill(&stage, "first", "---\nenabled: false\n---\nText.");
+    until("it is disabled", || {
+        has(&stage, "first", r#""enabled":false"#)
+    })
+    .await;
+    std::fs::remove_dir_all(stage.setting.home.join("skills/first")).expect("removed");
+    until("it is gone", || {
+        stored(&stage, "skill").keys().eq(["second"])
+    })
+    .await;
+    // A file that is broken for a while takes nothing away.
+    write_skill(&stage, "second", "---\nname: [\n---\nBroken.");
+    write_skill(&stage, "third", "Text.");
+    until("the third arrives", || has(&stage, "third", "Text.")).await;
+    assert!(has(&stage, "second", "Text."));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
+    let stage = Stage::new().await;
+    for id in ["bad", "good", "other"] {
+        write_skill(&stage, id, "Text.");
+    }
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, args| {
+        let items = args["items"].as_array();
+        let is_bad = items.is_some_and(|items| items.iter().any(|item| item["key"] == "bad"));
+        if path == "catalog:upsertMany" && is_bad {
+            return Fate::refuse(&serde_json::json!({"code": "INVALID_ARGUMENT"}));
+        }
+        Fate::Pass
+    });
+    let runner = stage.run_at(&relay.url);
+    runner.logs("the backend refuses entries").await;
+    until("the others arrive", || {
+        stored(&stage, "skill").keys().eq(["good", "other"])
+    })
+    .await;
+    write_skill(&stage, "good", "Better.");
+    until("an edit arrives", || has(&stage, "good", "Better.")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w64_a_catalog_that_is_refused_stops_no_other() {
+    let stage = Stage::new().await;
+    write_skill(&stage, "good", "Text.");
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, args| {
+        if path == "catalog:upsertMany" && args["kind"] == "tool" {
+            return Fate::refuse(&serde_json::json!({"code": "REQUEST_UNKNOWN"}));
+        }
+        Fate::Pass
+    });
+    let _runner = stage.run_at(&relay.url);
+    until("the skill arrives", || has(&stage, "good", "Text.")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
+    let stage = Stage::new().await;
+    write_skill(&stage, "first", "Text.");
+    let relay = Relay::before(&stage.setting.url).await;
+    let late = stage.setting.home.join("skills/late");
+    relay.rule(move |path, args| {
+        if path == "catalog:upsertMany" && args["kind"] == "skill" && !late.exists() {
+            std::fs::create_dir(&late).expect("made");
+            std::fs::write(late.join("SKILL.md"), "Text.").expect("written");
+        }
+        Fate::Pass
+    });
+    let _runner = stage.run_at(&relay.url);
+    until("both arrive", || {
+        stored(&stage, "skill").keys().eq(["first", "late"])
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_publication_goes_on_where_it_was() {
+    let stage = Stage::new().await;
+    for n in 0..250 {
+        write_skill(&stage, &format!("s{n:03}"), "Text.");
+    }
+    let relay = Relay::before(&stage.setting.url).await;
+    let mut seen = 0;
+    relay.rule(move |path, args| {
+        if path == "catalog:upsertMany" && args["kind"] == "skill" {
+            seen += 1;
+            if seen == 2 {
+                return Fate::Unheard;
+            }
+        }
+        Fate::Pass
+    });
+    let runner = stage.run_at(&relay.url);
+    runner.logs("the catalog is published").await;
+    assert_eq!(stored(&stage, "skill").len(), 250);
+    let calls = relay.calls("catalog:upsertMany");
+    let first_pages = calls
+        .iter()
+        .filter(|call| call.args["items"][0]["key"] == "s000")
+        .count();
+    assert_eq!(first_pages, 1, "what was accepted is not sent again");
 }

@@ -1,0 +1,76 @@
+//! The index of imported documents: the source of each, and its hash as it was imported. It lies in the home's state and
+//! not beside the documents, because it has paths of this machine, and owners keep their skills in repositories. Not here:
+//! deciding by it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the index of imported documents"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::error::HomeError;
+use super::super::home_document::DocumentKind;
+use super::super::layout::Home;
+use super::super::private_files::replace_private_file;
+
+/// One imported document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ImportRecord {
+    /// The source as it was named.
+    pub(super) source: String,
+    /// The path in the source.
+    pub(super) path: String,
+    /// The hash of its files as they were imported.
+    pub(super) hash: String,
+}
+
+/// The imported documents by kind and id.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ImportIndex {
+    skills: BTreeMap<String, ImportRecord>,
+    agents: BTreeMap<String, ImportRecord>,
+}
+
+impl ImportIndex {
+    /// Reads the index; an empty one if there is none.
+    pub(super) fn read_index(home: &Home) -> Result<Self, HomeError> {
+        let path = home.import_index_file();
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(HomeError::unreadable(&path)(error)),
+        };
+        serde_json::from_slice(&bytes).map_err(|error| HomeError::Damaged {
+            path,
+            why: error.to_string(),
+            mend: "Move it aside; what was imported counts as yours then".to_owned(),
+        })
+    }
+
+    /// Replaces the index in one step.
+    pub(super) fn write_index(&self, home: &Home) -> Result<(), HomeError> {
+        let text = serde_json::to_vec_pretty(self).expect("texts are always JSON");
+        replace_private_file(&home.import_index_file(), &text)
+    }
+
+    /// Returns the imported documents of a kind.
+    pub(super) fn records(&mut self, kind: DocumentKind) -> &mut BTreeMap<String, ImportRecord> {
+        match kind {
+            DocumentKind::Skill => &mut self.skills,
+            DocumentKind::Agent => &mut self.agents,
+        }
+    }
+}
+
+/// Returns the sources of the imported documents by id, for lists. An index that cannot be read has none.
+pub fn list_import_sources(home: &Home, kind: DocumentKind) -> BTreeMap<String, String> {
+    let mut index = ImportIndex::read_index(home).unwrap_or_default();
+    let records = std::mem::take(index.records(kind));
+    let source = |(id, record): (String, ImportRecord)| (id, record.source);
+    records.into_iter().map(source).collect()
+}

@@ -1,0 +1,368 @@
+//! One import or update: fetch the sources, compare, stage, check, put in place, and write the index. With `dry_run`
+//! everything but the last three. Not here: the steps themselves.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the folder into which sources are unpacked"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::super::agents;
+use super::super::error::HomeError;
+use super::super::home_document::DocumentKind;
+use super::super::layout::Home;
+use super::super::skills;
+use super::archive::unpack_archive;
+use super::document_search::{FoundDocument, SearchRoot, find_documents};
+use super::document_tree::DocumentTree;
+use super::import_index::{ImportIndex, ImportRecord};
+use super::import_source::ImportSource;
+use super::staging::{Staging, create_private_folder};
+use super::{ImportLine, ImportResult};
+use crate::durable::open_lock_file;
+use crate::failpoint;
+
+/// Clones a repository into a folder that does not exist yet, or tells why it cannot.
+pub type CloneRepository<'a> = &'a dyn Fn(&str, &Path) -> Result<(), String>;
+
+/// The options of an import.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ImportOptions {
+    /// Compare only.
+    pub dry_run: bool,
+    /// Replace documents of the owner, too.
+    pub force: bool,
+}
+
+/// An import into the home. Only one runs at a time.
+pub struct DocumentImport<'a> {
+    home: &'a Home,
+    kind: DocumentKind,
+    options: ImportOptions,
+    clone: CloneRepository<'a>,
+    index: ImportIndex,
+    staging: Staging,
+    /// The ids of this run with their hashes and paths: the first of one id is taken.
+    taken: BTreeMap<String, (String, String)>,
+    /// The documents that are staged, and their records.
+    staged: Vec<(String, ImportRecord)>,
+    lines: Vec<ImportLine>,
+    _lock: File,
+}
+
+impl<'a> DocumentImport<'a> {
+    /// Begins an import, and removes what an earlier one that was killed left.
+    ///
+    /// # Errors
+    /// The home cannot be written, its index is damaged, or another import runs.
+    pub fn begin_import(
+        home: &'a Home,
+        kind: DocumentKind,
+        options: ImportOptions,
+        clone: CloneRepository<'a>,
+    ) -> Result<Self, HomeError> {
+        let lock_file = home.import_lock_file();
+        let lock = open_lock_file(&lock_file).map_err(HomeError::unwritable(&lock_file))?;
+        if lock.try_lock().is_err() {
+            let busy = io::Error::new(io::ErrorKind::ResourceBusy, "another import runs");
+            return Err(HomeError::unwritable(&lock_file)(busy));
+        }
+        let folder = kind.folder(home);
+        let staging = Staging::create_staging(&folder).map_err(HomeError::unwritable(&folder))?;
+        let fetched = home.import_fetched_dir();
+        remove_if_exists(&fetched)
+            .and_then(|()| create_private_folder(&fetched))
+            .map_err(HomeError::unwritable(&fetched))?;
+        Ok(Self {
+            home,
+            kind,
+            options,
+            clone,
+            index: ImportIndex::read_index(home)?,
+            staging,
+            taken: BTreeMap::new(),
+            staged: Vec::new(),
+            lines: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Imports all documents of these sources.
+    ///
+    /// # Errors
+    /// The home cannot be written.
+    pub fn import_sources(
+        mut self,
+        sources: &[ImportSource],
+    ) -> Result<Vec<ImportLine>, HomeError> {
+        for source in sources {
+            match self.search_source(source) {
+                Ok(found) => {
+                    for document in found {
+                        self.consider_document(source, &document);
+                    }
+                }
+                Err(why) => self.add_line("", ImportResult::Refused, source, "", Some(why)),
+            }
+        }
+        self.finish_import()
+    }
+
+    /// Updates the imported documents, or those with these ids, from their sources.
+    ///
+    /// # Errors
+    /// The home cannot be written.
+    pub fn update_documents(mut self, ids: &[String]) -> Result<Vec<ImportLine>, HomeError> {
+        let records = self.index.records(self.kind).clone();
+        let mut by_source: BTreeMap<String, Vec<(String, ImportRecord)>> = BTreeMap::new();
+        for (id, record) in records {
+            if ids.is_empty() || ids.contains(&id) {
+                by_source
+                    .entry(record.source.clone())
+                    .or_default()
+                    .push((id, record));
+            }
+        }
+        for (text, documents) in by_source {
+            let searched = ImportSource::parse_source(&text)
+                .and_then(|source| Ok((self.search_source(&source)?, source)));
+            for (id, record) in documents {
+                let gone = |why: String| (ImportResult::Gone, Some(why));
+                let (result, note) = match &searched {
+                    Err(why) => gone(why.clone()),
+                    Ok(_) if !self.installed_path(&id).exists() => {
+                        self.index.records(self.kind).remove(&id);
+                        let mend = format!(
+                            "`punie-runner {} import` brings it back",
+                            self.kind.plural()
+                        );
+                        gone(format!("you removed it from the home; {mend}"))
+                    }
+                    Ok((found, source)) => {
+                        let same = found.iter().find(|one| one.within == record.path);
+                        match same {
+                            Some(document) => {
+                                let mut document = document.clone();
+                                document.id = Ok(id.clone());
+                                self.consider_document(source, &document);
+                                continue;
+                            }
+                            None => {
+                                gone("it is not in the source any more. Yours stays".to_owned())
+                            }
+                        }
+                    }
+                };
+                self.lines.push(ImportLine {
+                    id,
+                    result,
+                    source: text.clone(),
+                    path: record.path,
+                    note,
+                });
+            }
+        }
+        self.finish_import()
+    }
+
+    /// Fetches a source and finds its documents.
+    fn search_source(&self, source: &ImportSource) -> Result<Vec<FoundDocument>, String> {
+        let fetched = || {
+            let base = self.home.import_fetched_dir();
+            let count = fs::read_dir(&base).map_or(0, Iterator::count);
+            base.join(count.to_string())
+        };
+        let (folder, follows_links) = match source {
+            ImportSource::Folder(folder) => (folder.clone(), true),
+            ImportSource::Archive(archive) => {
+                let folder = fetched();
+                create_private_folder(&folder).map_err(|error| error.to_string())?;
+                unpack_archive(archive, &folder)?;
+                (folder, false)
+            }
+            ImportSource::Repository(address) => {
+                let folder = fetched();
+                (self.clone)(address, &folder)?;
+                (folder, false)
+            }
+        };
+        failpoint::reach("import.fetched");
+        let found = find_documents(&SearchRoot {
+            kind: self.kind,
+            folder: &folder,
+            name: &source.root_name(),
+            follows_links,
+        })?;
+        if found.is_empty() {
+            return Err(format!("it has no {}", self.kind.file_name()));
+        }
+        Ok(found)
+    }
+
+    /// Compares a document with the one in the home, and stages it if it is to be put there.
+    fn consider_document(&mut self, source: &ImportSource, document: &FoundDocument) {
+        let path = &document.within;
+        let compared = document.id.clone().and_then(|id| {
+            let tree = DocumentTree::list_document(&document.root, self.kind.file_name())?;
+            Ok((id, tree.hash_tree()?, tree))
+        });
+        let (id, hash, tree) = match compared {
+            Ok(compared) => compared,
+            Err(why) => {
+                let id = document.id.clone().unwrap_or_default();
+                return self.add_line(&id, ImportResult::Refused, source, path, Some(why));
+            }
+        };
+        if let Some((taken, first)) = self.taken.get(&id) {
+            if *taken != hash {
+                let why = format!("{first} has the same id and comes first");
+                self.add_line(&id, ImportResult::LeftOut, source, path, Some(why));
+            }
+            return;
+        }
+        let shown = format!("{}/{path}", source.as_text());
+        self.taken.insert(id.clone(), (hash.clone(), shown));
+        let record = ImportRecord {
+            source: source.as_text(),
+            path: path.clone(),
+            hash,
+        };
+        let (result, note) = match self.compare_installed(&id, &record) {
+            Ok(ImportResult::Unchanged) => {
+                let records = self.index.records(self.kind);
+                let known = records.entry(id.clone()).or_insert_with(|| record.clone());
+                known.hash.clone_from(&record.hash);
+                (ImportResult::Unchanged, None)
+            }
+            Ok(result) => match self.stage_document(&id, &tree, record) {
+                Ok(flaws) => (result, Some(flaws).filter(|flaws| !flaws.is_empty())),
+                Err(why) => (ImportResult::Refused, Some(why)),
+            },
+            Err(why) => (ImportResult::Kept, Some(why)),
+        };
+        self.add_line(&id, result, source, path, note);
+    }
+
+    /// Returns the result of putting a document in place, or the reason why the one in the home stays.
+    fn compare_installed(&mut self, id: &str, new: &ImportRecord) -> Result<ImportResult, String> {
+        let installed = self.installed_path(id);
+        if fs::symlink_metadata(&installed).is_err() {
+            return Ok(ImportResult::Imported);
+        }
+        let current = DocumentTree::list_document(&installed, self.kind.file_name())
+            .and_then(|tree| tree.hash_tree());
+        if current.as_ref() == Ok(&new.hash) {
+            return Ok(ImportResult::Unchanged);
+        }
+        let force = "--force replaces it";
+        match self.index.records(self.kind).get(id) {
+            _ if self.options.force => Ok(ImportResult::Updated),
+            None => Err(format!("you have another one under this id; {force}")),
+            Some(known) if (&known.source, &known.path) != (&new.source, &new.path) => {
+                Err(format!("yours is from {}; {force}", known.source))
+            }
+            Some(known) if current.as_ref() == Ok(&known.hash) => Ok(ImportResult::Updated),
+            Some(known) if known.hash == new.hash => Err(format!("you changed it; {force}")),
+            Some(_) => Err(format!(
+                "you changed it, and its source changed too; {force}"
+            )),
+        }
+    }
+
+    /// Copies and checks a document. Returns its flaws as one text.
+    fn stage_document(
+        &mut self,
+        id: &str,
+        tree: &DocumentTree,
+        record: ImportRecord,
+    ) -> Result<String, String> {
+        let copy = self.staging.copy_path(id);
+        let checked = tree.copy_tree(&copy).and_then(|()| {
+            failpoint::reach_of("import.copied", id);
+            let copied = DocumentTree::list_document(&copy, self.kind.file_name())?;
+            if copied.hash_tree()? != record.hash {
+                return Err("it changed while it was copied. Import it again".to_owned());
+            }
+            match self.kind {
+                DocumentKind::Skill => skills::check_skill(self.home, &copy),
+                DocumentKind::Agent => agents::check_agent(self.home, &copy),
+            }
+        });
+        if checked.is_err() || self.options.dry_run {
+            // The copies of a dry run would fill the disk; what stays here is removed at the end.
+            let _ = remove_if_exists(&copy);
+        }
+        let flaws = checked?.join("; ");
+        self.staged.push((id.to_owned(), record));
+        Ok(flaws)
+    }
+
+    /// Puts the staged documents in place, and writes the index.
+    fn finish_import(mut self) -> Result<Vec<ImportLine>, HomeError> {
+        let folder = self.kind.folder(self.home);
+        if !self.options.dry_run {
+            let before = ImportIndex::read_index(self.home)?;
+            self.staging
+                .sync_copies()
+                .map_err(HomeError::unwritable(&folder))?;
+            failpoint::reach("import.staged");
+            let mut failed = BTreeMap::new();
+            for (id, record) in std::mem::take(&mut self.staged) {
+                match self.staging.put_in_place(&id) {
+                    Ok(()) => {
+                        self.index.records(self.kind).insert(id.clone(), record);
+                    }
+                    Err(error) => {
+                        failed.insert(id.clone(), error.to_string());
+                    }
+                }
+                failpoint::reach_of("import.placed", &id);
+            }
+            for line in &mut self.lines {
+                if let Some(why) = failed.remove(&line.id) {
+                    (line.result, line.note) = (ImportResult::Refused, Some(why));
+                }
+            }
+            if self.index != before {
+                self.index.write_index(self.home)?;
+            }
+            failpoint::reach("import.indexed");
+        }
+        self.staging
+            .remove_folder()
+            .and_then(|()| remove_if_exists(&self.home.import_fetched_dir()))
+            .map_err(HomeError::unwritable(&folder))?;
+        Ok(self.lines)
+    }
+
+    fn installed_path(&self, id: &str) -> PathBuf {
+        self.kind.folder(self.home).join(id)
+    }
+
+    fn add_line(
+        &mut self,
+        id: &str,
+        result: ImportResult,
+        source: &ImportSource,
+        path: &str,
+        note: Option<String>,
+    ) {
+        self.lines.push(ImportLine {
+            id: id.to_owned(),
+            result,
+            source: source.as_text(),
+            path: path.to_owned(),
+            note,
+        });
+    }
+}
+
+fn remove_if_exists(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

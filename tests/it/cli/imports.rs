@@ -1,0 +1,552 @@
+//! Importing skills and agents: from folders, archives and repositories, again, after changes, and after a kill.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Said, User, said};
+use crate::faults::disk::SmallDisk;
+use crate::harness::program::make_program;
+use crate::harness::wait::until;
+
+const HEAD: &str = "---\nname: NAME\ndescription: It does NAME.\n---\nDo it.\n";
+
+impl User {
+    fn write_skill(&self, folder: &str, name: &str) {
+        self.write(&format!("{folder}/SKILL.md"), &HEAD.replace("NAME", name));
+    }
+
+    /// The lines of an import, by id.
+    async fn imports(&self, args: &[&str]) -> BTreeMap<String, Value> {
+        lines(&self.types(&[args, &["--json"]].concat()).await)
+    }
+
+    /// Runs git as the author of a repository.
+    fn git(&self, folder: &str, args: &[&str]) {
+        let ended = Command::new("git")
+            .args(["-c", "user.name=A", "-c", "user.email=a@example.com", "-C"])
+            .arg(self.path(folder))
+            .args(args)
+            .env("HOME", self.path(""))
+            .output()
+            .expect("git");
+        assert!(ended.status.success(), "{ended:?}");
+    }
+}
+
+fn lines(said: &Said) -> BTreeMap<String, Value> {
+    let line = |line: &str| {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
+        (value["id"].as_str().expect("an id").to_owned(), value)
+    };
+    said.out.lines().map(line).collect()
+}
+
+/// The results of an import by id.
+fn results(lines: &BTreeMap<String, Value>) -> Vec<(&str, &str)> {
+    lines
+        .iter()
+        .map(|(id, line)| (id.as_str(), line["result"].as_str().expect("a result")))
+        .collect()
+}
+
+/// Every file below a folder with its content and mode.
+fn tree(folder: &Path) -> BTreeMap<String, (u32, String)> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten() {
+            let path = entry.expect("an entry").path();
+            let meta = fs::symlink_metadata(&path).expect("there");
+            if meta.is_dir() {
+                waiting.push(path.clone());
+            }
+            let content = match fs::read_link(&path) {
+                Ok(target) => format!("-> {}", target.display()),
+                Err(_) => fs::read_to_string(&path).unwrap_or_default(),
+            };
+            let below = path
+                .strip_prefix(folder)
+                .expect("below")
+                .display()
+                .to_string();
+            found.insert(below, (meta.permissions().mode() & 0o777, content));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
+    let user = User::new();
+    user.write_skill("from/pdf", "pdf");
+    make_program(
+        &user.path("from/pdf/scripts/run.sh"),
+        "#!/bin/sh\necho ran\n",
+    );
+    symlink("run.sh", user.path("from/pdf/scripts/latest")).expect("a link");
+    user.write_skill("from/deep/er/still/mail", "mail");
+    user.write("from/deep/er/README.md", "not a skill");
+    let from = user.text("from");
+    let before = tree(&user.path("home"));
+    let dry = user
+        .imports(&["skills", "import", &from, "--dry-run"])
+        .await;
+    assert_eq!(results(&dry), [("mail", "imported"), ("pdf", "imported")]);
+    assert!(!user.path("home/skills/pdf").exists());
+    assert!(before.is_empty(), "the home was made by it: {before:?}");
+
+    let first = user.imports(&["skills", "import", &from]).await;
+    assert_eq!(results(&first), results(&dry));
+    assert_eq!(
+        tree(&user.path("home/skills/pdf")),
+        tree(&user.path("from/pdf"))
+    );
+    let home = tree(&user.path("home/skills"));
+    assert!(!home.keys().any(|name| name.contains("import")), "{home:?}");
+    let second = user.imports(&["skills", "import", &from]).await;
+    assert_eq!(
+        results(&second),
+        [("mail", "unchanged"), ("pdf", "unchanged")]
+    );
+    assert_eq!(tree(&user.path("home/skills")), home);
+    let list = user.types(&["skills"]).await.done().out;
+    assert!(list.contains("FROM") && list.contains("~/from"), "{list}");
+    let shown = user.types(&["skills", "--json"]).await.done().out;
+    assert!(shown.contains(&format!(r#""from":"{from}""#)), "{shown}");
+}
+
+#[tokio::test]
+async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
+    let user = User::new();
+    for id in ["a", "b", "c", "d"] {
+        user.write_skill(&format!("from/{id}"), id);
+    }
+    user.write_skill("home/skills/mine", "mine");
+    user.write_skill("from/mine", "mine");
+    user.write("from/mine/more.txt", "more");
+    let from = user.text("from");
+    let first = user.imports(&["skills", "import", &from]).await;
+    assert_eq!(first["mine"]["result"], "kept", "{first:?}");
+    user.write("from/a/new.txt", "new");
+    user.write("from/b/new.txt", "new");
+    user.write("home/skills/b/mine.txt", "mine");
+    user.write("home/skills/c/mine.txt", "mine");
+    fs::remove_dir_all(user.path("from/d")).expect("removed");
+    let dry = user.imports(&["skills", "update", "--dry-run"]).await;
+    assert!(!user.path("home/skills/a/new.txt").exists());
+    let updated = user.imports(&["skills", "update"]).await;
+    assert_eq!(
+        results(&updated),
+        [
+            ("a", "updated"),
+            ("b", "kept"),
+            ("c", "kept"),
+            ("d", "gone")
+        ]
+    );
+    assert_eq!(results(&dry), results(&updated));
+    let note = |id: &str| updated[id]["note"].as_str().expect("a note").to_owned();
+    assert!(
+        note("b").contains("its source changed too; --force"),
+        "{}",
+        note("b")
+    );
+    assert!(user.path("home/skills/a/new.txt").exists());
+    assert!(user.path("home/skills/b/mine.txt").exists());
+    assert!(user.path("home/skills/d/SKILL.md").exists());
+    let forced = user.imports(&["skills", "update", "b", "--force"]).await;
+    assert_eq!(results(&forced), [("b", "updated")]);
+    assert!(!user.path("home/skills/b/mine.txt").exists());
+    assert!(user.path("home/skills/c/mine.txt").exists());
+    fs::remove_dir_all(user.path("from")).expect("removed");
+    let gone = user.imports(&["skills", "update"]).await;
+    assert!(
+        gone.values().all(|line| line["result"] == "gone"),
+        "{gone:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first() {
+    let user = User::new();
+    user.types(&["skills", "import"])
+        .await
+        .refused(2, ".agents/skills");
+    user.write_skill(".agents/skills/shared", "shared");
+    user.write_skill(".agents/skills/both", "both");
+    user.write_skill(".claude/skills/both", "both");
+    user.write(".claude/skills/both/other.txt", "other");
+    user.write_skill(".claude/skills/own", "own");
+    symlink(
+        "../../.agents/skills/shared",
+        user.path(".claude/skills/shared"),
+    )
+    .expect("a link");
+    let said = user.types(&["skills", "import"]).await.done();
+    assert!(
+        said.out.contains("left out  ~/.claude/skills/both"),
+        "{said:?}"
+    );
+    assert!(
+        said.out.contains("4 skills: 3 imported, 1 left out."),
+        "{said:?}"
+    );
+    assert!(!user.path("home/skills/both/other.txt").exists());
+
+    user.write(
+        ".claude/agents/reviewer.md",
+        "---\nname: reviewer\ndescription: Reviews.\ntools: Read, Grep\n---\nYou review.\n",
+    );
+    user.write(".claude/agents/README.md", "No agent.");
+    let agents = user.imports(&["agents", "import"]).await;
+    assert_eq!(results(&agents), [("reviewer", "imported")]);
+    let shown = user.types(&["agents", "show", "reviewer"]).await.done().out;
+    assert_eq!(shown.trim(), "You review.");
+}
+
+#[tokio::test]
+async fn bad_skills_are_refused_by_name_and_stop_no_other() {
+    let user = User::new();
+    user.write_skill("from/good", "good");
+    user.write("from/broken/SKILL.md", "---\nname: [\n---\nx");
+    user.write(
+        "from/outside/SKILL.md",
+        "---\nname: ../..\nid: ../../x\n---\nx",
+    );
+    user.write("from/école/SKILL.md", "---\nname: École\n---\nx");
+    user.write_skill("from/كتابة", "writing");
+    user.write_skill("from/leak", "leak");
+    symlink("/etc/passwd", user.path("from/leak/data")).expect("a link");
+    user.write_skill("from/pipe", "pipe");
+    let made = Command::new("mkfifo")
+        .arg(user.path("from/pipe/p"))
+        .status()
+        .expect("mkfifo");
+    assert!(made.success());
+    let said = user
+        .types(&["--json", "skills", "import", &user.text("from")])
+        .await
+        .ended(1);
+    let all = lines(&said);
+    for (id, result, words) in [
+        ("broken", "refused", "its head cannot be read"),
+        ("good", "imported", ""),
+        ("leak", "refused", "data is a link to /etc/passwd"),
+        ("outside", "imported", "line 2: the name \"../..\""),
+        ("pipe", "refused", "p is neither a file"),
+        ("writing", "imported", ""),
+        ("", "refused", "neither its folder's name"),
+    ] {
+        let line = &all[id];
+        assert_eq!(line["result"], result, "{line}");
+        assert!(
+            line["note"].as_str().unwrap_or_default().contains(words),
+            "{line}"
+        );
+    }
+    assert_eq!(all.len(), 7, "{all:?}");
+    assert_eq!(
+        fs::read_dir(user.path("home/skills"))
+            .expect("there")
+            .count(),
+        3
+    );
+    assert!(!user.path("home/x").exists() && !user.path("x").exists());
+}
+
+/// A tar archive of entries: the type, the name, and the content or the target.
+fn tar(entries: &[(u8, &str, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (kind, name, content) in entries {
+        let (size, link) = if *kind == b'0' {
+            (content.len(), "")
+        } else {
+            (0, *content)
+        };
+        let mut header = [0_u8; 512];
+        let mut put =
+            |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+        put(0, name);
+        put(100, "0000755\0");
+        put(108, "0000000\0");
+        put(116, "0000000\0");
+        put(124, &format!("{size:011o}\0"));
+        put(136, "00000000000\0");
+        put(148, "        ");
+        put(157, link);
+        put(257, "ustar\x0000");
+        header[156] = *kind;
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        bytes.extend_from_slice(&header);
+        if size > 0 {
+            bytes.extend_from_slice(content.as_bytes());
+            bytes.resize(bytes.len().next_multiple_of(512), 0);
+        }
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+#[tokio::test]
+async fn archives_are_unpacked_or_refused_as_a_whole() {
+    let user = User::new();
+    let skill = HEAD.replace("NAME", "packed");
+    let good = [
+        (b'5', "top/", ""),
+        (b'0', "top/packed/SKILL.md", skill.as_str()),
+        (b'0', "top/packed/run", "#!/bin/sh\n"),
+        (b'2', "top/packed/link", "run"),
+    ];
+    fs::write(user.path("good.tar"), tar(&good)).expect("written");
+    let lines = user
+        .imports(&["skills", "import", &user.text("good.tar")])
+        .await;
+    assert_eq!(results(&lines), [("packed", "imported")]);
+    let packed = tree(&user.path("home/skills/packed"));
+    assert_eq!(packed["run"].0, 0o755);
+    assert_eq!(packed["link"].1, "-> run");
+    for (entry, words) in [
+        ((b'0', "../out", "x"), "a name that leads out"),
+        ((b'0', "a/../../out", "x"), "a name that leads out"),
+        ((b'0', "/tmp/punie-out", "x"), "a name that leads out"),
+        ((b'1', "hard", "/etc/passwd"), "a hard link"),
+        ((b'3', "device", ""), "neither a file"),
+        ((b'6', "pipe", ""), "neither a file"),
+        ((b'0', "top/packed/run", "x"), "twice"),
+    ] {
+        let all = [&good[..], &[entry]].concat();
+        fs::write(user.path("bad.tar"), tar(&all)).expect("written");
+        let refused = user
+            .types(&["--json", "skills", "import", &user.text("bad.tar")])
+            .await
+            .ended(1);
+        assert!(refused.out.contains(words), "{entry:?}: {refused:?}");
+    }
+    assert!(!user.path("out").exists() && !user.path("home/out").exists());
+    // A link that leads out, and a file through it.
+    let through = [(b'2', "out", "/tmp"), (b'0', "out/punie-x", "x"), good[1]];
+    fs::write(user.path("bad.tar"), tar(&through)).expect("written");
+    user.types(&["--json", "skills", "import", &user.text("bad.tar")])
+        .await
+        .ended(1);
+    assert!(!Path::new("/tmp/punie-x").exists());
+    let leak = [good[1], (b'2', "top/packed/leak", "../../../secret")];
+    fs::write(user.path("leak.tar"), tar(&leak)).expect("written");
+    let refused = user
+        .types(&["--json", "skills", "import", &user.text("leak.tar")])
+        .await
+        .ended(1);
+    assert!(refused.out.contains("outside of its folder"), "{refused:?}");
+    assert!(!user.path("home/state/imports").exists());
+
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file("zipped/SKILL.md", options).expect("begun");
+    zip.write_all(HEAD.replace("NAME", "zipped").as_bytes())
+        .expect("written");
+    zip.start_file("zipped/run", options.unix_permissions(0o755))
+        .expect("begun");
+    let bytes = zip.finish().expect("whole").into_inner();
+    fs::write(user.path("good.zip"), &bytes).expect("written");
+    let lines = user
+        .imports(&["skills", "import", &user.text("good.zip")])
+        .await;
+    assert_eq!(results(&lines), [("zipped", "imported")]);
+    assert_eq!(tree(&user.path("home/skills/zipped"))["run"].0, 0o755);
+    let bad = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(bad.contains("zipped/run"));
+    let evil: Vec<u8> = replace_bytes(&bytes, b"zipped/run", b"../../evil");
+    fs::write(user.path("bad.zip"), evil).expect("written");
+    let refused = user
+        .types(&["--json", "skills", "import", &user.text("bad.zip")])
+        .await
+        .ended(1);
+    assert!(refused.out.contains("a name that leads out"), "{refused:?}");
+}
+
+fn replace_bytes(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    for at in 0..changed.len().saturating_sub(from.len()) {
+        if changed[at..].starts_with(from) {
+            changed[at..at + from.len()].copy_from_slice(to);
+        }
+    }
+    changed
+}
+
+#[tokio::test]
+async fn a_repository_is_cloned_without_its_programs_and_updated() {
+    let user = User::new();
+    user.write_skill("repo/skills/cloned", "cloned");
+    user.write("repo/.gitattributes", "* filter=evil\n");
+    user.write(
+        ".gitconfig",
+        &format!(
+            "[filter \"evil\"]\n\tsmudge = touch {}\n[core]\n\thooksPath = {}\n",
+            user.text("ran"),
+            user.text("hooks")
+        ),
+    );
+    make_program(
+        &user.path("hooks/post-checkout"),
+        &format!("#!/bin/sh\ntouch {}\n", user.text("ran")),
+    );
+    user.git("repo", &["init", "-q"]);
+    user.git("repo", &["add", "."]);
+    user.git(
+        "repo",
+        &[
+            "-c",
+            "core.hooksPath=/dev/null",
+            "commit",
+            "-q",
+            "-m",
+            "one",
+        ],
+    );
+    let url = format!("file://{}", user.text("repo"));
+    let lines = user.imports(&["skills", "import", &url]).await;
+    assert_eq!(results(&lines), [("cloned", "imported")]);
+    assert!(
+        !user.path("ran").exists(),
+        "a program of the repository ran"
+    );
+    user.write("repo/skills/cloned/more.txt", "more");
+    user.git("repo", &["add", "."]);
+    user.git(
+        "repo",
+        &[
+            "-c",
+            "core.hooksPath=/dev/null",
+            "commit",
+            "-q",
+            "-m",
+            "two",
+        ],
+    );
+    let lines = user.imports(&["skills", "update"]).await;
+    assert_eq!(results(&lines), [("cloned", "updated")]);
+    assert!(user.path("home/skills/cloned/more.txt").exists());
+    assert!(!user.path("home/state/imports").exists());
+    let refused = user
+        .types(&["skills", "import", &format!("{url}-not")])
+        .await
+        .ended(1);
+    assert!(refused.out.contains("git cannot clone it"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
+    for update in [false, true] {
+        for point in [
+            "import.fetched=kill",
+            "import.copied/a=kill",
+            "import.copied/b=kill",
+            "import.staged=kill",
+            "import.placed/a=kill",
+            "import.placed/b=kill",
+            "import.indexed=kill",
+        ] {
+            let user = User::new();
+            user.write_skill("from/a", "a");
+            user.write_skill("from/b", "b");
+            let from = user.text("from");
+            let mut before = BTreeMap::new();
+            if update {
+                user.imports(&["skills", "import", &from]).await;
+                before = tree(&user.path("home/skills"));
+                user.write("from/a/new.txt", "new");
+                user.write("from/b/new.txt", "new");
+            }
+            let after = tree(&user.path("from"));
+            let args = ["skills", "import", &from];
+            let mut command = user.command(&args);
+            command.env("PUNIE_FAILPOINTS", point);
+            assert_eq!(said(command, "").await.code, -1, "{point}");
+            for id in ["a", "b"] {
+                let of = |all: &BTreeMap<String, (u32, String)>| {
+                    let own = all
+                        .iter()
+                        .filter(|(name, _)| name.starts_with(&format!("{id}/")));
+                    own.map(|(name, file)| (name.clone(), file.clone()))
+                        .collect::<Vec<_>>()
+                };
+                let now = of(&tree(&user.path("home/skills")));
+                assert!(now == of(&before) || now == of(&after), "{point}: {now:?}");
+            }
+            user.types(&["skills"]).await.done();
+            let again = user.types(&args).await.done();
+            assert!(!again.out.contains("kept"), "{point}: {again:?}");
+            let now = tree(&user.path("home/skills"));
+            let names: Vec<&String> = now.keys().collect();
+            assert_eq!(names, after.keys().collect::<Vec<_>>(), "{point}");
+            let last = user.imports(&["skills", "update"]).await;
+            assert_eq!(
+                results(&last),
+                [("a", "unchanged"), ("b", "unchanged")],
+                "{point}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_leaves_the_home_as_it_was() {
+    let user = User::new();
+    let Some(disk) = SmallDisk::mount(user.path("home"), 4) else {
+        return;
+    };
+    user.write_skill("from/a", "a");
+    let from = user.text("from");
+    user.imports(&["skills", "import", &from]).await;
+    let before = tree(&user.path("home/skills"));
+    user.write("from/a/big.bin", &"x".repeat(100_000));
+    user.write_skill("from/b", "b");
+    disk.fill();
+    let full = user.types(&["skills", "import", &from]).await;
+    assert_ne!(full.code, 0, "{full:?}");
+    assert!(format!("{full:?}").contains("No space left"), "{full:?}");
+    assert_eq!(
+        fs::read_to_string(user.path("home/skills/a/SKILL.md")).expect("there"),
+        before["a/SKILL.md"].1
+    );
+    assert!(
+        user.types(&["skills"]).await.done().out.contains("\na "),
+        "it is still listed"
+    );
+    disk.empty();
+    let lines = user.imports(&["skills", "import", &from]).await;
+    assert_eq!(results(&lines), [("a", "updated"), ("b", "imported")]);
+}
+
+#[tokio::test]
+async fn a_skill_that_changes_while_it_is_read_is_read_again() {
+    let user = User::new();
+    user.write_skill("home/skills/a", "a");
+    let held = user.path("held");
+    let mut command = user.command(&["skills", "show", "a"]);
+    command.env(
+        "PUNIE_FAILPOINTS",
+        format!("home.document_opened=hold:{}@1", held.display()),
+    );
+    let reading = tokio::spawn(async move { said(command, "").await });
+    until("it was opened", || held.exists()).await;
+    user.write(
+        "home/skills/a/SKILL.md",
+        "---\nname: a\n---\nThe new text, which is longer than the one before it.\n",
+    );
+    fs::remove_file(&held).expect("removed");
+    let shown = tokio::time::timeout(Duration::from_mins(1), reading)
+        .await
+        .expect("ends")
+        .expect("ran");
+    assert!(shown.done().out.starts_with("The new text"));
+}
