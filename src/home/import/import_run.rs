@@ -176,7 +176,13 @@ impl<'a> DocumentImport<'a> {
             base.join(count.to_string())
         };
         let (folder, follows_links) = match source {
-            ImportSource::Folder(folder) => (folder.clone(), true),
+            ImportSource::Folder(folder) => {
+                let home = fs::canonicalize(self.home.root_dir());
+                if home.is_ok_and(|home| folder.starts_with(home)) {
+                    return Err("it is in the home already, so nothing was copied".to_owned());
+                }
+                (folder.clone(), true)
+            }
             ImportSource::Archive(archive) => {
                 let folder = fetched();
                 create_private_folder(&folder).map_err(|error| error.to_string())?;

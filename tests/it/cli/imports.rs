@@ -252,6 +252,9 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
         );
     }
     assert_eq!(all.len(), 7, "{all:?}");
+    let own = user.text("home/skills");
+    let said = user.types(&["skills", "import", &own]).await.ended(1);
+    assert!(said.out.contains("in the home already"), "{said:?}");
     assert_eq!(
         fs::read_dir(user.path("home/skills"))
             .expect("there")
