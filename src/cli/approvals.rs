@@ -139,21 +139,14 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
             id: question.id.to_string(),
             option_id: option.as_str(),
             accepted: effect.is_some(),
-            counts: match &effect {
-                None | Some(AnswerEffect::TooLate(_)) => Some(false),
-                Some(AnswerEffect::Counts) => Some(true),
-                Some(AnswerEffect::Unknown) => None,
-            },
+            counts: AnswerEffect::counts(effect.as_ref()),
         });
     } else if let Some(effect) = &effect {
         console::print_line(&answer.confirm_answer(question, effect));
     } else {
         console::print_line("The call was answered here before.");
     }
-    Ok(match effect {
-        None | Some(AnswerEffect::TooLate(_)) => Exit::Failed,
-        Some(_) => Exit::Done,
-    })
+    Ok(AnswerEffect::exit(effect.as_ref()))
 }
 
 /// Returns the refusal of a yes to a call that the list does not show whole.

@@ -210,7 +210,12 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
 /// The file cannot be read.
 pub fn find_later_traffic(home: &Home, request: &str) -> anyhow::Result<Option<Vec<HostTraffic>>> {
     let mut last = None;
+    let id = memchr::memmem::Finder::new(request);
     audit::for_each_row(&audit_paths(home), |line| {
+        // Few rows are about the request.
+        if id.find(line).is_none() {
+            return true;
+        }
         let row = serde_json::from_slice::<Value>(line).unwrap_or_default();
         if row["event"] == "traffic" && row["requestId"] == request {
             last = Some(row["network"].clone());

@@ -15,7 +15,7 @@ use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::config::WorkspaceRule;
 use crate::home::{
     AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput,
-    command_to_type,
+    command_to_type, read_own_words,
 };
 use crate::runner::Clock;
 
@@ -98,16 +98,17 @@ fn read_answer(
             "it takes no text: `done`, or `questions refuse`".to_owned(),
         )),
         Some(input @ QuestionInput::Choice { .. }) => {
-            let text = if is_own_words && !typed.trim().is_empty() {
-                typed.trim().to_owned()
+            let read = if is_own_words {
+                read_own_words(typed)
             } else {
-                input.read_typed_answer(typed).map_err(|why| {
-                    let all = format!("{}\n", question.arguments);
-                    usage(format!(
-                        "{why}. Give the number of an option, or --text\n{all}"
-                    ))
-                })?
+                input.read_typed_answer(typed)
             };
+            let text = read.map_err(|why| {
+                let all = format!("{}\n", question.arguments);
+                usage(format!(
+                    "{why}. Give the number of an option, or --text\n{all}"
+                ))
+            })?;
             Ok(PersonReply {
                 text: Some(text),
                 ..yes
@@ -129,24 +130,16 @@ fn give_answer(
         AnswerResult::TooLate | AnswerResult::SeenInPart => None,
     };
     if as_json {
-        let counts = match &effect {
-            None | Some(AnswerEffect::TooLate(_)) => Some(false),
-            Some(AnswerEffect::Counts) => Some(true),
-            Some(AnswerEffect::Unknown) => None,
-        };
         console::print_json(&serde_json::json!({
             "id": question.id, "answer": answer.0.text, "refused": !answer.0.option.is_allowed(),
-            "accepted": effect.is_some(), "counts": counts,
+            "accepted": effect.is_some(), "counts": AnswerEffect::counts(effect.as_ref()),
         }));
     } else if let Some(effect) = &effect {
         console::print_line(&answer.confirm_answer(question, effect));
     } else {
         console::print_line("The question was answered here before.");
     }
-    Ok(match effect {
-        None | Some(AnswerEffect::TooLate(_)) => Exit::Failed,
-        Some(_) => Exit::Done,
-    })
+    Ok(AnswerEffect::exit(effect.as_ref()))
 }
 
 fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {

@@ -69,7 +69,7 @@ pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
-pub use question_input::{ChoiceOption, PersonReply, QuestionInput};
+pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};

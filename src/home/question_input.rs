@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval_answer::{AnswerPlace, ApprovalOption};
 
-/// The most characters of an answer in a person's own words.
-const MAX_ANSWER_CHARS: usize = 4_000;
+/// The most bytes of an answer in words; the wire takes a little more.
+const MAX_ANSWER_BYTES: usize = 4_000;
 
 /// An answer of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,18 @@ pub struct ChoiceOption {
     pub description: String,
 }
 
+impl ChoiceOption {
+    /// Returns its line in a numbered list: `2. Blue: like the sky`.
+    pub fn numbered_line(&self, number: usize) -> String {
+        let colon = if self.description.is_empty() {
+            ""
+        } else {
+            ": "
+        };
+        format!("{number}. {}{colon}{}", self.label, self.description)
+    }
+}
+
 /// The answer that a question wants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
@@ -68,7 +80,7 @@ impl QuestionInput {
     /// label, else the line itself. The error says what to type.
     ///
     /// # Errors
-    /// An empty line, a number that no option has, several numbers where one is wanted.
+    /// An empty line, one that is too long, a number that no option has, several numbers where one is wanted.
     pub fn read_typed_answer(&self, typed: &str) -> Result<String, String> {
         let Self::Choice {
             options,
@@ -77,13 +89,8 @@ impl QuestionInput {
         else {
             return Err("it takes no text".to_owned());
         };
-        let typed = typed.trim();
-        if typed.is_empty() {
-            return Err("the answer is empty".to_owned());
-        }
-        if typed.chars().count() > MAX_ANSWER_CHARS {
-            return Err(format!("it has more than {MAX_ANSWER_CHARS} characters"));
-        }
+        let own = read_own_words(typed)?;
+        let typed = own.as_str();
         let is_numbers = typed
             .chars()
             .all(|c| c.is_ascii_digit() || c == ',' || c == ' ');
@@ -105,9 +112,24 @@ impl QuestionInput {
         match chosen.len() {
             0 => Err("the answer is empty".to_owned()),
             2.. if !is_multiple => Err("it takes one option only".to_owned()),
-            _ => Ok(chosen.join(", ")),
+            _ => read_own_words(&chosen.join(", ")),
         }
     }
+}
+
+/// Returns an answer in a person's own words, as it is stored and sent.
+///
+/// # Errors
+/// It is empty or too long.
+pub fn read_own_words(typed: &str) -> Result<String, String> {
+    let typed = typed.trim();
+    if typed.is_empty() {
+        return Err("the answer is empty".to_owned());
+    }
+    if typed.len() > MAX_ANSWER_BYTES {
+        return Err(format!("it has more than {MAX_ANSWER_BYTES} bytes"));
+    }
+    Ok(typed.to_owned())
 }
 
 #[cfg(test)]
@@ -151,6 +173,8 @@ mod tests {
         };
         assert_eq!(own.read_typed_answer("42").as_deref(), Ok("42"));
         assert!(own.read_typed_answer(&"x".repeat(4_001)).is_err());
+        assert!(read_own_words(&"é".repeat(2_001)).is_err(), "bytes count");
+        assert!(read_own_words(&"é".repeat(2_000)).is_ok());
         assert!(QuestionInput::Confirmation.read_typed_answer("x").is_err());
     }
 }

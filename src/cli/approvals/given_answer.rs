@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::cli::audit;
+use crate::cli::exit::Exit;
 use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
 use crate::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
 
@@ -27,6 +28,26 @@ pub(in crate::cli) enum AnswerEffect {
     TooLate(String),
     /// The runner has not said so yet.
     Unknown,
+}
+
+impl AnswerEffect {
+    /// Returns whether an answer counts: false if another was earlier, `None` if that is not known yet. One without an
+    /// effect came too late.
+    pub fn counts(effect: Option<&Self>) -> Option<bool> {
+        match effect {
+            None | Some(Self::TooLate(_)) => Some(false),
+            Some(Self::Counts) => Some(true),
+            Some(Self::Unknown) => None,
+        }
+    }
+
+    /// Returns the exit code of a command that gave an answer.
+    pub fn exit(effect: Option<&Self>) -> Exit {
+        match Self::counts(effect) {
+            Some(false) => Exit::Failed,
+            _ => Exit::Done,
+        }
+    }
 }
 
 impl GivenAnswer {

@@ -209,10 +209,7 @@ fn build_question(deps: &UserDeps, asked: &AskedQuestion) -> PersonQuestion {
     let prefix = header.map_or_else(String::new, |header| format!("{header}: "));
     let mut details = format!("{prefix}{}", deps.plain_text(&asked.question));
     for (at, option) in options.iter().enumerate() {
-        let _ = write!(details, "\n  {}. {}", at + 1, option.label);
-        if !option.description.is_empty() {
-            let _ = write!(details, ": {}", option.description);
-        }
+        let _ = write!(details, "\n  {}", option.numbered_line(at + 1));
     }
     PersonQuestion {
         tool: AskUserQuestion::NAME,

@@ -403,18 +403,12 @@ async fn a_repository_is_cloned_without_its_programs_and_updated() {
         &format!("#!/bin/sh\ntouch {}\n", user.text("ran")),
     );
     user.git("repo", &["init", "-q"]);
-    user.git("repo", &["add", "."]);
-    user.git(
-        "repo",
-        &[
-            "-c",
-            "core.hooksPath=/dev/null",
-            "commit",
-            "-q",
-            "-m",
-            "one",
-        ],
-    );
+    let commit = |message: &str| {
+        let line = ["-c", "core.hooksPath=/dev/null", "commit", "-qm", message];
+        user.git("repo", &["add", "."]);
+        user.git("repo", &line);
+    };
+    commit("one");
     let url = format!("file://{}", user.text("repo"));
     let lines = user.imports(&["skills", "import", &url]).await;
     assert_eq!(results(&lines), [("cloned", "imported")]);
@@ -423,18 +417,7 @@ async fn a_repository_is_cloned_without_its_programs_and_updated() {
         "a program of the repository ran"
     );
     user.write("repo/skills/cloned/more.txt", "more");
-    user.git("repo", &["add", "."]);
-    user.git(
-        "repo",
-        &[
-            "-c",
-            "core.hooksPath=/dev/null",
-            "commit",
-            "-q",
-            "-m",
-            "two",
-        ],
-    );
+    commit("two");
     let lines = user.imports(&["skills", "update"]).await;
     assert_eq!(results(&lines), [("cloned", "updated")]);
     assert!(user.path("home/skills/cloned/more.txt").exists());

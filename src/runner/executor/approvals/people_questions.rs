@@ -93,18 +93,7 @@ fn remote_title(open: &OpenQuestion) -> String {
             is_multiple,
         }) => {
             for (at, option) in options.iter().enumerate() {
-                let colon = if option.description.is_empty() {
-                    ""
-                } else {
-                    ": "
-                };
-                let _ = write!(
-                    title,
-                    "\n{}. {}{colon}{}",
-                    at + 1,
-                    option.label,
-                    option.description
-                );
+                let _ = write!(title, "\n{}", option.numbered_line(at + 1));
             }
             if *is_multiple {
                 title.push_str("\nSeveral may be chosen: their numbers, as in 1, 2.");
