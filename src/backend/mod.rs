@@ -285,6 +285,7 @@ pub enum CatalogKind {
     Tool,
     Skill,
     Agent,
+    Plugin,
 }
 
 impl CatalogKind {
@@ -294,6 +295,7 @@ impl CatalogKind {
             Self::Tool => "tool",
             Self::Skill => "skill",
             Self::Agent => "agent",
+            Self::Plugin => "plugin",
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct HomeCatalogItem {
 
 impl HomeCatalogItem {
     /// Creates the entry of a value that serializes to JSON with a fixed order of fields.
-    pub(super) fn from_serializable(key: &str, value: &impl Serialize) -> Self {
+    pub fn from_serializable(key: &str, value: &impl Serialize) -> Self {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self {
             key: key.to_owned(),
@@ -145,7 +145,7 @@ fn read_document<T: DeserializeOwned + Default>(
     })
 }
 
-fn parse_document_id(folder: &Path) -> Result<String, String> {
+pub(super) fn parse_document_id(folder: &Path) -> Result<String, String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let fits = (1..=MAX_ID).contains(&name.len())
         && name
@@ -165,7 +165,11 @@ fn parse_document_id(folder: &Path) -> Result<String, String> {
 
 /// Reads a plain file that lies in the home after all symlinks are resolved. A symlink that leads out of the home is
 /// refused, because it could publish any file.
-fn read_file_in_home(home: &Home, file: &Path, file_name: &str) -> Result<String, String> {
+pub(super) fn read_file_in_home(
+    home: &Home,
+    file: &Path,
+    file_name: &str,
+) -> Result<String, String> {
     let real = match fs::canonicalize(file) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -57,12 +57,14 @@ pub struct ToolSpec {
     pub stated_kind: Option<&'static str>,
     /// Its categories beside its domain.
     pub categories: Vec<String>,
-    /// Its provider: [`DEVICE_ORIGIN`], or an editor's name.
+    /// Its provider: [`DEVICE_ORIGIN`], or the name of an editor or a plugin.
     pub origin: Cow<'static, str>,
     /// True if its calls can only end something that runs already.
     pub only_ends: bool,
     /// True if the catalog shows it; a tool that cannot work here is omitted.
     pub offered: bool,
+    /// True if its programs are confined by this device. False for a tool that another program runs.
+    pub runs_here: bool,
     /// True if a follower is asked before every call, whatever the owner's settings are.
     pub always_asks: bool,
 }
@@ -103,6 +105,7 @@ impl ToolSpec {
             origin: Cow::Borrowed(DEVICE_ORIGIN),
             only_ends: T::ONLY_ENDS,
             offered: true,
+            runs_here: true,
             always_asks: false,
         }
     }

@@ -22,6 +22,7 @@ use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{self, CatalogWatch, DeviceIdentity, Home, SecretStore};
 use crate::ids::RequestId;
 use crate::journal::Journal;
@@ -236,16 +237,18 @@ impl LeftoverCleanup for CrashCleanup {
     }
 }
 
-/// Creates a catalog of the home's skills and agents that also reports changes.
-pub(super) fn home_catalog(home: &Home) -> Arc<dyn CatalogSource> {
+/// Creates a catalog of the home's skills, agents and plugins that also reports changes.
+pub(super) fn home_catalog(home: &Home, plugins: PluginHost) -> Arc<dyn CatalogSource> {
     Arc::new(HomeCatalog {
         home: home.clone(),
+        plugins,
         news: OnceLock::new(),
     })
 }
 
 struct HomeCatalog {
     home: Home,
+    plugins: PluginHost,
     /// Opened on first use: a single pass does not need it, and closing a watch takes a while.
     news: OnceLock<CatalogChanges>,
 }
@@ -283,6 +286,7 @@ impl CatalogSource for HomeCatalog {
     fn catalog_items(&self, kind: CatalogKind) -> Vec<CatalogEntry> {
         let (items, problems) = match kind {
             CatalogKind::Tool => return Vec::new(),
+            CatalogKind::Plugin => (self.plugins.catalog_items(), Vec::new()),
             CatalogKind::Skill => {
                 let (skills, problems) = home::load_skills(&self.home);
                 (

@@ -16,6 +16,7 @@ use crate::acp::editor::AttachedEditors;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::StopSequence;
 use crate::config::{Config, ProcessEnvironment};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{
     self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
     SupervisionStore, command_to_type,
@@ -25,8 +26,8 @@ use crate::journal::Journal;
 use crate::output::CallRecordStore;
 use crate::redact::Redactor;
 use crate::runner::{
-    CallTitles, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests,
-    ToolThreads, Watchdog, wake_channel,
+    CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
+    TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::{BeforeImageStore, Trash};
@@ -52,11 +53,13 @@ pub struct RunnerProcesses {
     secrets: SecretStore,
     redactor: Redactor,
     live: LiveConfig,
+    catalog: Arc<dyn CatalogSource>,
+    plugins: PluginHost,
 }
 
 impl RunnerProcesses {
     /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
-    /// profile; keeps the trash within its limits; masks newly stored secrets. Dropping the returned value stops this.
+    /// profile; keeps the trash within its limits; masks newly stored secrets; loads changed plugins. Dropping the returned value stops this.
     pub fn start_background_work(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut tasks = JoinSet::new();
@@ -69,6 +72,8 @@ impl RunnerProcesses {
             self.terminals.clone(),
         ));
         tasks.spawn(self.live.clone().keep_published());
+        let changes = self.catalog.subscribe_catalog();
+        tasks.spawn(self.plugins.clone().follow_changes(changes));
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
             self.redactor.clone(),
@@ -180,6 +185,7 @@ pub fn assemble_runner(
     let settings = settings::runner_settings(config);
     let live = start_live_config(config, home, environment, &host, &settings);
     let background_commands = Arc::new(HostCommands::from_host(&host));
+    let catalog = adapters::home_catalog(home, host.plugins.clone());
     let processes = RunnerProcesses {
         trash: host.trash,
         before_images: host.before_images,
@@ -188,6 +194,8 @@ pub fn assemble_runner(
         secrets: SecretStore::in_home(home),
         redactor: host.redactor.clone(),
         live: live.clone(),
+        catalog: Arc::clone(&catalog),
+        plugins: host.plugins,
     };
     let parts = RunnerParts {
         backend,
@@ -211,7 +219,7 @@ pub fn assemble_runner(
             git: host.git,
         }),
         background_commands,
-        catalog: adapters::home_catalog(home),
+        catalog,
         settings,
         clock,
         confinement: Arc::new(host.confinement),

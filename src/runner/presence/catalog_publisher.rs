@@ -1,5 +1,5 @@
-//! The catalog of this device, published to the backend at start and after changes: its tools, and the skills and
-//! agents of its home. A catalog that the backend accepted within the last day is not sent again.
+//! The catalog of this device, published to the backend at start and after changes: its tools, and the skills, agents
+//! and plugins of its home. A catalog that the backend accepted within the last day is not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,14 @@ use crate::tool::{ToolEntry, ToolRegistry};
 const BURST_DELAY: Duration = Duration::from_millis(200);
 /// The time for which a backend is assumed to have the catalogs that it accepted.
 const PUBLISHED_FOR: Duration = Duration::from_hours(24);
-const ALL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
+const ALL_KINDS: &[CatalogKind] = &[
+    CatalogKind::Tool,
+    CatalogKind::Skill,
+    CatalogKind::Agent,
+    CatalogKind::Plugin,
+];
+/// The kinds that change when tools come and go.
+const TOOL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Plugin];
 
 /// Publishes all catalogs, then each change, until the runner is over.
 pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
@@ -86,11 +93,11 @@ impl CatalogSignals {
         }
         tokio::time::sleep(BURST_DELAY).await;
         self.tools.borrow_and_update();
-        &[CatalogKind::Tool]
+        TOOL_KINDS
     }
 }
 
-/// Publishes the catalogs of tools, skills and agents.
+/// Publishes the catalogs of tools, skills, agents and plugins.
 pub(in crate::runner) struct CatalogPublisher {
     pub registry: Arc<ToolRegistry>,
     pub catalog: Arc<dyn CatalogSource>,
@@ -110,7 +117,7 @@ impl CatalogPublisher {
         for (kind, published) in kinds.iter().zip(self.published_fingerprints(kinds).await) {
             let items = match kind {
                 CatalogKind::Tool => self.tool_items(),
-                CatalogKind::Skill | CatalogKind::Agent => {
+                CatalogKind::Skill | CatalogKind::Agent | CatalogKind::Plugin => {
                     let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
                     run_on_blocking_thread(move || catalog.catalog_items(kind)).await
                 }
@@ -204,6 +211,7 @@ fn published_key(kind: CatalogKind) -> &'static str {
         CatalogKind::Tool => "catalog_published_tool",
         CatalogKind::Skill => "catalog_published_skill",
         CatalogKind::Agent => "catalog_published_agent",
+        CatalogKind::Plugin => "catalog_published_plugin",
     }
 }
 
@@ -234,7 +242,7 @@ mod tests {
             }
         };
         let (due, ()) = tokio::join!(news.next(), burst);
-        assert_eq!(due, [CatalogKind::Tool]);
+        assert_eq!(due, TOOL_KINDS);
         assert!(
             !news.tools.has_changed().expect("the sender lives"),
             "all of it is told of"
@@ -252,6 +260,6 @@ mod tests {
         };
         drop(home);
         tools.send_replace(1);
-        assert_eq!(news.next().await, [CatalogKind::Tool]);
+        assert_eq!(news.next().await, TOOL_KINDS);
     }
 }
