@@ -86,7 +86,7 @@ impl PermissionGate {
         call: DecodedCall<'_>,
     ) -> Result<(), ToolError> {
         let starts = call.effect == ToolEffect::Executes || call.access.starts_programs;
-        if !starts || !tool.runs_here || tool.lane == CallLane::Control {
+        if !starts || !tool.runs_here() || tool.lane == CallLane::Control {
             return Ok(());
         }
         // The desktop's programs are not confined.

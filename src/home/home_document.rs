@@ -54,6 +54,9 @@ pub struct HomeCatalogItem {
 
 impl HomeCatalogItem {
     /// Creates the entry of a value that serializes to JSON with a fixed order of fields.
+    ///
+    /// # Panics
+    /// The value has no form in JSON.
     pub fn from_serializable(key: &str, value: &impl Serialize) -> Self {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self {

@@ -161,8 +161,8 @@ fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or_else(String::new, |span| {
-            let before = &text.as_bytes()[..span.start.min(text.len())];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = 1 + before.matches('\n').count();
             format!("line {line}: ")
         });
         format!("{line}{}", error.message())

@@ -122,7 +122,7 @@ impl DynamicToolState {
                 .push(Arc::clone(entry));
         }
         let shown = named.into_iter().filter_map(|(name, entries)| {
-            let here = entries.iter().find(|entry| entry.tool_spec().runs_here);
+            let here = entries.iter().find(|entry| entry.tool_spec().runs_here());
             let entry = here
                 .cloned()
                 .or_else(|| ToolEntry::merge_entries(entries))?;

@@ -152,7 +152,7 @@ impl ToolRegistry {
         if let Some(images) = &self.before_images {
             let here = entries
                 .iter_mut()
-                .filter(|entry| entry.tool_spec().runs_here);
+                .filter(|entry| entry.tool_spec().runs_here());
             here.for_each(|entry| entry.set_before_images(Arc::clone(images)));
         }
         self.dynamic_tools.register_group(entries)

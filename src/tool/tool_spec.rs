@@ -63,14 +63,14 @@ pub struct ToolSpec {
     pub only_ends: bool,
     /// True if the catalog shows it; a tool that cannot work here is omitted.
     pub offered: bool,
-    /// True if its programs are confined by this device. False for a tool that another program runs.
-    pub runs_here: bool,
     /// True if a follower is asked before every call, whatever the owner's settings are.
     pub always_asks: bool,
 }
 
 /// The origin of this device's own tools.
 pub const DEVICE_ORIGIN: &str = "device";
+/// The beginning of the origin of editors' tools.
+pub const EDITOR_ORIGIN: &str = "editor: ";
 
 impl ToolSpec {
     pub(super) fn from_tool<T: Tool>(domain: &'static str) -> Self {
@@ -105,7 +105,6 @@ impl ToolSpec {
             origin: Cow::Borrowed(DEVICE_ORIGIN),
             only_ends: T::ONLY_ENDS,
             offered: true,
-            runs_here: true,
             always_asks: false,
         }
     }
@@ -116,6 +115,11 @@ impl ToolSpec {
         super::decode::canonical_arguments(self, given)
             .ok()
             .map(Value::Object)
+    }
+
+    /// Returns whether this device runs it, and confines its programs. An editor runs its own tools.
+    pub fn runs_here(&self) -> bool {
+        !self.origin.starts_with(EDITOR_ORIGIN)
     }
 
     /// Returns the first sentence of the description.

@@ -225,6 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn a_process_with_less_access_writes_no_workspace() {
+        let words = |access| {
+            let rules = rules(NetworkAccess::None).with_workspace_access(access);
+            sandbox_exec_args(&rules, &[], &[])
+        };
+        let read = words(WorkspaceAccess::Read);
+        assert!(value(&read, "/Users/a/more").starts_with("SHOW_"));
+        assert!(value(&words(WorkspaceAccess::Hidden), "/Users/a/more").starts_with("HIDE_"));
+        for access in [WorkspaceAccess::Read, WorkspaceAccess::Hidden] {
+            let words = words(access);
+            assert!(
+                words.iter().all(|word| !word.starts_with("WRITE_")),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_network_is_what_the_owner_says() {
         let profile =
             |network| profile_of(&sandbox_exec_args(&rules(network), &[], &[])).to_owned();

@@ -13,8 +13,8 @@ use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
 use crate::acp::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::tool::{
-    ArgumentSchema, CallLane, DeclaredAccess, ErrorCode, ResultMeta, ToolContext, ToolEffect,
-    ToolEntry, ToolError, ToolReply, ToolSpec,
+    ArgumentSchema, CallLane, DeclaredAccess, EDITOR_ORIGIN, ErrorCode, ResultMeta, ToolContext,
+    ToolEffect, ToolEntry, ToolError, ToolReply, ToolSpec,
 };
 
 /// The domain of such tools.
@@ -69,10 +69,9 @@ pub(super) fn editor_tool_entry(
         limits: &[],
         stated_kind: Some(static_kind_name(&tool.kind)),
         categories: tool.categories.clone(),
-        origin: Cow::Owned(format!("editor: {}", session.editor)),
+        origin: Cow::Owned(format!("{EDITOR_ORIGIN}{}", session.editor)),
         only_ends: false,
         offered: true,
-        runs_here: false,
         always_asks: tool.requires_permission,
     };
     let check = move |arguments: &Map<String, Value>| {

@@ -135,12 +135,7 @@ impl LocalTerminals {
                 tokio::task::spawn_blocking(move || terminal.stop_command(&sequence))
             })
             .collect();
-        let services = std::mem::take(&mut *self.shared.services.lock());
-        let services = services.iter().filter_map(Weak::upgrade);
-        stopping.extend(services.map(|service| {
-            let sequence = sequence.clone();
-            tokio::task::spawn_blocking(move || service.stop_processes(&sequence))
-        }));
+        stopping.extend(self.stop_services(&sequence));
         for stopped in stopping {
             if let Err(panicked) = stopped.await {
                 tracing::error!(%panicked, "stopping a command failed");

@@ -3,13 +3,14 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::JoinHandle;
 
 use super::child_log::{ChildLog, call_mark};
 use super::child_process::{ChildProcess, SpawnedProcess};
@@ -157,6 +158,19 @@ impl LocalTerminals {
         services.retain(|service| service.strong_count() > 0);
         services.push(Arc::downgrade(&service.running));
         Ok(service)
+    }
+}
+
+impl LocalTerminals {
+    /// Begins to stop all services.
+    pub(super) fn stop_services(&self, sequence: &StopSequence) -> Vec<JoinHandle<StopReport>> {
+        let services = std::mem::take(&mut *self.shared.services.lock());
+        let running = services.iter().filter_map(Weak::upgrade);
+        let stopping = running.map(|service| {
+            let sequence = sequence.clone();
+            tokio::task::spawn_blocking(move || service.stop_processes(&sequence))
+        });
+        stopping.collect()
     }
 }
 

@@ -58,6 +58,26 @@ pub struct RunnerProcesses {
 }
 
 impl RunnerProcesses {
+    fn from_host(
+        host: &ToolHost,
+        home: &Home,
+        journal: &Journal,
+        live: &LiveConfig,
+        catalog: &Arc<dyn CatalogSource>,
+    ) -> Self {
+        Self {
+            trash: host.trash.clone(),
+            before_images: host.before_images.clone(),
+            terminals: host.terminals.clone(),
+            journal: journal.clone(),
+            secrets: SecretStore::in_home(home),
+            redactor: host.redactor.clone(),
+            live: live.clone(),
+            catalog: Arc::clone(catalog),
+            plugins: host.plugins.clone(),
+        }
+    }
+
     /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
     /// profile; keeps the trash within its limits; masks newly stored secrets; loads changed plugins. Dropping the returned value stops this.
     pub fn start_background_work(&self) -> JoinSet<()> {
@@ -166,8 +186,12 @@ pub fn assemble_runner(
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
     let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
-    let (loop_signal, own_lease) = (wakes.0.clone(), lease.clone());
-    let tasks = TaskRequests::new(journal.clone(), own_lease, loop_signal, clock.clone());
+    let tasks = TaskRequests::new(
+        journal.clone(),
+        lease.clone(),
+        wakes.0.clone(),
+        clock.clone(),
+    );
     let board = Arc::new(RunnerTaskBoard::new(tasks));
     let host = assemble_host(
         config,
@@ -186,17 +210,7 @@ pub fn assemble_runner(
     let live = start_live_config(config, home, environment, &host, &settings);
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let catalog = adapters::home_catalog(home, host.plugins.clone());
-    let processes = RunnerProcesses {
-        trash: host.trash,
-        before_images: host.before_images,
-        terminals: host.terminals,
-        journal: journal.clone(),
-        secrets: SecretStore::in_home(home),
-        redactor: host.redactor.clone(),
-        live: live.clone(),
-        catalog: Arc::clone(&catalog),
-        plugins: host.plugins,
-    };
+    let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog);
     let parts = RunnerParts {
         backend,
         journal: journal.clone(),

@@ -85,32 +85,33 @@ impl PluginCall {
         arguments: Map<String, Value>,
     ) -> Result<ToolReply, ToolError> {
         let limit = cx.time_until_deadline(loaded.plugin.timeout);
-        let ended = {
-            let server = tokio::select! {
-                server = loaded.server.use_server(turn, &cx.request) => server,
-                () = cx.wait_for_cancel() => {
-                    let text = "The call was cancelled while the plugin was started.";
-                    return Err(ToolError::call_cancelled(text));
-                }
-            };
-            let server = server.map_err(|failure| self.explain_failure(loaded, failure, ""))?;
-            self.ask_server(loaded, server, cx, arguments, limit).await
+        let server = tokio::select! {
+            server = loaded.server.take_server(turn, &cx.request) => server,
+            () = cx.wait_for_cancel() => {
+                let text = "The call was cancelled while the plugin was started.";
+                return Err(ToolError::call_cancelled(text));
+            }
         };
-        match ended {
-            CallEnd::Reply(reply) => reply,
+        let server = server.map_err(|failure| self.explain_failure(loaded, failure, ""))?;
+        match self.ask_server(loaded, &server, cx, arguments, limit).await {
+            CallEnd::Reply(reply) => {
+                turn.keep_server(server);
+                *reply
+            }
             CallEnd::Failed(failure) => {
                 if matches!(failure, McpFailure::Broken(_)) {
-                    turn.end_server();
+                    turn.record_failure();
+                } else {
+                    turn.keep_server(server);
                 }
                 Err(self.explain_failure(loaded, failure, self.doubt()))
             }
             CallEnd::Cancelled => {
-                turn.drop_server();
-                let text = format!("{} was ended.{}", loaded.plugin.id, self.doubt());
+                let text = format!("The plugin {} was ended.{}", loaded.plugin.id, self.doubt());
                 Err(ToolError::call_cancelled(text).with_meta(self.doubt_meta()))
             }
             CallEnd::TimedOut => {
-                turn.end_server();
+                turn.record_failure();
                 let text = format!(
                     "The plugin {} did not answer {} within {} s and was ended.{} The next call starts it again.",
                     loaded.plugin.id,
@@ -160,12 +161,12 @@ impl PluginCall {
             network: admitted.traffic(),
             ..ResultMeta::default()
         };
-        CallEnd::Reply(if is_error {
+        CallEnd::Reply(Box::new(if is_error {
             let text = format!("{} failed: {text}", self.tool.name);
             Err(ToolError::new(ErrorCode::Io, text).with_meta(meta))
         } else {
             Ok(ToolReply::from_text(text).with_meta(meta))
-        })
+        }))
     }
 
     fn explain_failure(
@@ -218,7 +219,7 @@ impl PluginCall {
 
 /// The end of a call at the server.
 enum CallEnd {
-    Reply(Result<ToolReply, ToolError>),
+    Reply(Box<Result<ToolReply, ToolError>>),
     Failed(McpFailure),
     Cancelled,
     TimedOut,

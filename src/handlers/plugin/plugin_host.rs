@@ -13,8 +13,7 @@ use super::PluginDeps;
 use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::plugin_tool::PluginTools;
 use crate::home::{self, HomeCatalogItem, HomeProblem, PluginPaths};
-use crate::request::ToolEffect;
-use crate::tool::ToolRegistration;
+use crate::tool::{ToolEffect, ToolRegistration};
 
 /// The plugins of the home. Clones share them.
 #[derive(Clone)]
@@ -169,7 +168,7 @@ impl HostState {
                 });
                 match same {
                     Some(same) => Ok(Arc::clone(same)),
-                    None => Err(LoadedPlugin::from_store(&deps, plugin)),
+                    None => Err(Box::new(LoadedPlugin::from_store(&deps, plugin))),
                 }
             });
             (loaded.collect::<Vec<_>>(), problems)

@@ -81,31 +81,23 @@ impl PluginServer {
         ServerTurn(Arc::clone(&self.slot).lock_owned().await)
     }
 
-    /// Returns the server, which is started for this call unless it runs.
-    pub async fn use_server<'a>(
+    /// Takes the server out of the slot, or starts it for this call. It ends where it is dropped, so that a call that
+    /// breaks off leaves no busy server.
+    pub async fn take_server(
         &self,
-        turn: &'a mut ServerTurn,
+        turn: &mut ServerTurn,
         request: &RequestId,
-    ) -> Result<&'a McpServer, McpFailure> {
-        let slot = &mut *turn.0;
-        if slot
-            .running
-            .as_ref()
-            .is_some_and(|server| !server.is_usable())
-        {
-            slot.running = None;
+    ) -> Result<McpServer, McpFailure> {
+        let kept = turn.0.running.take();
+        if let Some(server) = kept.filter(McpServer::is_usable) {
+            return Ok(server);
         }
-        if slot.running.is_none() {
-            slot.check_failures()?;
-            let started =
-                McpServer::start(&self.terminals, &self.launch, request, self.timeout).await;
-            if started.is_err() {
-                slot.record_failure();
-            }
-            slot.running = Some(started?);
+        turn.0.check_failures()?;
+        let started = McpServer::start(&self.terminals, &self.launch, request, self.timeout).await;
+        if started.is_err() {
+            turn.record_failure();
         }
-        let server = slot.running.as_ref();
-        server.ok_or_else(|| McpFailure::Broken("it does not run".to_owned()))
+        started
     }
 
     /// Ends the server after some time without calls.
@@ -124,23 +116,18 @@ impl PluginServer {
 }
 
 impl ServerTurn {
-    /// Ends the server, which cannot be used for another call.
-    pub fn end_server(&mut self) {
-        self.0.running = None;
-        self.0.record_failure();
+    /// Keeps the server for the next call.
+    pub fn keep_server(&mut self, server: McpServer) {
+        self.0.running = Some(server);
     }
 
-    /// Ends the server, whose call was stopped.
-    pub fn drop_server(&mut self) {
-        self.0.running = None;
+    /// Records that the server failed.
+    pub fn record_failure(&mut self) {
+        self.0.failures.push_back(Instant::now());
     }
 }
 
 impl ServerSlot {
-    fn record_failure(&mut self) {
-        self.failures.push_back(Instant::now());
-    }
-
     fn check_failures(&mut self) -> Result<(), McpFailure> {
         while self
             .failures

@@ -156,7 +156,6 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
         origin: Cow::Owned(format!("plugin: {}", plugin.id)),
         only_ends: false,
         offered: true,
-        runs_here: true,
         always_asks: false,
     }
 }

@@ -57,9 +57,14 @@ async fn a_server_that_prints_a_gigabyte_is_ended() {
         "",
         &server(&["errors"], &format!("{flood} >&2")),
     );
+    let large = r#"x=$(head -c 1M /dev/zero | tr '\0' x)
+        while :; do echo '{"jsonrpc":"2.0","method":"x","params":{"a":"'$x'"}}'; done"#;
+    let large_server = server(&["large_lines"], large);
+    install(&stage, "large-lines", "", &large_server);
     for (tool, words) in [
         ("one_line", "a message of more than 8 MiB"),
-        ("many_lines", "more than 32 MiB on standard output"),
+        ("many_lines", "more than 10000 messages"),
+        ("large_lines", "more than 32 MiB on standard output"),
         ("errors", "more than 16 MiB on standard error"),
     ] {
         let answer = call(&stage, tool).await;

@@ -1,7 +1,11 @@
 //! What a plugin gets of this machine: what its manifest declares, and no more.
 
-use super::{call, install, listed, server};
+use serde_json::json;
+
+use super::{call, install, listed, server, text_of, until_offered};
+use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
 
 /// Answers with what these commands print on one line.
 fn prints(commands: &str) -> String {
@@ -114,4 +118,59 @@ async fn a_plugin_gets_no_secret_of_the_environment() {
     );
     assert!(!all.contains("PUNIE_WORKSPACES"), "{all}");
     assert_eq!(listed(&stage).await["curious"]["state"], "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_of_a_plugin_is_asked_about_and_told_in_the_answer() {
+    let stage = Stage::new().await;
+    let url = format!("{}/version", stage.setting.url);
+    let fetch = format!("curl -s --noproxy '' -m 60 -o /dev/null -w '%{{http_code}}' {url}");
+    install(
+        &stage,
+        "online",
+        "network = \"ask\"",
+        &server(&["fetch"], &prints(&fetch)),
+    );
+    let refused = call(&stage, "fetch").await;
+    let text = refused["result"].as_str().expect("text");
+    assert!(text.contains("127.0.0.1:"), "the reason: {refused}");
+    assert_eq!(refused["meta"]["network"][0]["refused"], 1, "{refused}");
+
+    let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\ntools = [\"guest:fetch\"]\nhosts = [\"127.0.0.1\"]\n";
+    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
+    let allowed = call(&stage, "fetch").await;
+    assert_eq!(allowed["meta"]["network"][0]["connections"], 1, "{allowed}");
+    assert!(
+        allowed["meta"]["network"][0]["receivedBytes"].as_u64() > Some(0),
+        "{allowed}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_waits_for_approval_and_what_it_wrote_can_be_undone() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    stage.write("data", "before\n");
+    let writes = "echo after > \"${PUNIE_WORKSPACES%%:*}/data\"; text written";
+    install(
+        &stage,
+        "writer",
+        "paths = \"write\"",
+        &server(&["writer"], writes),
+    );
+    let runner = stage.run();
+    until_offered(&stage, "writer").await;
+    let id = stage.ask(Ask::new("writer", &json!({}))).await;
+    let question = eventually("the question", async || {
+        stage.caller.questions().await.into_iter().next()
+    })
+    .await;
+    assert_eq!(stage.read("data"), "before\n");
+    stage.caller.choose(&question, "allow_once").await;
+    assert_eq!(text_of(&stage.answer(&id).await), "written");
+    assert_eq!(stage.read("data"), "after\n");
+    let undone = stage.command(&["undo", &id]).await;
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert_eq!(stage.read("data"), "before\n");
+    runner.terminate();
+    runner.end().await;
 }

@@ -11,6 +11,8 @@ use crate::output::hidden_characters::escape_to_one_line;
 pub(super) const MAX_MESSAGE_BYTES: u64 = 8 << 20;
 /// The most bytes on standard output since the last call began.
 const MAX_OUTPUT_BYTES: u64 = 32 << 20;
+/// The most messages since the last call began.
+const MAX_MESSAGES: u64 = 10_000;
 /// The most bytes on standard error since the last call began.
 const MAX_ERROR_BYTES: u64 = 16 << 20;
 /// The bytes at the end of standard error that are shown.
@@ -20,6 +22,7 @@ const SHOWN_ERROR_BYTES: usize = 600;
 #[derive(Debug, Default)]
 pub(super) struct OutputMeter {
     output: AtomicU64,
+    messages: AtomicU64,
     errors: AtomicU64,
     last_errors: Mutex<Vec<u8>>,
     fault: Mutex<Option<String>>,
@@ -31,12 +34,17 @@ impl OutputMeter {
     /// Starts counting anew, for the next call.
     pub fn reset_counts(&self) {
         self.output.store(0, Ordering::Relaxed);
+        self.messages.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
         self.last_errors.lock().clear();
     }
 
-    /// Counts bytes on standard output. Returns false if it is too much.
-    pub fn count_output(&self, bytes: usize) -> bool {
+    /// Counts a message on standard output. Returns false if it is too much.
+    pub fn count_message(&self, bytes: usize) -> bool {
+        if self.messages.fetch_add(1, Ordering::Relaxed) >= MAX_MESSAGES {
+            self.record_fault(format!("it sent more than {MAX_MESSAGES} messages"));
+            return false;
+        }
         self.count(&self.output, bytes, MAX_OUTPUT_BYTES, "standard output")
     }
 

@@ -43,7 +43,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> LineTransport<R,
             if read == 0 {
                 return Ok(None);
             }
-            if !self.meter.count_output(read) {
+            if !self.meter.count_message(read) {
                 return Err(io::Error::other("it printed too much"));
             }
             if read as u64 == MAX_MESSAGE_BYTES && line.last() != Some(&b'\n') {
@@ -89,17 +89,15 @@ where
                 return None;
             }
         };
-        match serde_json::from_str(&line) {
-            Ok(message) => Some(message),
-            Err(_) => {
-                let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
-                self.meter.record_fault(format!(
-                    "it printed a line that is no message of the protocol: {}",
-                    escape_to_one_line(&shown)
-                ));
-                None
-            }
+        if let Ok(message) = serde_json::from_str(&line) {
+            return Some(message);
         }
+        let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
+        self.meter.record_fault(format!(
+            "it printed a line that is no message of the protocol: {}",
+            escape_to_one_line(&shown)
+        ));
+        None
     }
 
     async fn close(&mut self) -> io::Result<()> {
