@@ -137,6 +137,13 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
 
     let all = listed(&stage).await;
     assert_eq!(all["word-stats"]["state"], "ok", "{all:?}");
+    let called = stage.command(&["call", "word_stats", "text=a"]).await;
+    assert!(called.out.starts_with("1 words"), "{called:?}");
+    let is_quiet = !called.log.contains("serve_inner") && !called.log.contains("peer_info");
+    assert!(
+        is_quiet,
+        "nothing of what the server says is logged: {called:?}"
+    );
     let table = stage.command(&["plugins"]).await.out;
     assert!(
         table.contains("count-lines") && table.contains("reads files"),

@@ -1,7 +1,7 @@
 //! All plugins of the home: loaded at the start, and again when their folders change. Not here: a single plugin
 //! (loaded_plugin).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -95,11 +95,29 @@ impl PluginHost {
 
     /// Loads them now and after each change, as long as there is a signal of changes.
     pub async fn follow_changes(self, changes: Option<watch::Receiver<u64>>) {
+        let mut told = BTreeSet::new();
         self.reload().await;
+        self.warn_about_problems(&mut told);
         let Some(mut changes) = changes else { return };
         while changes.changed().await.is_ok() {
             self.reload().await;
+            self.warn_about_problems(&mut told);
         }
+    }
+
+    /// Logs the problems that are not `told` yet.
+    fn warn_about_problems(&self, told: &mut BTreeSet<String>) {
+        let (reports, problems) = self.reports();
+        let of_report = |report: PluginReport| {
+            let texts = report.problems.into_iter();
+            texts.map(move |problem| format!("{}: {problem}", report.id))
+        };
+        let now = problems.iter().map(ToString::to_string);
+        let now: BTreeSet<String> = now.chain(reports.into_iter().flat_map(of_report)).collect();
+        for problem in now.difference(told) {
+            tracing::warn!(problem, "something is wrong with a plugin");
+        }
+        *told = now;
     }
 
     /// Reports on all plugins, those included that cannot be loaded.
@@ -209,16 +227,6 @@ impl HostState {
             return;
         }
         let chosen = PluginTools::choose(&plugins, &self.deps, &Arc::downgrade(self));
-        for problem in &problems {
-            tracing::warn!(%problem, "a plugin could not be loaded");
-        }
-        for (plugin, problem) in chosen
-            .problems
-            .iter()
-            .flat_map(|(id, all)| all.iter().map(move |problem| (id, problem)))
-        {
-            tracing::warn!(plugin, problem, "something is wrong with a plugin");
-        }
         let registration = self.deps.registry.register_dynamic(chosen.entries);
         let before = {
             let mut current = self.current.lock();
