@@ -22,7 +22,7 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub use punie_core::{
-    approval_answer, durable, failpoint, host_traffic, ids, record_locks, runner_home,
+    approval_answer, durable, failpoint, host_traffic, ids, record_locks, runner_home, tool_effect,
 };
 pub use {punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox};
 

@@ -25,9 +25,9 @@ use crate::ids::to_hex;
 use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, judge_call};
 use crate::sandbox::NetworkAccess;
 use crate::tool::{
-    ApprovalSubject, CallGate, CallLane, DEVICE_ORIGIN, DeclaredAccess, DecodedCall, ErrorCode,
-    GateDecision, GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
-    ToolError, ToolSpec,
+    ApprovalSubject, CallGate, CallLane, DeclaredAccess, DecodedCall, ErrorCode, GateDecision,
+    GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
+    ToolSpec,
 };
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
@@ -86,7 +86,7 @@ impl PermissionGate {
         call: DecodedCall<'_>,
     ) -> Result<(), ToolError> {
         let starts = call.effect == ToolEffect::Executes || call.access.starts_programs;
-        if !starts || tool.origin != DEVICE_ORIGIN || tool.lane == CallLane::Control {
+        if !starts || !tool.runs_here() || tool.lane == CallLane::Control {
             return Ok(());
         }
         // The desktop's programs are not confined.

@@ -288,6 +288,7 @@ pub enum CatalogKind {
     Tool,
     Skill,
     Agent,
+    Plugin,
 }
 
 impl CatalogKind {
@@ -297,6 +298,7 @@ impl CatalogKind {
             Self::Tool => "tool",
             Self::Skill => "skill",
             Self::Agent => "agent",
+            Self::Plugin => "plugin",
         }
     }
 }

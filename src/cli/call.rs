@@ -30,6 +30,10 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
     let runtime = command_runtime()?;
     let (id, answer) = runtime.block_on(async {
         let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
+        if machine.registry.find_tool(tool.as_str()).is_err() {
+            // It may belong to a plugin that was never asked for its tools.
+            machine.plugins.reload().await;
+        }
         let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.clone());
         let text = args.call.read_arguments(schema.as_ref())?;
         let uncut = crate::request::redactor_boundaries(&machine.redactor);

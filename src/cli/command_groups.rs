@@ -23,7 +23,10 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Take back", &["undo", "diff", "trash", "ack"]),
     ("Ask for tools", &["send", "cancel", "call", "tools"]),
-    ("Skills and secrets", &["skills", "agents", "secrets"]),
+    (
+        "Skills and secrets",
+        &["skills", "agents", "plugins", "secrets"],
+    ),
     (
         "Editors, backends, keys",
         &["acp", "backend", "operator", "keygen"],

@@ -8,8 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
+use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{FilterExt as _, dynamic_filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, dynamic_filter_fn, filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{fmt, reload};
 
@@ -58,7 +59,13 @@ pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf
     let _ = tracing_subscriber::registry()
         .with(shown)
         .with(kept)
+        .with(filter_fn(is_shown_in_logs))
         .try_init();
+}
+
+/// Returns false for the SDK of MCP, which logs what servers say, as it is.
+fn is_shown_in_logs(meta: &Metadata<'_>) -> bool {
+    !meta.target().starts_with("rmcp")
 }
 
 /// Changes the level of the log of this process.

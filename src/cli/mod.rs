@@ -38,6 +38,7 @@ mod logs;
 mod operator;
 mod pair;
 mod pause;
+mod plugins;
 mod policy;
 mod prompt_line;
 mod questions;
@@ -151,6 +152,8 @@ enum CliCommand {
     Skills(skills::SkillsArgs),
     /// List installed agents, and those that failed to load; import some
     Agents(agents::AgentsArgs),
+    /// List installed plugins, their tools, and what is wrong with them
+    Plugins(plugins::PluginsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
     /// List the requests and their results, or everything about one
@@ -334,6 +337,7 @@ fn dispatch_command(
         CliCommand::Tools(args) => tools::run_tools(&args, context),
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
+        CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),

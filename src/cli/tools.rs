@@ -48,7 +48,11 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
                 render_catalog_markdown(machine.registry.device_specs()).trim_end(),
             );
         }
-        None => list_tools(machine.registry.device_specs(), args.all, context.is_json()),
+        None => {
+            let entries = machine.registry.callable_entries();
+            let specs = entries.iter().map(|entry| entry.tool_spec());
+            list_tools(specs, args.all, context.is_json());
+        }
         Some(name) => {
             let entry = machine
                 .registry

@@ -2,6 +2,7 @@
 
 pub mod file;
 pub mod git;
+pub mod plugin;
 pub mod search;
 pub mod shell;
 pub mod sqlite;

@@ -1,4 +1,4 @@
-//! Reports changes in `skills/` or `agents/`, so that they are read again. It sleeps until the system sends an event.
+//! Reports changes in `skills/`, `agents/` or `plugins/`, so that they are read again. It sleeps until the system sends an event.
 //! If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
 
 use std::path::PathBuf;
@@ -36,16 +36,16 @@ pub struct CatalogWatch {
 #[derive(Debug)]
 struct FolderWatcher {
     watcher: RecommendedWatcher,
-    roots: [PathBuf; 2],
+    roots: [PathBuf; 3],
 }
 
 impl CatalogWatch {
-    /// Watches the home's skills and agents. Lists folders: call it where blocking is allowed.
+    /// Watches the home's skills, agents and plugins. Lists folders: call it where blocking is allowed.
     pub fn open_watch(home: &Home) -> (Self, Vec<HomeProblem>) {
         let (sender, touched) = watch::channel(());
         let sender = Arc::new(sender);
         let heard = Arc::clone(&sender);
-        let roots = [home.skills_dir(), home.agents_dir()];
+        let roots = [home.skills_dir(), home.agents_dir(), home.plugins_dir()];
         let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // An error (such as a lost event) may hide a change, so it counts as one.
             if event.as_ref().map_or(true, is_change) {
@@ -53,8 +53,9 @@ impl CatalogWatch {
             }
         });
         let blind = |error: &notify::Error| {
-            let text =
-                format!("changes to skills and agents are not noticed until a restart: {error}");
+            let text = format!(
+                "changes to skills, agents and plugins are not noticed until a restart: {error}"
+            );
             HomeProblem::not_loaded(home.root_dir().to_owned(), text)
         };
         let (eyes, problems) = match made {
@@ -109,17 +110,17 @@ impl CatalogWatch {
         match tokio::task::spawn_blocking(move || watcher.lock().watch_folders()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "some changes to skills and agents will not be noticed");
+                tracing::warn!(%error, "some changes to skills, agents and plugins will not be noticed");
             }
             Err(error) => {
-                tracing::warn!(%error, "the folders of skills and agents were not looked at again");
+                tracing::warn!(%error, "the folders of skills, agents and plugins were not looked at again");
             }
         }
     }
 }
 
 impl FolderWatcher {
-    /// Watches both folders and their direct subfolders, but not deeper, because a skill may contain a whole project. A
+    /// Watches the folders and their direct subfolders, but not deeper, because a skill may contain a whole project. A
     /// folder that is already watched is watched again, because it may be a new one with an old name.
     fn watch_folders(&mut self) -> notify::Result<()> {
         let mut worst = Ok(());

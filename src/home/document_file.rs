@@ -1,8 +1,8 @@
-//! Reads the text of a skill or an agent: a plain file in the home, of limited length, that does not change meanwhile.
+//! Reads the text of a skill, an agent or a manifest: a plain file in the home, of limited length, that does not change meanwhile.
 //! Not here: parsing it.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this file owns the reading of skills and agents"
+    reason = "this file owns the reading of skills, agents and manifests"
 )]
 
 use std::fs;
@@ -13,7 +13,7 @@ use super::file_modes;
 use super::layout::Home;
 use crate::failpoint;
 
-/// The most bytes of a skill or an agent.
+/// The most bytes of such a file.
 const MAX_BYTES: u64 = 1024 * 1024;
 /// The number of times that a file is read while it keeps changing.
 const MAX_READS: usize = 3;

@@ -93,7 +93,10 @@ pub struct HomeCatalogItem {
 
 impl HomeCatalogItem {
     /// Creates the entry of a value that serializes to JSON with a fixed order of fields.
-    pub(super) fn from_serializable(key: &str, value: &impl Serialize) -> Self {
+    ///
+    /// # Panics
+    /// The value has no form in JSON.
+    pub fn from_serializable(key: &str, value: &impl Serialize) -> Self {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self {
             key: key.to_owned(),
@@ -283,7 +286,7 @@ pub(super) fn is_document_id(name: &str) -> bool {
             .is_some_and(|b| b.is_ascii_alphanumeric())
 }
 
-fn parse_document_id(folder: &Path) -> Result<String, String> {
+pub(super) fn parse_document_id(folder: &Path) -> Result<String, String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     if is_document_id(&name) {
         return Ok(name.into_owned());

@@ -41,6 +41,7 @@ impl Home {
             home.grants_dir(),
             home.supervision_dir(),
             home.threads_dir(),
+            home.plugin_tools_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -55,7 +56,12 @@ impl Home {
         ] {
             file_modes::ensure_dir(&inner, FolderAccess::OwnerOnly)?;
         }
-        for shown in [home.skills_dir(), home.agents_dir(), home.logs_dir()] {
+        for shown in [
+            home.skills_dir(),
+            home.agents_dir(),
+            home.plugins_dir(),
+            home.logs_dir(),
+        ] {
             file_modes::ensure_dir(&shown, FolderAccess::GroupWrites)?;
         }
         file_modes::check_writable(&home.state_dir())?;
@@ -314,6 +320,14 @@ impl Home {
     /// Returns `state/imports/`: unpacked archives and cloned repositories, while an import runs.
     pub(super) fn import_fetched_dir(&self) -> PathBuf {
         self.state_dir().join("imports")
+    }
+    /// Returns `plugins/`: one folder per plugin.
+    pub fn plugins_dir(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+    /// Returns `state/plugins/`: the tools that each plugin has listed.
+    pub fn plugin_tools_dir(&self) -> PathBuf {
+        self.state_dir().join("plugins")
     }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {

@@ -28,6 +28,8 @@ mod mounted_secrets;
 mod new_device;
 mod owner_notices;
 mod people;
+mod plugin_folder;
+mod plugins;
 mod policy_files;
 mod private_files;
 mod question_input;
@@ -68,6 +70,8 @@ pub use mounted_secrets::{
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
+pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
+pub use plugins::{Plugin, PluginPaths, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};

@@ -1,5 +1,5 @@
-//! Tools of other programs (editors), registered while those are connected. Two with the same name share one catalog
-//! entry.
+//! Tools of other programs (editors, plugins), registered while those are there. Two editors' tools of one name share one
+//! catalog entry. A plugin's tool shares its name with none.
 //! Not here: which of them runs a call (the entry decides when it runs).
 
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl DynamicToolState {
             let size = entry.tool_spec().catalog_body().to_string().len();
             let is_new = !named.contains_key(&*entry.tool_spec().name);
             if is_new && (count == MAX_TOOLS || bytes + size > MOST_BYTES) {
-                tracing::warn!(tool.name = %entry.tool_spec().name, "there is no room for one more tool of an editor");
+                tracing::warn!(tool.name = %entry.tool_spec().name, "there is no room for one more tool of another program");
                 continue;
             }
             if is_new {
@@ -122,7 +122,11 @@ impl DynamicToolState {
                 .push(Arc::clone(entry));
         }
         let shown = named.into_iter().filter_map(|(name, entries)| {
-            Some((name.to_owned(), ToolEntry::merge_entries(entries)?))
+            let here = entries.iter().find(|entry| entry.tool_spec().runs_here());
+            let entry = here
+                .cloned()
+                .or_else(|| ToolEntry::merge_entries(entries))?;
+            Some((name.to_owned(), entry))
         });
         self.by_name = shown.collect();
         self.departed

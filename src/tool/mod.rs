@@ -2,6 +2,7 @@
 //! tools do not know each other; `handlers::registry` connects them.
 
 mod allowed_calls;
+mod argument_schema;
 mod argument_text;
 mod before_images;
 mod call_progress;
@@ -25,6 +26,7 @@ mod tool_entry;
 mod tool_spec;
 
 pub use allowed_calls::AllowedCalls;
+pub use argument_schema::ArgumentSchema;
 pub use argument_text::format_call_arguments;
 pub use before_images::{BeforeImages, CallBeforeImages, CallSnapshot, SaveFuture, SnapshotFuture};
 pub use call_progress::{CallProgress, ProgressReader, UnreadProgress};
@@ -49,7 +51,7 @@ pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
 pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
-pub use tool_spec::{CallLane, DEVICE_ORIGIN, ToolSpec};
+pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, ToolSpec};
 
 /// Re-exported so that code that serves or implements tools needs this module only.
 pub use crate::request::{ErrorCode, FileChange, ReplyBody, ResultMeta, ToolEffect, ToolReply};

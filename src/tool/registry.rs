@@ -1,4 +1,4 @@
-//! All tools by name: the device's own, which never change, and those of connected programs (editors).
+//! All tools by name: the device's own, which never change, and those of other programs (editors, plugins).
 //! Not here: type erasure, and several such tools of one name.
 
 use std::borrow::Cow;
@@ -25,6 +25,7 @@ pub struct DuplicateToolName(Cow<'static, str>);
 pub struct ToolRegistry {
     own: BTreeMap<Cow<'static, str>, Arc<ToolEntry>>,
     dynamic_tools: Arc<DynamicTools>,
+    before_images: Option<Arc<dyn BeforeImages>>,
 }
 
 impl ToolRegistry {
@@ -45,6 +46,7 @@ impl ToolRegistry {
         Ok(Self {
             own,
             dynamic_tools: Arc::default(),
+            before_images: None,
         })
     }
 
@@ -55,6 +57,7 @@ impl ToolRegistry {
         for entry in self.own.values_mut().filter_map(Arc::get_mut) {
             entry.set_before_images(Arc::clone(images));
         }
+        self.before_images = Some(Arc::clone(images));
         self
     }
 
@@ -141,13 +144,17 @@ impl ToolRegistry {
         describe_subject(access, &args, roots)
     }
 
-    /// Registers tools of a connected program until the result is dropped. Tools with the name of a device's own tool
+    /// Registers tools of another program until the result is dropped. Tools with the name of a device's own tool
     /// are ignored, so that they cannot hide it.
     pub fn register_dynamic(&self, entries: Vec<ToolEntry>) -> ToolRegistration {
-        let entries = entries
-            .into_iter()
-            .filter(|entry| !self.has_device_tool(&entry.tool_spec().name))
-            .collect();
+        let mut entries = entries;
+        entries.retain(|entry| !self.has_device_tool(&entry.tool_spec().name));
+        if let Some(images) = &self.before_images {
+            let here = entries
+                .iter_mut()
+                .filter(|entry| entry.tool_spec().runs_here());
+            here.for_each(|entry| entry.set_before_images(Arc::clone(images)));
+        }
         self.dynamic_tools.register_group(entries)
     }
 

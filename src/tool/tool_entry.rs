@@ -113,9 +113,9 @@ pub struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// Creates a tool that is described at run time. `check` returns the problem with the arguments, as part of a
+    /// Creates a tool that is described at run time, with the access of all its calls. `check` returns the problem with the arguments, as part of a
     /// sentence. `run` gets the effect that was declared for the call, and must not exceed it.
-    pub fn from_spec<C, R, F>(spec: ToolSpec, check: C, run: R) -> Self
+    pub fn from_spec<C, R, F>(spec: ToolSpec, access: DeclaredAccess, check: C, run: R) -> Self
     where
         C: Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync + 'static,
         R: Fn(ToolContext, Map<String, Value>, ToolEffect) -> F + Send + Sync + 'static,
@@ -128,11 +128,9 @@ impl ToolEntry {
             let (run, effect) = (Arc::clone(&run), spec.effect);
             let run: Run =
                 Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
-            // Only the provider knows its files by these names.
-            let access = DeclaredAccess::no_access();
             Ok(ReadyCall {
                 effect,
-                access,
+                access: access.clone(),
                 declares: false,
                 keeping: None,
                 run,

@@ -57,7 +57,7 @@ pub struct ToolSpec {
     pub stated_kind: Option<&'static str>,
     /// Its categories beside its domain.
     pub categories: Vec<String>,
-    /// Its provider: [`DEVICE_ORIGIN`], or an editor's name.
+    /// Its provider: [`DEVICE_ORIGIN`], or the name of an editor or a plugin.
     pub origin: Cow<'static, str>,
     /// True if its calls can only end something that runs already.
     pub only_ends: bool,
@@ -69,6 +69,8 @@ pub struct ToolSpec {
 
 /// The origin of this device's own tools.
 pub const DEVICE_ORIGIN: &str = "device";
+/// The beginning of the origin of editors' tools.
+pub const EDITOR_ORIGIN: &str = "editor: ";
 
 impl ToolSpec {
     pub(super) fn from_tool<T: Tool>(domain: &'static str) -> Self {
@@ -113,6 +115,11 @@ impl ToolSpec {
         super::decode::canonical_arguments(self, given)
             .ok()
             .map(Value::Object)
+    }
+
+    /// Returns whether this device runs it, and confines its programs. An editor runs its own tools.
+    pub fn runs_here(&self) -> bool {
+        !self.origin.starts_with(EDITOR_ORIGIN)
     }
 
     /// Returns the first sentence of the description.

@@ -34,6 +34,7 @@ mod hostile;
 mod journal;
 mod output;
 mod pages;
+mod plugins;
 mod policy;
 mod runner;
 mod search;

@@ -172,7 +172,7 @@ fn build_rule(
     if let Some(other) = written.tools.iter().find(|word| !known(word)) {
         return Err(format!(
             "tools holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` lists \
-             them); a tool of an editor's is written \"guest:NAME\""
+             them); a tool of an editor's or a plugin's is written \"guest:NAME\""
         ));
     }
     let subjects = [

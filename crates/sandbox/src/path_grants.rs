@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::hidden_paths::{HiddenPaths, hidden_paths, is_absent};
-use super::sandbox_rules::SandboxRules;
+use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
 use super::view::ViewPlan;
 
@@ -153,13 +153,15 @@ fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGran
             grants.grant_path(&folder, &hidden_below(hidden, &folder), PathAccess::Read);
         }
     }
-    for folder in rules
-        .workspaces
-        .iter()
-        .chain(&rules.write)
-        .filter_map(|folder| real(folder))
-    {
-        grants.grant_path(&folder, &hidden_below(hidden, &folder), PathAccess::Write);
+    let access = match rules.workspace_access {
+        WorkspaceAccess::Write => Some(PathAccess::Write),
+        WorkspaceAccess::Read => Some(PathAccess::Read),
+        WorkspaceAccess::Hidden => None,
+    };
+    for folder in rules.writable_paths().filter_map(|folder| real(folder)) {
+        if let Some(access) = access {
+            grants.grant_path(&folder, &hidden_below(hidden, &folder), access);
+        }
     }
     grants.push_grant(&rules.temp, PathAccess::Write);
     grants.push_grant(&rules.pipes, PathAccess::Reopen);

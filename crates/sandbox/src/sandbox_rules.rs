@@ -13,11 +13,25 @@ use super::level::NetworkAccess;
 #[derive(Debug, Default)]
 pub struct ResolvedHiddenPaths(pub(super) Mutex<BTreeMap<PathBuf, BTreeSet<PathBuf>>>);
 
+/// The access of processes to the workspaces, and to the additional paths that the owner makes writable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkspaceAccess {
+    /// They write there.
+    #[default]
+    Write,
+    /// They read there.
+    Read,
+    /// They see nothing of it.
+    Hidden,
+}
+
 /// The owner's settings and the paths of this machine that determine the sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxRules {
     /// The workspaces.
     pub workspaces: Vec<PathBuf>,
+    /// The access to them and to `write`.
+    pub workspace_access: WorkspaceAccess,
     /// The user's home.
     pub user_home: Option<PathBuf>,
     /// The runner's home, which is hidden.
@@ -53,6 +67,7 @@ impl SandboxRules {
     pub fn minimal_rules(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),
+            workspace_access: WorkspaceAccess::Write,
             user_home: None,
             shown: Vec::new(),
             pipes: own_home.join("pipes"),
@@ -68,5 +83,21 @@ impl SandboxRules {
             own_home,
             temp,
         }
+    }
+
+    /// Limits the access to the workspaces and to the additional paths that the owner makes writable.
+    #[must_use]
+    pub fn with_workspace_access(mut self, access: WorkspaceAccess) -> Self {
+        self.workspace_access = access;
+        if access == WorkspaceAccess::Hidden {
+            let hidden: Vec<PathBuf> = self.writable_paths().cloned().collect();
+            self.hide.extend(hidden);
+        }
+        self
+    }
+
+    /// Returns the workspaces and the additional paths that the owner makes writable.
+    pub(super) fn writable_paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.workspaces.iter().chain(&self.write)
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::hidden_paths::{HiddenPaths, hidden_paths};
 use super::level::NetworkAccess;
-use super::sandbox_rules::SandboxRules;
+use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 
 /// The absolute path: a program found by PATH could be anything.
 pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -46,15 +46,15 @@ pub fn sandbox_exec_args(
         text: BASE_RULES.to_owned(),
         words: Vec::new(),
     };
-    let named = || rules.workspaces.iter().chain(&rules.write);
+    let access = rules.workspace_access;
+    let with_access = move |wanted| rules.writable_paths().filter(move |_| access == wanted);
+    let named = || with_access(WorkspaceAccess::Write);
     let HiddenPaths { paths, unresolved } = hidden_paths(rules);
     // A hidden path that cannot be resolved may be anywhere in these folders.
     let perhaps_hidden = unresolved.iter().flat_map(|_| named());
     let hidden = paths.iter().chain(perhaps_hidden);
-    let inside = rules
-        .write
-        .iter()
-        .filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
+    let inside =
+        named().filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
     // Later rules win: some paths are shown or writable although the folders around them are hidden.
     profile.add_path_rule(
         "allow file-write*",
@@ -64,7 +64,11 @@ pub fn sandbox_exec_args(
     );
     profile.add_path_rule("allow file-write-data", "subpath", "PIPES", [&rules.pipes]);
     profile.add_path_rule("deny file-read* file-write*", "subpath", "HIDE", hidden);
-    let shown = rules.shown.iter().chain(&rules.read);
+    let shown = rules
+        .shown
+        .iter()
+        .chain(&rules.read)
+        .chain(with_access(WorkspaceAccess::Read));
     profile.add_path_rule("allow file-read*", "subpath", "SHOW", shown);
     let own = [&rules.temp, &rules.pipes];
     profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", own);
@@ -218,6 +222,22 @@ mod tests {
             value(&words, "/Users/a/.docker").starts_with("SHOW_"),
             "named, so not hidden"
         );
+    }
+
+    #[test]
+    fn a_process_with_less_access_writes_no_workspace() {
+        let words = |access| {
+            let rules = rules(NetworkAccess::None).with_workspace_access(access);
+            sandbox_exec_args(&rules, &[], &[])
+        };
+        let read = words(WorkspaceAccess::Read);
+        assert!(value(&read, "/Users/a/more").starts_with("SHOW_"));
+        assert!(value(&words(WorkspaceAccess::Hidden), "/Users/a/more").starts_with("HIDE_"));
+        for access in [WorkspaceAccess::Read, WorkspaceAccess::Hidden] {
+            let words = words(access);
+            let written = words.iter().filter(|word| word.starts_with("WRITE_"));
+            assert!(written.eq(["WRITE_0=/Users/a/.punie/tmp"]), "{words:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::git_settings::copy_git_settings;
 use super::home_table::{SHOWN, SHOWN_IN_RUN};
 use super::private_folders::make_command_folders;
-use super::sandbox_rules::SandboxRules;
+use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
 
 /// The folder of a conversation for temporary files: what its commands see as `/tmp`, `/var/tmp` and `/dev/shm`.
@@ -52,13 +52,14 @@ fn covered_paths(rules: &SandboxRules, temp: &Path, stage: &Path) -> Vec<Covered
         .iter()
         .chain([&rules.own_home])
         .map(|path| real_path(path));
+    let hides_workspaces = rules.workspace_access == WorkspaceAccess::Hidden;
     let empty = hidden.chain(own).map(|path| (path, None));
     let mut all: Vec<(PathBuf, Option<PathBuf>)> =
         temps.into_iter().chain(home).chain(empty).collect();
     // The owner shows all of it; never the home, though.
     all.retain(|(path, base)| {
         let is_home = *path == rules.own_home || base.as_ref() == Some(&rules.command_home);
-        is_home || !rules.write.contains(path)
+        is_home || hides_workspaces || !rules.write.contains(path)
     });
     all.sort();
     all.dedup_by(|next, previous| next.0 == previous.0);
@@ -147,8 +148,11 @@ impl ViewContents {
         temp: &Path,
         shown: Option<&Path>,
     ) -> io::Result<()> {
-        for path in rules.workspaces.iter().chain(&rules.write) {
-            self.add_path(path, true);
+        if rules.workspace_access != WorkspaceAccess::Hidden {
+            let writes = rules.workspace_access == WorkspaceAccess::Write;
+            for path in rules.writable_paths() {
+                self.add_path(path, writes);
+            }
         }
         // Not the folder around it: a command could exchange what the next view is made from.
         self.add_path(&temp.join(TEMP_FOLDERS[0].1), true);

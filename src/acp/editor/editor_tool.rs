@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::argument_schema::ArgumentSchema;
 use super::attached_editors::AttachedEditors;
 use super::client::NO_ANSWER_ERROR;
 use super::session::EditorSession;
@@ -14,8 +13,8 @@ use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
 use crate::acp::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::tool::{
-    CallLane, ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolEntry, ToolError, ToolReply,
-    ToolSpec,
+    ArgumentSchema, CallLane, DeclaredAccess, EDITOR_ORIGIN, ErrorCode, ResultMeta, ToolContext,
+    ToolEffect, ToolEntry, ToolError, ToolReply, ToolSpec,
 };
 
 /// The domain of such tools.
@@ -70,7 +69,7 @@ pub(super) fn editor_tool_entry(
         limits: &[],
         stated_kind: Some(static_kind_name(&tool.kind)),
         categories: tool.categories.clone(),
-        origin: Cow::Owned(format!("editor: {}", session.editor)),
+        origin: Cow::Owned(format!("{EDITOR_ORIGIN}{}", session.editor)),
         only_ends: false,
         offered: true,
         always_asks: tool.requires_permission,
@@ -96,7 +95,12 @@ pub(super) fn editor_tool_entry(
             .await
         }
     };
-    Ok(ToolEntry::from_spec(spec, check, run))
+    Ok(ToolEntry::from_spec(
+        spec,
+        DeclaredAccess::no_access(),
+        check,
+        run,
+    ))
 }
 
 /// A call of an editor's tool.

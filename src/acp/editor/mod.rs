@@ -2,7 +2,6 @@
 //! these calls and asks about them. The runner does the rest on this machine, also after the editor was closed. Not
 //! here: the connection itself (`acp::agent`).
 
-mod argument_schema;
 mod attached_editors;
 mod change_preview;
 mod choice_request;

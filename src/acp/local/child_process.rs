@@ -31,6 +31,16 @@ pub(super) struct SpawnedProcess {
     pub output: OwnedFd,
     /// The process that holds the terminal of a command that outlives the runner.
     pub holder: Option<ChildProcess>,
+    /// The other pipes of a process that serves.
+    pub service_pipes: Option<ServicePipes>,
+}
+
+/// The pipes of a process that serves, beside its output.
+pub(super) struct ServicePipes {
+    /// Takes its input.
+    pub input: OwnedFd,
+    /// Receives its standard error.
+    pub errors: OwnedFd,
 }
 
 /// A process started by the runner, which leads its own session and process group.
@@ -211,6 +221,7 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
             ChildStreams {
                 input: ours.as_fd(),
                 output: ours.as_fd(),
+                errors: None,
                 terminal: true,
             },
         )?;
@@ -224,7 +235,11 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
             child,
             output: ours,
             holder,
+            service_pipes: None,
         });
+    }
+    if plan.serves {
+        return start_service(&plan);
     }
     let (output, theirs) = match &plan.tracking.fifo {
         Some(path) => create_named_pipe(path)?,
@@ -251,6 +266,7 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
         ChildStreams {
             input: input.as_fd(),
             output: theirs.as_fd(),
+            errors: None,
             terminal: false,
         },
     )?;
@@ -260,6 +276,31 @@ fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
         child: watch_process(pid, spare)?,
         output,
         holder: None,
+        service_pipes: None,
+    })
+}
+
+/// Starts a process that serves: each of its standard streams is a pipe of its own.
+fn start_service(plan: &SpawnPlan) -> io::Result<SpawnedProcess> {
+    let (input, our_input) = cloexec_pipe()?;
+    let (output, their_output) = cloexec_pipe()?;
+    let (errors, their_errors) = cloexec_pipe()?;
+    let spare = output.try_clone()?;
+    let streams = ChildStreams {
+        input: input.as_fd(),
+        output: their_output.as_fd(),
+        errors: Some(their_errors.as_fd()),
+        terminal: false,
+    };
+    let child = watch_process(launch_program(plan, streams)?, spare)?;
+    Ok(SpawnedProcess {
+        child,
+        output,
+        holder: None,
+        service_pipes: Some(ServicePipes {
+            input: our_input,
+            errors,
+        }),
     })
 }
 
@@ -272,6 +313,7 @@ fn start_terminal_holder(terminal: &OwnedFd, socket: &Path) -> Option<ChildProce
         let streams = ChildStreams {
             input: terminal.as_fd(),
             output: listener.as_fd(),
+            errors: None,
             terminal: false,
         };
         let spare = terminal.try_clone()?;

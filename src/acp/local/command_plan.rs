@@ -86,6 +86,7 @@ impl LocalTerminals {
             env,
             cwd: request.cwd.clone(),
             stdin: request.stdin.clone(),
+            serves: false,
             tty: request.tty,
             tracking: tracking.clone(),
             profile,
@@ -114,7 +115,7 @@ impl LocalTerminals {
             return None;
         }
         let network = confinement.network_proxy().admit_call(NetworkCaller {
-            tool: request.tool,
+            tool: request.tool.to_owned(),
             command: request.launch.to_string(),
             request: request.request.clone(),
             conversation: request.conversation.clone(),

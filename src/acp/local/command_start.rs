@@ -54,6 +54,7 @@ impl LocalTerminals {
             child,
             output,
             holder,
+            service_pipes: _,
         } = spawned.map_err(|cause| {
             tracking.cleanup();
             explain_start_failure(&request.launch, &request.cwd, &cause)

@@ -13,6 +13,8 @@ use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
 use crate::acp::network_proxy::NetworkProxy;
+#[cfg(unix)]
+use crate::sandbox::WorkspaceAccess;
 use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
 use crate::tool::{ErrorCode, ToolError};
 
@@ -32,7 +34,7 @@ impl std::fmt::Debug for Confinement {
 }
 
 /// The owner's settings for confinement, and the folder for its test.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ConfinementSetup {
     /// The access that commands have.
     pub rules: SandboxRules,
@@ -60,6 +62,30 @@ impl Confinement {
     /// Returns the proxy through which commands reach other hosts with `network = "ask"`.
     pub fn network_proxy(&self) -> &NetworkProxy {
         &self.proxy
+    }
+
+    /// Creates the confinement of one service, which gets no more than commands do. It is tested anew, since its rules are
+    /// others.
+    #[cfg(unix)]
+    pub(super) fn confinement_of_service(
+        &self,
+        workspaces: WorkspaceAccess,
+        has_network: bool,
+        shown: &Path,
+    ) -> Self {
+        let Some(current) = self.state() else {
+            return self.clone();
+        };
+        let mut setup = current.setup.clone();
+        setup.rules = setup.rules.with_workspace_access(workspaces);
+        setup.rules.shown = vec![shown.to_owned()];
+        if !has_network {
+            setup.rules.network = NetworkAccess::None;
+        }
+        Self {
+            shared: Some(Arc::new(RwLock::new(Arc::new(current.with_setup(setup))))),
+            proxy: self.proxy.clone(),
+        }
     }
 
     /// Returns why a command cannot be given the runner's own network, or `None` if a person may allow it.

@@ -21,6 +21,8 @@ use super::spawn_plan::SpawnPlan;
 pub(super) struct ChildStreams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
+    /// The standard error; the output if there is none.
+    pub errors: Option<BorrowedFd<'a>>,
     /// Set if both are the terminal's master side: the child opens the slave side, which becomes its session's
     /// controlling terminal.
     pub terminal: bool,
@@ -251,6 +253,7 @@ mod shared_memory {
         let ChildStreams {
             input,
             output,
+            errors,
             terminal,
         } = &orders.streams;
         if *terminal {
@@ -260,7 +263,7 @@ mod shared_memory {
                 duplicate_onto(theirs.as_fd(), to)?;
             }
         } else {
-            for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
+            for (from, to) in [(*input, 0), (*output, 1), (errors.unwrap_or(*output), 2)] {
                 duplicate_onto(from, to)?;
             }
         }
@@ -351,7 +354,9 @@ pub(super) fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io:
         .current_dir(&plan.cwd)
         .stdin(Stdio::from(input.try_clone_to_owned()?))
         .stdout(Stdio::from(output.try_clone_to_owned()?))
-        .stderr(Stdio::from(output.try_clone_to_owned()?));
+        .stderr(Stdio::from(
+            streams.errors.unwrap_or(output).try_clone_to_owned()?,
+        ));
     let runner = rustix::process::getpid();
     let knots = plan.tracking.prepare_tracking();
     let set_up = move || {
@@ -392,6 +397,7 @@ mod tests {
             env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
             cwd: PathBuf::from("/"),
             stdin: None,
+            serves: false,
             tty: None,
             tracking: ChildTracking::default(),
             profile: None,
@@ -409,6 +415,7 @@ mod tests {
             ChildStreams {
                 input: empty.as_fd(),
                 output: theirs.as_fd(),
+                errors: None,
                 terminal: false,
             },
         );

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::confinement::Confinement;
 use super::control_group::ControlGroup;
 use super::disk_copy::OutputLocation;
 use super::login_environment;
+use super::service_process::RunningService;
 use crate::acp::ToolFuture;
 use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{
@@ -62,6 +63,8 @@ pub(super) struct LocalTerminalsShared {
     environment: OnceCell<UserEnvironment>,
     pub(super) open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
     next: AtomicU64,
+    /// The services that may run.
+    pub(super) services: Mutex<Vec<Weak<RunningService>>>,
     /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
     pub(super) fifos: OnceLock<PathBuf>,
     /// The source of a folder for the commands' PATH.
@@ -82,6 +85,7 @@ impl LocalTerminals {
                 spawner: ProcessSpawner::new()?,
                 environment: OnceCell::new(),
                 open: Mutex::default(),
+                services: Mutex::default(),
                 next: AtomicU64::new(0),
                 fifos: OnceLock::new(),
                 path_prefix_source: OnceLock::new(),
@@ -115,7 +119,7 @@ impl LocalTerminals {
         }
     }
 
-    /// Stops all running commands at once.
+    /// Stops all running commands and services at once.
     pub async fn stop_all_commands(&self, sequence: StopSequence) {
         let open: Vec<Arc<CommandTerminal>> = self
             .shared
@@ -124,13 +128,14 @@ impl LocalTerminals {
             .drain()
             .map(|(_, terminal)| terminal)
             .collect();
-        let stopping: Vec<_> = open
+        let mut stopping: Vec<_> = open
             .into_iter()
             .map(|terminal| {
                 let sequence = sequence.clone();
                 tokio::task::spawn_blocking(move || terminal.stop_command(&sequence))
             })
             .collect();
+        stopping.extend(self.stop_services(&sequence));
         for stopped in stopping {
             if let Err(panicked) = stopped.await {
                 tracing::error!(%panicked, "stopping a command failed");

@@ -122,6 +122,11 @@ mod recent_output;
 pub(in crate::acp) mod script_file;
 #[cfg(unix)]
 mod self_test_run;
+#[cfg(unix)]
+pub mod service_process;
+#[cfg(not(unix))]
+#[path = "service_process_elsewhere.rs"]
+pub mod service_process;
 mod session_terminals;
 pub mod shell_start_files;
 mod similar_paths;

@@ -365,6 +365,7 @@ mod tests {
             env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             cwd: "/".into(),
             stdin: None,
+            serves: false,
             tty: None,
             tracking: tracking.clone(),
             profile: None,

@@ -14,6 +14,8 @@ pub(super) struct SpawnPlan {
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
     pub stdin: Option<String>,
+    /// Gives the process a pipe for its input that stays open, and one for its standard error alone.
+    pub serves: bool,
     /// The size of a terminal that replaces input and output.
     pub tty: Option<WindowSize>,
     pub tracking: ChildTracking,
@@ -30,6 +32,7 @@ impl SpawnPlan {
             env: BTreeMap::new(),
             cwd: PathBuf::from("/"),
             stdin: None,
+            serves: false,
             tty: None,
             tracking: ChildTracking::default(),
             profile: None,

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::PROXY_PORT;
 use super::refusal::ConnectionFailure;
 use crate::host_traffic::HostTraffic;
 use crate::ids::{ConversationId, RequestId};
@@ -25,7 +24,7 @@ pub const MAX_CONNECTIONS: usize = 128;
 #[derive(Debug, Clone)]
 pub struct NetworkCaller {
     /// The tool.
-    pub tool: &'static str,
+    pub tool: String,
     /// The command.
     pub command: String,
     /// The request.
@@ -67,11 +66,11 @@ pub struct HostCounts {
 }
 
 impl CallNetwork {
-    /// Creates the network of a call, with a new user name.
-    pub fn new(caller: NetworkCaller) -> Self {
+    /// Creates the network of a call with this user name.
+    pub fn new(caller: NetworkCaller, key: String) -> Self {
         Self {
             caller,
-            key: uuid::Uuid::new_v4().simple().to_string(),
+            key,
             hosts: Mutex::default(),
             failures: Mutex::default(),
             open: AtomicUsize::new(0),
@@ -79,14 +78,14 @@ impl CallNetwork {
         }
     }
 
+    /// Creates a user name that nobody can guess.
+    pub fn new_key() -> String {
+        uuid::Uuid::new_v4().simple().to_string()
+    }
+
     /// Returns its user name, which only this call's processes know.
     pub fn key(&self) -> &str {
         &self.key
-    }
-
-    /// Returns the proxy's address for this call.
-    pub fn proxy_url(&self) -> String {
-        format!("http://{}:x@127.0.0.1:{PROXY_PORT}", self.key)
     }
 
     /// Counts a connection that is open until the returned value is dropped; `None` if there are too many.

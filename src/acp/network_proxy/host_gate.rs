@@ -107,7 +107,7 @@ impl HostGate {
     ) -> Result<Vec<SocketAddr>, ConnectionFailure> {
         let shown = target.to_string();
         let rules = self.current_rules(&shown).await?;
-        let tool = call.caller.tool;
+        let tool = call.caller.tool.as_str();
         let verdict = rules.judge_host(tool, &target.host, target.port);
         if verdict.decision == PolicyDecision::Deny {
             let cause = verdict.explain_cause();

@@ -79,7 +79,7 @@ impl HostAsker {
         OpenQuestion {
             id: RequestId::new(),
             request_id: caller.request.clone(),
-            tool: caller.tool.to_owned(),
+            tool: caller.tool.clone(),
             runs_command: false,
             title: format!("{} ({title}) wants to reach {target}", caller.tool),
             is_cut: false,

@@ -92,7 +92,13 @@ impl NetworkProxy {
 
     /// Admits the command of a call. Its processes may use the proxy as long as they live.
     pub fn admit_call(&self, caller: NetworkCaller) -> Arc<CallNetwork> {
-        let call = Arc::new(CallNetwork::new(caller));
+        self.admit_with_key(caller, CallNetwork::new_key())
+    }
+
+    /// Admits a call of a service, whose processes have one user name for all its calls. [`NetworkProxy::dismiss_call`]
+    /// ends it.
+    pub fn admit_with_key(&self, caller: NetworkCaller, key: String) -> Arc<CallNetwork> {
+        let call = Arc::new(CallNetwork::new(caller, key));
         let mut calls = self.shared.calls.lock();
         if calls.order.len() >= MAX_CALLS
             && let Some(oldest) = calls.order.pop_front()
@@ -104,6 +110,17 @@ impl NetworkProxy {
             .by_key
             .insert(call.key().to_owned(), Arc::clone(&call));
         call
+    }
+
+    /// Refuses the processes of a service from now on. The traffic of open connections is still counted for the call.
+    pub fn dismiss_call(&self, call: &Arc<CallNetwork>) {
+        let mut calls = self.shared.calls.lock();
+        if calls.by_key.remove(call.key()).is_some() {
+            calls.order.retain(|key| key != call.key());
+            let unused = CallNetwork::new_key();
+            calls.order.push_back(unused.clone());
+            calls.by_key.insert(unused, Arc::clone(call));
+        }
     }
 
     /// Notes the traffic that the answer of a request tells.
@@ -150,12 +167,21 @@ impl NetworkProxy {
 impl CallNetwork {
     /// Adds the variables by which programs find the proxy. Those that the call sets itself stay.
     pub fn add_variables(&self, env: &mut BTreeMap<String, String>, of_call: &[(String, String)]) {
-        let address = self.proxy_url();
-        let ours = PROXY_VARIABLES.iter().map(|name| (*name, address.as_str()));
-        for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()) {
-            if !of_call.iter().any(|(known, _)| known == name) {
-                env.insert(name.to_owned(), value.to_owned());
-            }
+        add_proxy_variables(self.key(), env, of_call);
+    }
+}
+
+/// Adds the variables by which programs find the proxy as this user. Those that the call sets itself stay.
+pub fn add_proxy_variables(
+    key: &str,
+    env: &mut BTreeMap<String, String>,
+    of_call: &[(String, String)],
+) {
+    let address = format!("http://{key}:x@127.0.0.1:{PROXY_PORT}");
+    let ours = PROXY_VARIABLES.iter().map(|name| (*name, address.as_str()));
+    for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()) {
+        if !of_call.iter().any(|(known, _)| known == name) {
+            env.insert(name.to_owned(), value.to_owned());
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{
     self, CatalogWatch, CopyTexts, DeviceIdentity, Home, HomeProblem, ProblemEffect, SecretStore,
 };
@@ -239,11 +240,12 @@ impl LeftoverCleanup for CrashCleanup {
     }
 }
 
-/// Creates a catalog of the home's skills and agents that also reports changes.
-pub(super) fn home_catalog(home: &Home) -> Arc<dyn CatalogSource> {
+/// Creates a catalog of the home's skills, agents and plugins that also reports changes.
+pub(super) fn home_catalog(home: &Home, plugins: PluginHost) -> Arc<dyn CatalogSource> {
     Arc::new(HomeCatalog {
         home: home.clone(),
         logged: Mutex::default(),
+        plugins,
         news: OnceLock::new(),
     })
 }
@@ -252,6 +254,7 @@ struct HomeCatalog {
     home: Home,
     /// The problems that were logged and still stand.
     logged: Mutex<HashMap<&'static str, BTreeSet<HomeProblem>>>,
+    plugins: PluginHost,
     /// Opened on first use: a single pass does not need it, and closing a watch takes a while.
     news: OnceLock<CatalogChanges>,
 }
@@ -307,6 +310,7 @@ impl CatalogSource for HomeCatalog {
     fn catalog_items(&self, kind: CatalogKind) -> Vec<CatalogEntry> {
         let (mut items, mut problems) = match kind {
             CatalogKind::Tool => return Vec::new(),
+            CatalogKind::Plugin => (self.plugins.catalog_items(), Vec::new()),
             CatalogKind::Skill => {
                 let (skills, problems) = home::load_skills(&self.home, CopyTexts::Yes);
                 let items: Vec<_> = skills.iter().map(home::Skill::catalog_item).collect();

@@ -23,6 +23,7 @@ use crate::acp::{LocalClient, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
+use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
 use crate::home::{
@@ -64,6 +65,8 @@ pub struct ToolHost {
     pub(super) before_images: BeforeImageStore,
     /// Receives the runner's way to ask people about running calls.
     pub(super) people: RunnerPeople,
+    /// The plugins.
+    pub plugins: PluginHost,
 }
 
 /// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
@@ -78,6 +81,13 @@ pub fn assemble_host(
     let base = HostBase::open(config, home, environment, journal)?;
     editors.set_workspace(base.workspace.clone());
     let registry = base.build_registry(config, home, environment, board, editors)?;
+    let registry = Arc::new(registry);
+    let plugins = PluginHost::load_stored(PluginDeps {
+        terminals: base.terminals.clone(),
+        workspace: base.workspace.clone(),
+        home: home.clone(),
+        registry: Arc::clone(&registry),
+    });
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
     let host_questions = host_asker(config, &base);
@@ -94,7 +104,7 @@ pub fn assemble_host(
         .with_policy(policy);
     Ok(ToolHost {
         gate: Arc::new(gate),
-        registry: Arc::new(registry),
+        registry,
         redactor: base.redactor,
         outputs: base.outputs,
         workspace: base.workspace,
@@ -106,6 +116,7 @@ pub fn assemble_host(
         trash: base.trash,
         before_images: base.before_images,
         people: base.people.runner,
+        plugins,
     })
 }
 

@@ -16,6 +16,7 @@ use crate::acp::editor::AttachedEditors;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::StopSequence;
 use crate::config::{Config, ProcessEnvironment};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{
     self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
     SupervisionStore, command_to_type,
@@ -25,8 +26,8 @@ use crate::journal::Journal;
 use crate::output::CallRecordStore;
 use crate::redact::Redactor;
 use crate::runner::{
-    CallTitles, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal, TaskRequests,
-    ToolThreads, Watchdog, wake_channel,
+    CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
+    TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
 use crate::tool::ToolRegistry;
 use crate::trash::{BeforeImageStore, Trash};
@@ -52,11 +53,33 @@ pub struct RunnerProcesses {
     secrets: SecretStore,
     redactor: Redactor,
     live: LiveConfig,
+    catalog: Arc<dyn CatalogSource>,
+    plugins: PluginHost,
 }
 
 impl RunnerProcesses {
+    fn from_host(
+        host: &ToolHost,
+        home: &Home,
+        journal: &Journal,
+        live: &LiveConfig,
+        catalog: &Arc<dyn CatalogSource>,
+    ) -> Self {
+        Self {
+            trash: host.trash.clone(),
+            before_images: host.before_images.clone(),
+            terminals: host.terminals.clone(),
+            journal: journal.clone(),
+            secrets: SecretStore::in_home(home),
+            redactor: host.redactor.clone(),
+            live: live.clone(),
+            catalog: Arc::clone(catalog),
+            plugins: host.plugins.clone(),
+        }
+    }
+
     /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
-    /// profile; keeps the trash within its limits; masks newly stored secrets. Dropping the returned value stops this.
+    /// profile; keeps the trash within its limits; masks newly stored secrets; loads changed plugins. Dropping the returned value stops this.
     pub fn start_background_work(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut tasks = JoinSet::new();
@@ -69,6 +92,8 @@ impl RunnerProcesses {
             self.terminals.clone(),
         ));
         tasks.spawn(self.live.clone().keep_published());
+        let changes = self.catalog.subscribe_catalog();
+        tasks.spawn(self.plugins.clone().follow_changes(changes));
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
             self.redactor.clone(),
@@ -161,8 +186,12 @@ pub fn assemble_runner(
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
     let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
-    let (loop_signal, own_lease) = (wakes.0.clone(), lease.clone());
-    let tasks = TaskRequests::new(journal.clone(), own_lease, loop_signal, clock.clone());
+    let tasks = TaskRequests::new(
+        journal.clone(),
+        lease.clone(),
+        wakes.0.clone(),
+        clock.clone(),
+    );
     let board = Arc::new(RunnerTaskBoard::new(tasks));
     let host = assemble_host(
         config,
@@ -180,15 +209,8 @@ pub fn assemble_runner(
     let settings = settings::runner_settings(config);
     let live = start_live_config(config, home, environment, &host, &settings);
     let background_commands = Arc::new(HostCommands::from_host(&host));
-    let processes = RunnerProcesses {
-        trash: host.trash,
-        before_images: host.before_images,
-        terminals: host.terminals,
-        journal: journal.clone(),
-        secrets: SecretStore::in_home(home),
-        redactor: host.redactor.clone(),
-        live: live.clone(),
-    };
+    let catalog = adapters::home_catalog(home, host.plugins.clone());
+    let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog);
     let parts = RunnerParts {
         backend,
         journal: journal.clone(),
@@ -211,7 +233,7 @@ pub fn assemble_runner(
             git: host.git,
         }),
         background_commands,
-        catalog: adapters::home_catalog(home),
+        catalog,
         settings,
         clock,
         confinement: Arc::new(host.confinement),

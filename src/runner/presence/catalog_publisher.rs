@@ -28,7 +28,14 @@ use crate::tool::{ToolEntry, ToolRegistry};
 const BURST_DELAY: Duration = Duration::from_millis(200);
 /// The time for which a backend is assumed to have the catalogs that it accepted.
 const PUBLISHED_FOR: Duration = Duration::from_hours(24);
-const ALL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
+const ALL_KINDS: &[CatalogKind] = &[
+    CatalogKind::Tool,
+    CatalogKind::Skill,
+    CatalogKind::Agent,
+    CatalogKind::Plugin,
+];
+/// The kinds that change when tools come and go.
+const TOOL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Plugin];
 
 /// Publishes all catalogs, then each change, until the runner is over.
 pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
@@ -88,11 +95,11 @@ impl CatalogSignals {
         }
         tokio::time::sleep(BURST_DELAY).await;
         self.tools.borrow_and_update();
-        &[CatalogKind::Tool]
+        TOOL_KINDS
     }
 }
 
-/// Publishes the catalogs of tools, skills and agents.
+/// Publishes the catalogs of tools, skills, agents and plugins.
 pub(in crate::runner) struct CatalogPublisher {
     pub registry: Arc<ToolRegistry>,
     pub catalog: Arc<dyn CatalogSource>,
@@ -112,7 +119,7 @@ impl CatalogPublisher {
         for kind in kinds {
             let items = match kind {
                 CatalogKind::Tool => self.tool_items(),
-                CatalogKind::Skill | CatalogKind::Agent => {
+                CatalogKind::Skill | CatalogKind::Agent | CatalogKind::Plugin => {
                     let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
                     run_on_blocking_thread(move || catalog.catalog_items(kind)).await
                 }
@@ -284,6 +291,7 @@ fn published_key(kind: CatalogKind) -> &'static str {
         CatalogKind::Tool => "catalog_published_tool",
         CatalogKind::Skill => "catalog_published_skill",
         CatalogKind::Agent => "catalog_published_agent",
+        CatalogKind::Plugin => "catalog_published_plugin",
     }
 }
 
@@ -311,7 +319,7 @@ mod tests {
             }
         };
         let (due, ()) = tokio::join!(news.next(), burst);
-        assert_eq!(due, [CatalogKind::Tool]);
+        assert_eq!(due, TOOL_KINDS);
         assert!(
             !news.tools.has_changed().expect("the sender lives"),
             "all of it is told of"
@@ -329,6 +337,6 @@ mod tests {
         };
         drop(home);
         tools.send_replace(1);
-        assert_eq!(news.next().await, [CatalogKind::Tool]);
+        assert_eq!(news.next().await, TOOL_KINDS);
     }
 }

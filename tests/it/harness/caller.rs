@@ -208,7 +208,12 @@ impl Caller {
 
     /// The tools that the device has published, by name.
     pub async fn tools(&self) -> Vec<(String, Value)> {
-        let args = json!({ "deviceId": self.device, "kind": "tool" });
+        self.catalog("tool").await
+    }
+
+    /// What the device has published of this kind, by name.
+    pub async fn catalog(&self, kind: &str) -> Vec<(String, Value)> {
+        let args = json!({ "deviceId": self.device, "kind": kind });
         let items = self.call("query", "catalog:list", args).await;
         let tool = |item: &Value| {
             let body = item["body"].as_str().expect("a body");

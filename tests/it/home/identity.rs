@@ -25,8 +25,10 @@ use super::{chmod, home, mode};
 #[test]
 fn a_home_has_no_folder_that_nothing_uses() {
     let (_dir, home) = home();
-    assert!(home.skills_dir().is_dir() && home.agents_dir().is_dir());
-    assert!(!home.root_dir().join("plugins").exists());
+    for used in [home.skills_dir(), home.agents_dir(), home.plugins_dir()] {
+        assert!(used.is_dir(), "{}", used.display());
+    }
+    assert!(!home.root_dir().join("canvas").exists());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the backend is told of the device's tools, skills and agents.
+//! What the backend is told of the device's tools, skills, agents and plugins.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     start_and_stop().await;
     let all = posted(&relay);
     assert!(
-        ["tool", "skill", "agent"]
+        ["tool", "skill", "agent", "plugin"]
             .iter()
             .all(|kind| all.iter().any(|posted| posted == kind)),
         "{all:?}"

@@ -197,3 +197,37 @@ fn a_workspace_that_holds_secrets_is_written_around_them() {
         "named, so not hidden"
     );
 }
+
+#[test]
+fn a_process_with_less_access_reads_the_workspaces_or_sees_nothing_of_them() {
+    let (_kept, home) = home();
+    let with = |access| {
+        SandboxRules {
+            write: vec![home.join("dotfiles")],
+            user_home: None,
+            ..rules(&home)
+        }
+        .with_workspace_access(access)
+    };
+    let both = ["dotfiles", "work"];
+    let used = |access, wanted| {
+        let mut names = uses(&with(access), &home, wanted);
+        names.retain(|name| both.contains(&name.as_str()));
+        names
+    };
+    assert_eq!(used(WorkspaceAccess::Write, PathAccess::Write), both);
+    assert_eq!(used(WorkspaceAccess::Read, PathAccess::Read), both);
+    assert_eq!(used(WorkspaceAccess::Hidden, PathAccess::Read), [""; 0]);
+    for access in [WorkspaceAccess::Read, WorkspaceAccess::Hidden] {
+        assert_eq!(used(access, PathAccess::Write), [""; 0], "{access:?}");
+    }
+    let in_home = SandboxRules {
+        user_home: Some(home.clone()),
+        ..with(WorkspaceAccess::Hidden)
+    };
+    let read = uses(&in_home, &home, PathAccess::Read);
+    assert!(
+        read.iter().all(|name| !both.contains(&name.as_str())),
+        "{read:?}"
+    );
+}

@@ -25,7 +25,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn of(proxy: NetworkProxy) -> Self {
         let call = proxy.admit_call(NetworkCaller {
-            tool: "Bash",
+            tool: "Bash".into(),
             command: "a test".to_owned(),
             request: RequestId::new(),
             conversation: None,

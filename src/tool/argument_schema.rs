@@ -1,4 +1,4 @@
-//! Checks arguments against an editor's JSON schema, with the crate `boon`. No document is ever loaded: a schema that
+//! Checks arguments against another program's JSON schema, with the crate `boon`. No document is ever loaded: a schema that
 //! refers to another one is refused.
 
 use std::error::Error;
@@ -16,7 +16,7 @@ const SCHEMA_URL: &str = "punie:///arguments";
 const MOST_FAULTS: usize = 5;
 
 /// A compiled schema.
-pub(super) struct ArgumentSchema {
+pub struct ArgumentSchema {
     schemas: Schemas,
     root: SchemaIndex,
 }
@@ -31,7 +31,10 @@ impl UrlLoader for RefusingLoader {
 
 impl ArgumentSchema {
     /// Compiles a schema of any usual draft, 2020-12 if it names none. An error is part of a sentence.
-    pub(super) fn new(schema: &Value) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// It is not usable.
+    pub fn new(schema: &Value) -> Result<Self, String> {
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.use_loader(Box::new(RefusingLoader));
         let no_schema =
@@ -46,7 +49,10 @@ impl ArgumentSchema {
     }
 
     /// Checks arguments; an error is part of a sentence.
-    pub(super) fn validate_arguments(&self, arguments: &Value) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The first faults.
+    pub fn validate_arguments(&self, arguments: &Value) -> Result<(), String> {
         self.schemas
             .validate(arguments, self.root)
             .map_err(|error| {

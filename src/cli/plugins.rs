@@ -1,0 +1,147 @@
+//! `plugins`: lists the plugins of the home, their tools, and what is wrong with them.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::console;
+use super::context::{CliContext, command_runtime};
+use super::exit::Exit;
+use super::wiring;
+use crate::acp::terminals::StopSequence;
+use crate::config::WorkspaceRule;
+use crate::handlers::plugin::PluginReport;
+use crate::home::{HomeProblem, PluginPaths};
+
+/// Without arguments: there is one thing to do.
+#[derive(Debug, Args)]
+pub struct PluginsArgs {}
+
+/// Lists the plugins. Those that were never asked for their tools are started for that.
+pub fn run_plugins(_args: &PluginsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    if config.workspaces.is_empty() {
+        // A plugin that lists its tools needs no files, so any folder will do.
+        config.workspaces.push(home.plugins_dir());
+    }
+    let runtime = command_runtime()?;
+    let (reports, problems) = runtime.block_on(async {
+        let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
+        machine.plugins.reload().await;
+        let stop = StopSequence::kill_at_once();
+        machine.terminals.stop_all_commands(stop).await;
+        anyhow::Ok(machine.plugins.reports())
+    })?;
+    runtime.shutdown_background();
+    if context.is_json() {
+        reports
+            .iter()
+            .map(report_json)
+            .for_each(|report| console::print_json(&report));
+        problems
+            .iter()
+            .map(problem_json)
+            .for_each(|problem| console::print_json(&problem));
+    } else {
+        print_reports(&reports, &problems);
+        if reports.is_empty() && problems.is_empty() {
+            console::print_paragraph(
+                "",
+                &format!(
+                    "There are no plugins in the home. A plugin is a folder in {} with a plugin.toml.",
+                    home.plugins_dir().display()
+                ),
+            );
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns the name of the folder of a plugin that cannot be loaded.
+fn problem_id(problem: &HomeProblem) -> String {
+    let folder = problem.path.parent().and_then(|folder| folder.file_name());
+    folder.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn report_json(report: &PluginReport) -> Value {
+    let tools = report
+        .tools
+        .iter()
+        .map(|(name, effect)| json!({"name": name, "effect": effect.as_str()}));
+    json!({
+        "id": report.id,
+        "state": if report.problems.is_empty() { "ok" } else { "problem" },
+        "name": report.name,
+        "description": report.description,
+        "version": report.version,
+        "paths": report.paths,
+        "network": if report.network { "ask" } else { "none" },
+        "tools": tools.collect::<Vec<_>>(),
+        "problems": report.problems,
+    })
+}
+
+fn problem_json(problem: &HomeProblem) -> Value {
+    json!({
+        "id": problem_id(problem),
+        "state": "problem",
+        "tools": [],
+        "problems": [problem.message],
+        "path": problem.path.display().to_string(),
+    })
+}
+
+fn print_reports(reports: &[PluginReport], problems: &[HomeProblem]) {
+    let row = |report: &PluginReport| {
+        let names: Vec<&str> = report.tools.iter().map(|(name, _)| name.as_str()).collect();
+        vec![
+            report.id.clone(),
+            if report.problems.is_empty() {
+                "ok"
+            } else {
+                "problem"
+            }
+            .to_owned(),
+            access_text(report),
+            console::cell_text(&names.join(", "), usize::MAX),
+        ]
+    };
+    let broken = |problem: &HomeProblem| {
+        vec![
+            problem_id(problem),
+            "problem".to_owned(),
+            String::new(),
+            String::new(),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = reports.iter().map(row).collect();
+    rows.extend(problems.iter().map(broken));
+    rows.sort();
+    if !rows.is_empty() {
+        console::print_table(&["ID", "STATE", "MAY USE", "TOOLS"], &rows);
+    }
+    for report in reports {
+        for problem in &report.problems {
+            console::print_paragraph("", &format!("{}: {problem}.", report.id));
+        }
+    }
+    for problem in problems {
+        console::print_paragraph("", &format!("not loaded: {problem}."));
+    }
+}
+
+/// Describes the access of a plugin, for a cell.
+fn access_text(report: &PluginReport) -> String {
+    let paths = match report.paths {
+        PluginPaths::None => None,
+        PluginPaths::Read => Some("reads files"),
+        PluginPaths::Write => Some("writes files"),
+    };
+    let network = report.network.then_some("asks for hosts");
+    let all: Vec<&str> = paths.into_iter().chain(network).collect();
+    if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(", ")
+    }
+}

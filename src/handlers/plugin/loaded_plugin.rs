@@ -1,0 +1,108 @@
+//! A plugin with the tools that its server listed. The list is stored, so that a start of the runner starts no server.
+//! Not here: running a tool (plugin_call).
+
+use serde::{Deserialize, Serialize};
+
+use super::PluginDeps;
+use super::mcp::{ListedTool, McpFailure, McpServer};
+use super::plugin_server::{PluginServer, service_launch};
+use crate::home::{self, Plugin};
+use crate::ids::RequestId;
+
+/// A plugin of the home.
+pub(super) struct LoadedPlugin {
+    /// Its manifest.
+    pub plugin: Plugin,
+    /// Its tools.
+    pub listing: Listing,
+    /// Its server, which runs while it is used.
+    pub server: PluginServer,
+}
+
+/// The tools of a plugin.
+pub(super) enum Listing {
+    /// The tools, as the server listed them.
+    Listed(Vec<ListedTool>),
+    /// The server was not asked yet.
+    NotAsked,
+    /// The server did not list any; the reason is part of a sentence.
+    Failed(String),
+}
+
+/// The stored list of a plugin's tools.
+#[derive(Serialize, Deserialize)]
+struct StoredListing {
+    fingerprint: String,
+    tools: Vec<ListedTool>,
+}
+
+impl LoadedPlugin {
+    /// Creates it with the stored list, if that is of the plugin as it is now. Blocks.
+    pub fn from_store(deps: &PluginDeps, plugin: Plugin) -> Self {
+        let stored = home::read_plugin_tools(&deps.home, &plugin.id);
+        let stored: Option<StoredListing> =
+            stored.and_then(|text| serde_json::from_str(&text).ok());
+        let listing = match stored {
+            Some(stored) if stored.fingerprint == plugin.fingerprint => {
+                Listing::Listed(stored.tools)
+            }
+            _ => Listing::NotAsked,
+        };
+        Self {
+            listing,
+            server: PluginServer::new(&plugin, deps),
+            plugin,
+        }
+    }
+
+    /// Starts the server to ask for its tools, unless they are known. It is ended again.
+    pub async fn list_tools(mut self, deps: &PluginDeps) -> Self {
+        if !matches!(self.listing, Listing::NotAsked) {
+            return self;
+        }
+        self.listing = match self.ask_server(deps).await {
+            Ok(tools) => {
+                self.store_listing(deps, &tools).await;
+                Listing::Listed(tools)
+            }
+            Err(McpFailure::NotStarted(error)) => Listing::Failed(format!(
+                "its server was not started: {}",
+                error.model_text()
+            )),
+            Err(McpFailure::Refused(why) | McpFailure::Broken(why)) => {
+                Listing::Failed(format!("its server listed no tools: {why}"))
+            }
+        };
+        self
+    }
+
+    async fn ask_server(&self, deps: &PluginDeps) -> Result<Vec<ListedTool>, McpFailure> {
+        let launch = service_launch(&self.plugin, deps);
+        let limit = self.plugin.timeout;
+        let server = McpServer::start(&deps.terminals, &launch, &RequestId::new(), limit).await?;
+        server.list_tools(limit).await
+    }
+
+    async fn store_listing(&self, deps: &PluginDeps, tools: &[ListedTool]) {
+        let stored = StoredListing {
+            fingerprint: self.plugin.fingerprint.clone(),
+            tools: tools.to_vec(),
+        };
+        let (home, id) = (deps.home.clone(), self.plugin.id.clone());
+        let storing = tokio::task::spawn_blocking(move || {
+            let text = serde_json::to_string(&stored)?;
+            home::store_plugin_tools(&home, &id, &text)
+        });
+        if let Ok(Err(cause)) = storing.await {
+            tracing::warn!(%cause, plugin = self.plugin.id, "the tools of a plugin are not stored, and its server is asked again");
+        }
+    }
+
+    /// Returns the listed tools.
+    pub fn listed_tools(&self) -> &[ListedTool] {
+        match &self.listing {
+            Listing::Listed(tools) => tools,
+            _ => &[],
+        }
+    }
+}

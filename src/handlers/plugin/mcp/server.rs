@@ -1,0 +1,217 @@
+//! One running server: started, asked for its tools, asked to run one, ended. Not here: its messages (transport), and
+//! when it is started and ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+};
+use rmcp::service::{RunningService, ServiceError, ServiceExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::output_meter::OutputMeter;
+use super::transport::LineTransport;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::acp::local::service_process::{self, ServiceLaunch};
+use crate::ids::RequestId;
+use crate::tool::ToolError;
+
+/// The longest wait for the first answer of a server.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// The wait for the end of a program that has closed its output.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most tools of one server.
+const MAX_TOOLS: usize = 128;
+
+/// A tool as a server lists it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ListedTool {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub schema: Value,
+}
+
+/// The reason why a server gave no result.
+#[derive(Debug)]
+pub(crate) enum McpFailure {
+    /// It was not started.
+    NotStarted(ToolError),
+    /// It answered with an error.
+    Refused(String),
+    /// It cannot be used any more; part of a sentence.
+    Broken(String),
+}
+
+/// A running server. Dropping it ends its processes.
+pub(crate) struct McpServer {
+    service: RunningService<RoleClient, ClientConfig>,
+    process: ProcessGuard,
+    meter: Arc<OutputMeter>,
+    _readers: JoinSet<()>,
+}
+
+impl McpServer {
+    /// Starts a server for this call, and waits until it has said that it is ready.
+    pub async fn start(
+        terminals: &LocalTerminals,
+        launch: &ServiceLaunch,
+        request: &RequestId,
+        limit: Duration,
+    ) -> Result<Self, McpFailure> {
+        let started = terminals.start_service(launch, request).await;
+        let started = started.map_err(McpFailure::NotStarted)?;
+        let process = ProcessGuard(started.running);
+        let meter = Arc::new(OutputMeter::default());
+        let mut readers = JoinSet::new();
+        readers.spawn(read_errors(started.errors, Arc::clone(&meter)));
+        let transport = LineTransport::new(started.output, started.input, Arc::clone(&meter));
+        let client = Implementation::new("punie-runner", env!("CARGO_PKG_VERSION"));
+        let client = ClientConfig::new(ClientCapabilities::default(), client);
+        let limit = limit.min(START_TIMEOUT);
+        let ready = tokio::select! {
+            ready = timeout(limit, client.serve(transport)) => ready,
+            () = meter.wait_for_fault() => return Err(broken(&meter, &process.0, "").await),
+        };
+        match ready {
+            Ok(Ok(service)) => Ok(Self {
+                service,
+                process,
+                meter,
+                _readers: readers,
+            }),
+            Ok(Err(error)) => Err(broken(&meter, &process.0, &error.to_string()).await),
+            Err(_) => Err(McpFailure::Broken(format!(
+                "it did not answer `initialize` within {} s{}",
+                limit.as_secs(),
+                last_words(&meter)
+            ))),
+        }
+    }
+
+    /// Asks for its tools.
+    pub async fn list_tools(&self, limit: Duration) -> Result<Vec<ListedTool>, McpFailure> {
+        let listed = tokio::select! {
+            listed = timeout(limit, self.service.list_all_tools()) => listed,
+            () = self.meter.wait_for_fault() => return Err(self.broken("").await),
+        };
+        let Ok(listed) = listed else {
+            let text = format!(
+                "it did not answer `tools/list` within {} s",
+                limit.as_secs()
+            );
+            return Err(McpFailure::Broken(text));
+        };
+        let tools = match listed {
+            Ok(tools) => tools,
+            Err(error) => return Err(self.explain_error("tools/list", error).await),
+        };
+        if tools.len() > MAX_TOOLS {
+            let text = format!("it lists {} tools; the most are {MAX_TOOLS}", tools.len());
+            return Err(McpFailure::Refused(text));
+        }
+        let tools = tools.into_iter().map(|tool| ListedTool {
+            name: tool.name.into_owned(),
+            description: tool.description.unwrap_or_default().into_owned(),
+            schema: Value::Object(tool.input_schema.as_ref().clone()),
+        });
+        Ok(tools.collect())
+    }
+
+    /// Runs a tool, without a limit of time. Returns the result as the protocol has it.
+    pub async fn call_tool(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, McpFailure> {
+        self.meter.reset_counts();
+        let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let answer = tokio::select! {
+            answer = self.service.call_tool_once(call) => answer,
+            () = self.meter.wait_for_fault() => return Err(self.broken("").await),
+        };
+        match answer {
+            Ok(CallToolResponse::Complete(result)) => {
+                serde_json::to_value(result).map_err(|error| McpFailure::Refused(error.to_string()))
+            }
+            Ok(_) => Err(McpFailure::Refused(
+                "it wants to ask back, which is not supported".to_owned(),
+            )),
+            Err(error) => Err(self.explain_error("tools/call", error).await),
+        }
+    }
+
+    /// Returns its processes.
+    pub fn processes(&self) -> &Arc<service_process::RunningService> {
+        &self.process.0
+    }
+
+    /// Returns whether it can be asked.
+    pub fn is_usable(&self) -> bool {
+        self.meter.fault().is_none() && !self.service.is_transport_closed()
+    }
+
+    async fn explain_error(&self, method: &str, error: ServiceError) -> McpFailure {
+        match error {
+            ServiceError::McpError(error) => McpFailure::Refused(error.message.into_owned()),
+            ServiceError::UnexpectedResponse => McpFailure::Broken(format!(
+                "its answer to `{method}` is not what the protocol wants"
+            )),
+            other => self.broken(&other.to_string()).await,
+        }
+    }
+
+    async fn broken(&self, otherwise: &str) -> McpFailure {
+        broken(&self.meter, &self.process.0, otherwise).await
+    }
+}
+
+/// The processes of a server, which are ended when this is dropped.
+struct ProcessGuard(Arc<service_process::RunningService>);
+
+impl Drop for ProcessGuard {
+    fn drop(&mut self) {
+        self.0.stop_later();
+    }
+}
+
+/// Explains why a server cannot be used: by what it printed, else by how its program ended, else by this text.
+async fn broken(
+    meter: &OutputMeter,
+    process: &Arc<service_process::RunningService>,
+    otherwise: &str,
+) -> McpFailure {
+    let reason = match meter.fault() {
+        Some(fault) => fault,
+        None => match process.wait_for_end(END_TIMEOUT).await {
+            Some(how) => format!("its program ended ({how})"),
+            None if otherwise.is_empty() => "it closed its output".to_owned(),
+            None => format!("it broke off ({otherwise})"),
+        },
+    };
+    McpFailure::Broken(format!("{reason}{}", last_words(meter)))
+}
+
+fn last_words(meter: &OutputMeter) -> String {
+    let words = meter.last_words();
+    words.map_or_else(String::new, |words| {
+        format!("; the end of its standard error: {words}")
+    })
+}
+
+/// Reads standard error to its end, or until it is too much.
+async fn read_errors(mut errors: impl AsyncRead + Unpin, meter: Arc<OutputMeter>) {
+    let mut chunk = vec![0; 16 << 10];
+    while let Ok(read) = errors.read(&mut chunk).await
+        && read > 0
+        && meter.count_errors(&chunk[..read])
+    {}
+}

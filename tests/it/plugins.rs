@@ -1,0 +1,255 @@
+//! Plugins with real servers, confined as in use: what they offer, what becomes of bad ones, and of changes.
+#![cfg(target_os = "linux")]
+
+mod bad_servers;
+mod changes;
+mod declared_access;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// A server in bash. `TOOLS` is its list, `START` its answer to `initialize`, and `CALL` its answer to a call.
+const SERVER: &str = r#"#!/usr/bin/env bash
+id_pattern='"id":([0-9]+)'
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
+start() { answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}'; }
+while IFS= read -r message; do
+    [[ $message =~ $id_pattern ]] || continue
+    id=${BASH_REMATCH[1]}
+    case $message in
+    *'"method":"initialize"'*) START ;;
+    *'"method":"tools/list"'*) answer '{"tools":[TOOLS]}' ;;
+    *'"method":"tools/call"'*) CALL ;;
+    esac
+done
+"#;
+
+/// A server with these tools, which take any arguments.
+fn server(tools: &[&str], call: &str) -> String {
+    let tool = |name: &&str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
+    let tools: Vec<String> = tools.iter().map(tool).collect();
+    SERVER
+        .replace("START", "start")
+        .replace("TOOLS", &tools.join(","))
+        .replace("CALL", call)
+}
+
+/// Writes a plugin: its manifest beside the command, and its server.
+fn install(stage: &Stage, id: &str, manifest: &str, server: &str) -> PathBuf {
+    let folder = stage.setting.home.join("plugins").join(id);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("server.sh"), server).expect("written");
+    let manifest = format!("command = [\"bash\", \"server.sh\"]\n{manifest}");
+    std::fs::write(folder.join("plugin.toml"), manifest).expect("written");
+    folder
+}
+
+/// Installs one of the examples of the documentation.
+fn install_example(stage: &Stage, id: &str) {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("docs/examples/plugins")
+        .join(id);
+    let folder = stage.setting.home.join("plugins").join(id);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for entry in std::fs::read_dir(example).expect("the example") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).expect("copied");
+    }
+}
+
+/// What `plugins` says of each, by id.
+async fn listed(stage: &Stage) -> std::collections::BTreeMap<String, Value> {
+    let ended = stage.command(&["--json", "plugins"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines = ended.out.lines().map(|line| {
+        let report: Value = serde_json::from_str(line).expect("JSON");
+        (report["id"].as_str().expect("an id").to_owned(), report)
+    });
+    lines.collect()
+}
+
+/// The problems of a report, as one text.
+fn problems(report: &Value) -> String {
+    let all = report["problems"].as_array().expect("a list");
+    let texts = all.iter().map(|problem| problem.as_str().expect("text"));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Calls a tool without a runner.
+async fn call(stage: &Stage, tool: &str) -> Value {
+    stage.command(&["--json", "call", tool]).await.json()
+}
+
+/// Waits until the backend lists a tool.
+async fn until_offered(stage: &Stage, tool: &str) -> Value {
+    eventually(&format!("{tool} in the catalog"), async || {
+        let tools = stage.caller.tools().await;
+        tools
+            .into_iter()
+            .find(|(name, _)| name == tool)
+            .map(|(_, body)| body)
+    })
+    .await
+}
+
+fn text_of(answer: &Answer) -> String {
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    answer.text()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
+    let stage = Stage::new().await;
+    install_example(&stage, "count-lines");
+    install_example(&stage, "word-stats");
+    stage.write("poem.txt", "one\ntwo\nthree\n");
+    let runner = stage.run();
+    let body = until_offered(&stage, "count_lines").await;
+    assert_eq!(body["origin"], "plugin: count-lines");
+    assert_eq!(body["effect"], "reads");
+    assert_eq!(body["schema"]["required"], json!(["path"]));
+    until_offered(&stage, "word_stats").await;
+
+    let ask = Ask::new("count_lines", &json!({"path": "poem.txt"}));
+    assert_eq!(text_of(&stage.caller.have(ask).await), "3 lines");
+    let ask = Ask::new("word_stats", &json!({"text": "A b a", "top": 1}));
+    let said = text_of(&stage.caller.have(ask).await);
+    assert_eq!(said, "3 words, 2 different\na: 2");
+    let wrong = stage
+        .caller
+        .have(Ask::new("count_lines", &json!({"file": "poem.txt"})))
+        .await;
+    assert_eq!(wrong.verdict(), ("error", "invalid_args"), "{wrong:?}");
+
+    let plugins = stage.caller.catalog("plugin").await;
+    let names: Vec<&str> = plugins.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["count-lines", "word-stats"]);
+    assert_eq!(plugins[0].1["tools"], json!(["count_lines"]));
+    assert_eq!(plugins[0].1["paths"], "read");
+    runner.terminate();
+    runner.end().await;
+
+    let all = listed(&stage).await;
+    assert_eq!(all["word-stats"]["state"], "ok", "{all:?}");
+    let called = stage.command(&["call", "word_stats", "text=a"]).await;
+    assert!(called.out.starts_with("1 words"), "{called:?}");
+    let is_quiet = !called.log.contains("serve_inner") && !called.log.contains("peer_info");
+    assert!(
+        is_quiet,
+        "nothing of what the server says is logged: {called:?}"
+    );
+    let table = stage.command(&["plugins"]).await.out;
+    assert!(
+        table.contains("count-lines") && table.contains("reads files"),
+        "{table}"
+    );
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
+    let stage = Stage::new().await;
+    let script = server(&["probe"], "text ran").replace(
+        "while",
+        "echo started >> \"${PUNIE_WORKSPACES%%:*}/starts\"\nwhile",
+    );
+    install(&stage, "known", "paths = \"write\"", &script);
+    assert_eq!(listed(&stage).await["known"]["tools"][0]["name"], "probe");
+    assert_eq!(stage.read("starts"), "started\n");
+    let runner = stage.run();
+    until_offered(&stage, "probe").await;
+    assert_eq!(stage.read("starts"), "started\n", "nothing was asked of it");
+    for _ in 0..2 {
+        let answer = stage.caller.have(Ask::new("probe", &json!({}))).await;
+        assert_eq!(text_of(&answer), "ran");
+    }
+    assert_eq!(
+        stage.read("starts"),
+        "started\nstarted\n",
+        "one server for both calls"
+    );
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
+    let stage = Stage::new().await;
+    install(
+        &stage,
+        "a-first",
+        "",
+        &server(&["probe", "Read"], "text first"),
+    );
+    install(
+        &stage,
+        "b-second",
+        "",
+        &server(&["probe", "other", "no name"], "text second"),
+    );
+    let all = listed(&stage).await;
+    let tools = |id: &str| all[id]["tools"].as_array().expect("a list").len();
+    assert_eq!((tools("a-first"), tools("b-second")), (1, 1), "{all:?}");
+    let said = problems(&all["a-first"]);
+    assert!(
+        said.contains("Read is not offered, because this device has a tool"),
+        "{said}"
+    );
+    let said = problems(&all["b-second"]);
+    assert!(
+        said.contains("the plugin a-first has a tool of this name"),
+        "{said}"
+    );
+    assert!(said.contains("cannot be the name of a tool"), "{said}");
+    assert_eq!(call(&stage, "probe").await["result"], "first");
+    stage.write("x", "content of x");
+    let read = stage
+        .command(&["--json", "call", "Read", "path=x"])
+        .await
+        .json();
+    assert!(
+        read["result"]
+            .as_str()
+            .expect("text")
+            .contains("content of x"),
+        "{read}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
+    let stage = Stage::new().await;
+    let folder = install(&stage, "broken", "paths = \"all\"", "");
+    let secret = stage.setting.logs.join("outside.sh");
+    std::fs::write(&secret, "#!/bin/sh\n").expect("written");
+    std::os::unix::fs::symlink(&secret, folder.join("link.sh")).expect("a link");
+    let leaving = folder.with_file_name("leaving");
+    std::fs::create_dir_all(&leaving).expect("a folder");
+    std::os::unix::fs::symlink(&secret, leaving.join("link.sh")).expect("a link");
+    std::fs::write(leaving.join("plugin.toml"), "command = [\"./link.sh\"]").expect("written");
+    std::fs::create_dir_all(folder.with_file_name("empty")).expect("a folder");
+    std::os::unix::fs::symlink(&stage.setting.logs, folder.with_file_name("linked"))
+        .expect("a link");
+    let wrong_id = install(&stage, "wrong-id", "id = \"other\"", "");
+    let all = listed(&stage).await;
+    for (id, words) in [
+        ("broken", "line 2: unknown variant `all`"),
+        ("leaving", "leads out of the plugin's folder"),
+        ("empty", "has no plugin.toml"),
+        ("linked", "has no plugin.toml"),
+        ("wrong-id", "Give both the same name"),
+    ] {
+        let said = problems(&all[id]);
+        assert!(said.contains(words), "{id}: {said}");
+    }
+    std::fs::remove_dir_all(wrong_id).expect("removed");
+}

@@ -1,0 +1,147 @@
+//! Servers that do not answer, print too much, crash, or print what is no message.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{call, install, listed, problems, server, text_of, until_offered};
+use crate::harness::caller::Ask;
+use crate::harness::process::carrying;
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+fn error_of(answer: &Value) -> (&str, &str) {
+    let text = answer["error"].as_str().unwrap_or_default();
+    (answer["meta"]["code"].as_str().unwrap_or_default(), text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_answers_is_ended_within_its_time() {
+    let stage = Stage::new().await;
+    let silent = server(&["probe"], "text x").replace("initialize\"'*) start", "initialize\"'*) :");
+    install(&stage, "silent", "timeout = 1", &silent);
+    install(
+        &stage,
+        "busy",
+        "timeout = 1",
+        &server(&["wait"], "sleep 4711"),
+    );
+    let said = problems(&listed(&stage).await["silent"]);
+    assert!(
+        said.contains("did not answer `initialize` within 1 s"),
+        "{said}"
+    );
+    let begun = Instant::now();
+    let answer = call(&stage, "wait").await;
+    let (code, text) = error_of(&answer);
+    assert_eq!(code, "timeout", "{answer}");
+    assert!(
+        text.contains("did not answer wait within 1 s and was ended"),
+        "{text}"
+    );
+    assert_eq!(answer["meta"]["mayHaveRun"], true, "{answer}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    until("the end of its processes", || carrying("4711").is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_prints_a_gigabyte_is_ended() {
+    let stage = Stage::new().await;
+    let flood = "head -c 1G /dev/zero";
+    install(&stage, "one-line", "", &server(&["one_line"], flood));
+    let lines = "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}' | head -c 1G";
+    install(&stage, "many-lines", "", &server(&["many_lines"], lines));
+    install(
+        &stage,
+        "errors",
+        "",
+        &server(&["errors"], &format!("{flood} >&2")),
+    );
+    let large = r#"x=$(head -c 1M /dev/zero | tr '\0' x)
+        while :; do echo '{"jsonrpc":"2.0","method":"x","params":{"a":"'$x'"}}'; done"#;
+    let large_server = server(&["large_lines"], large);
+    install(&stage, "large-lines", "", &large_server);
+    for (tool, words) in [
+        ("one_line", "a message of more than 8 MiB"),
+        ("many_lines", "more than 10000 messages"),
+        ("large_lines", "more than 32 MiB on standard output"),
+        ("errors", "more than 16 MiB on standard error"),
+    ] {
+        let answer = call(&stage, tool).await;
+        let (code, text) = error_of(&answer);
+        assert_eq!(code, "interrupted", "{answer}");
+        assert!(text.contains(words), "{tool}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
+    let stage = Stage::new().await;
+    let script = "if [[ $message == *please* ]]; then echo 'it hurts' >&2; exit 3; fi; text alive";
+    install(&stage, "crashing", "", &server(&["probe"], script));
+    install(&stage, "steady", "", &server(&["other"], "text steady"));
+    let runner = stage.run();
+    until_offered(&stage, "probe").await;
+    until_offered(&stage, "other").await;
+    for _ in 0..5 {
+        let answer = stage
+            .caller
+            .have(Ask::new("probe", &json!({"crash": "please"})))
+            .await;
+        assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+        let text = answer.text();
+        assert!(text.contains("its program ended (exit code 3)"), "{text}");
+        assert!(text.contains("it hurts"), "{text}");
+        let other = stage.caller.have(Ask::new("other", &json!({}))).await;
+        assert_eq!(text_of(&other), "steady");
+    }
+    let answer = stage.caller.have(Ask::new("probe", &json!({}))).await;
+    assert!(
+        answer
+            .text()
+            .contains("it failed 5 times within 10 minutes"),
+        "{answer:?}"
+    );
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_is_no_message_is_told() {
+    let stage = Stage::new().await;
+    install(
+        &stage,
+        "chatty",
+        "",
+        &server(&["probe"], "echo 'Hello, I am no message'"),
+    );
+    let answer = call(&stage, "probe").await;
+    let (code, text) = error_of(&answer);
+    assert_eq!(code, "interrupted", "{answer}");
+    assert!(
+        text.contains("no message of the protocol: Hello, I am no message"),
+        "{text}"
+    );
+
+    install(
+        &stage,
+        "wrong",
+        "",
+        &server(&["strange"], "answer '{\"tools\":3}'"),
+    );
+    let answer = call(&stage, "strange").await;
+    assert!(
+        error_of(&answer).1.contains("not what the protocol wants"),
+        "{answer}"
+    );
+
+    let failing =
+        "answer '{\"content\":[{\"type\":\"text\",\"text\":\"no such city\"}],\"isError\":true}'";
+    install(&stage, "failing", "", &server(&["weather"], failing));
+    let answer = call(&stage, "weather").await;
+    assert_eq!(
+        error_of(&answer),
+        ("io", "weather failed: no such city"),
+        "{answer}"
+    );
+}

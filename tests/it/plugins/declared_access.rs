@@ -1,0 +1,176 @@
+//! What a plugin gets of this machine: what its manifest declares, and no more.
+
+use serde_json::json;
+
+use super::{call, install, listed, server, text_of, until_offered};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// Answers with what these commands print on one line.
+fn prints(commands: &str) -> String {
+    format!("text \"$({{ {commands}; }} 2>&1 | tr '\\n\"' ';.')\"")
+}
+
+async fn said(stage: &Stage, tool: &str) -> String {
+    let answer = call(stage, tool).await;
+    let text = answer["result"].as_str();
+    text.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
+    let stage = Stage::new().await;
+    stage.write("data", "of the workspace");
+    let file = stage.file("data").display().to_string();
+    let home = stage.setting.home.display().to_string();
+    let looks = prints(&format!(
+        "cat {file}; echo changed > {file}; echo x > {file}.new; cat {home}/config.toml; \
+         cat {home}/plugins/other/server.sh; echo in-own-folder > ./note; cat ./server.sh | head -1; echo end"
+    ));
+    install(&stage, "other", "", "");
+    install(&stage, "blind", "", &server(&["blind"], &looks));
+    install(
+        &stage,
+        "reader",
+        "paths = \"read\"",
+        &server(&["reader"], &looks),
+    );
+    install(
+        &stage,
+        "writer",
+        "paths = \"write\"",
+        &server(&["writer"], &looks),
+    );
+
+    let blind = said(&stage, "blind").await;
+    assert!(
+        !blind.contains("of the workspace") && blind.contains("end"),
+        "{blind}"
+    );
+    assert_eq!(stage.read("data"), "of the workspace");
+    let reader = said(&stage, "reader").await;
+    assert!(reader.contains("of the workspace"), "{reader}");
+    assert_eq!(stage.read("data"), "of the workspace", "{reader}");
+    assert_eq!(stage.read("data.new"), "");
+    let writer = said(&stage, "writer").await;
+    assert_eq!(stage.read("data"), "changed\n", "{writer}");
+    for all in [&blind, &reader, &writer] {
+        assert!(!all.contains("error_base_ms"), "the runner's home: {all}");
+        assert!(!all.contains("id_pattern"), "another plugin: {all}");
+        assert!(all.contains("#!/usr/bin/env bash"), "its own folder: {all}");
+    }
+    for id in ["blind", "reader", "writer"] {
+        assert!(
+            !stage
+                .setting
+                .home
+                .join("plugins")
+                .join(id)
+                .join("note")
+                .exists(),
+            "{id}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
+    let stage = Stage::new().await;
+    let port = stage
+        .setting
+        .url
+        .rsplit(':')
+        .next()
+        .expect("a port")
+        .to_owned();
+    let reach = prints(&format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached; echo proxy=$HTTPS_PROXY"
+    ));
+    install(&stage, "offline", "", &server(&["offline"], &reach));
+    install(
+        &stage,
+        "online",
+        "network = \"ask\"",
+        &server(&["online"], &reach),
+    );
+    let offline = said(&stage, "offline").await;
+    assert!(
+        !offline.contains("reached") && offline.contains("proxy=;"),
+        "{offline}"
+    );
+    let online = said(&stage, "online").await;
+    assert!(
+        !online.contains("reached") && online.contains("proxy=http://"),
+        "{online}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_gets_no_secret_of_the_environment() {
+    let stage = Stage::new().await;
+    let shows = prints("env | cut -d= -f1 | sort | tr '\\n' ' '");
+    install(&stage, "curious", "", &server(&["curious"], &shows));
+    let all = said(&stage, "curious").await;
+    assert!(
+        !all.contains("TOKEN") && !all.contains("PUNIE_HOME"),
+        "{all}"
+    );
+    assert!(!all.contains("PUNIE_WORKSPACES"), "{all}");
+    assert_eq!(listed(&stage).await["curious"]["state"], "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_of_a_plugin_is_asked_about_and_told_in_the_answer() {
+    let stage = Stage::new().await;
+    let url = format!("{}/version", stage.setting.url);
+    let fetch = format!("curl -s --noproxy '' -m 60 -o /dev/null -w '%{{http_code}}' {url}");
+    install(
+        &stage,
+        "online",
+        "network = \"ask\"",
+        &server(&["fetch"], &prints(&fetch)),
+    );
+    let refused = call(&stage, "fetch").await;
+    let text = refused["result"].as_str().expect("text");
+    assert!(text.contains("127.0.0.1:"), "the reason: {refused}");
+    assert_eq!(refused["meta"]["network"][0]["refused"], 1, "{refused}");
+
+    let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\ntools = [\"guest:fetch\"]\nhosts = [\"127.0.0.1\"]\n";
+    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
+    let allowed = call(&stage, "fetch").await;
+    assert_eq!(allowed["meta"]["network"][0]["connections"], 1, "{allowed}");
+    assert!(
+        allowed["meta"]["network"][0]["receivedBytes"].as_u64() > Some(0),
+        "{allowed}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_waits_for_approval_and_what_it_wrote_can_be_undone() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    stage.write("data", "before\n");
+    let writes = "echo after > \"${PUNIE_WORKSPACES%%:*}/data\"; text written";
+    install(
+        &stage,
+        "writer",
+        "paths = \"write\"",
+        &server(&["writer"], writes),
+    );
+    let runner = stage.run();
+    until_offered(&stage, "writer").await;
+    let id = stage.ask(Ask::new("writer", &json!({}))).await;
+    let question = eventually("the question", async || {
+        stage.caller.questions().await.into_iter().next()
+    })
+    .await;
+    assert_eq!(stage.read("data"), "before\n");
+    stage.caller.choose(&question, "allow_once").await;
+    assert_eq!(text_of(&stage.answer(&id).await), "written");
+    assert_eq!(stage.read("data"), "after\n");
+    let undone = stage.command(&["undo", &id]).await;
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert_eq!(stage.read("data"), "before\n");
+    runner.terminate();
+    runner.end().await;
+}
