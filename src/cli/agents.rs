@@ -6,7 +6,7 @@ use clap::Args;
 use super::context::CliContext;
 use super::exit::Exit;
 use super::skills::{DocumentsCommand, ShownDocument, run_documents};
-use crate::home::{CopyTexts, DocumentKind, Home, load_agents};
+use crate::home::{CopyTexts, DocumentKind, Home, load_agents, plugin_of_document};
 
 #[derive(Debug, Args)]
 pub struct AgentsArgs {
@@ -19,6 +19,7 @@ pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exi
     let load = |home: &Home| {
         let (agents, problems) = load_agents(home, CopyTexts::No);
         let shown = agents.into_iter().map(|agent| ShownDocument {
+            plugin: plugin_of_document(home, &agent.file),
             item: agent.catalog_item(),
             id: agent.id,
             enabled: agent.enabled,

@@ -1,5 +1,6 @@
-//! `skills import`, `skills update`, and the same for agents. Not here: the import itself (home::import).
+//! `skills import`, `skills update`, and the same for agents and plugins. Not here: the import itself (home::import).
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +11,8 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use crate::handlers::git::clone_repository;
 use crate::home::{
-    DocumentImport, DocumentKind, HomeError, ImportLine, ImportOptions, ImportResult, ImportSource,
+    DocumentImport, DocumentKind, HomeError, ImportHelp, ImportLine, ImportOptions, ImportResult,
+    ImportSource, Plugin,
 };
 use crate::output::number_format::format_count;
 
@@ -26,6 +28,27 @@ pub struct ImportArgs {
     sources: Vec<String>,
     #[command(flatten)]
     options: ImportFlags,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct InstallArgs {
+    /// Folders, archives (.tar.gz, .tgz, .tar, .zip) or addresses of git repositories
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<String>,
+    #[command(flatten)]
+    options: ImportFlags,
+    /// Do not ask whether a plugin may run
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct UpdatePluginsArgs {
+    #[command(flatten)]
+    update: UpdateArgs,
+    /// Do not ask whether a plugin may run
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -55,18 +78,69 @@ pub fn run_import(
     let sources = if args.sources.is_empty() {
         default_sources(kind, context)?
     } else {
-        let parse = |text: &String| {
-            let source = ImportSource::parse_source(text);
-            source.map_err(|why| CommandError::with_exit(Exit::Usage, why))
-        };
-        args.sources
-            .iter()
-            .map(parse)
-            .collect::<anyhow::Result<_>>()?
+        parse_sources(&args.sources)?
     };
-    run_with(kind, &args.options, context, |import| {
+    run_with(kind, &args.options, context, &|_, _| false, |import| {
         import.import_sources(&sources)
     })
+}
+
+/// Installs plugins. The owner is asked about each, unless they said yes already.
+pub fn run_install(args: &InstallArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let sources = parse_sources(&args.sources)?;
+    check_terminal(args.yes, &args.options, context)?;
+    let allow = |plugin: &Plugin, replaces: bool| args.yes || ask_about_plugin(plugin, replaces);
+    let kind = DocumentKind::Plugin;
+    run_with(kind, &args.options, context, &allow, |import| {
+        import.import_sources(&sources)
+    })
+}
+
+/// Updates installed plugins. The owner is asked about each, unless they said yes already.
+pub fn run_plugin_update(args: &UpdatePluginsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let options = &args.update.options;
+    check_terminal(args.yes, options, context)?;
+    let allow = |plugin: &Plugin, replaces: bool| args.yes || ask_about_plugin(plugin, replaces);
+    let kind = DocumentKind::Plugin;
+    run_with(kind, options, context, &allow, |import| {
+        import.update_documents(&args.update.ids)
+    })
+}
+
+fn parse_sources(texts: &[String]) -> anyhow::Result<Vec<ImportSource>> {
+    let parse = |text: &String| {
+        let source = ImportSource::parse_source(text);
+        source.map_err(|why| CommandError::with_exit(Exit::Usage, why))
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// Refuses to install where nobody can be asked.
+fn check_terminal(yes: bool, options: &ImportFlags, context: &CliContext) -> anyhow::Result<()> {
+    let is_asked = !yes && !options.dry_run;
+    if is_asked && (context.is_json() || !std::io::stdin().is_terminal() || !console::is_terminal())
+    {
+        let text = "a plugin is a program, and nobody can be asked about it without a terminal. Look at it with \
+                    --dry-run, and add --yes";
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
+    Ok(())
+}
+
+/// Shows what a plugin asks for, and asks whether it may be installed.
+fn ask_about_plugin(plugin: &Plugin, replaces: bool) -> bool {
+    let text = |text: &str| console::cell_text(text, usize::MAX);
+    console::print_line(&text(&format!("{} {}", plugin.id, plugin.version)));
+    for line in super::plugins::describe_access(plugin) {
+        console::print_paragraph("  ", &text(&line));
+    }
+    let question = if replaces {
+        "Replace the installed one? [y/N] "
+    } else {
+        "Install it? [y/N] "
+    };
+    let answer = console::ask_line(question);
+    matches!(answer.ok().flatten().as_deref(), Some("y" | "Y" | "yes"))
 }
 
 /// Updates imported documents of one kind.
@@ -75,7 +149,7 @@ pub fn run_update(
     args: &UpdateArgs,
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    run_with(kind, &args.options, context, |import| {
+    run_with(kind, &args.options, context, &|_, _| false, |import| {
         import.update_documents(&args.ids)
     })
 }
@@ -105,6 +179,7 @@ fn run_with(
     kind: DocumentKind,
     flags: &ImportFlags,
     context: &CliContext,
+    allow_plugin: &dyn Fn(&Plugin, bool) -> bool,
     run: impl FnOnce(DocumentImport<'_>) -> Result<Vec<ImportLine>, HomeError>,
 ) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
@@ -114,7 +189,11 @@ fn run_with(
     };
     let variables = context.environment().variables();
     let clone = |address: &str, into: &Path| clone_repository(address, into, variables);
-    let lines = run(DocumentImport::begin_import(&home, kind, options, &clone)?)?;
+    let help = ImportHelp {
+        clone: &clone,
+        allow_plugin,
+    };
+    let lines = run(DocumentImport::begin_import(&home, kind, options, help)?)?;
     let refused = lines
         .iter()
         .any(|line| line.result == ImportResult::Refused);

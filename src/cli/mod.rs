@@ -152,7 +152,7 @@ enum CliCommand {
     Skills(skills::SkillsArgs),
     /// List installed agents, and those that failed to load; import some
     Agents(agents::AgentsArgs),
-    /// List installed plugins, their tools, and what is wrong with them
+    /// List plugins, their tools, and what is wrong with them; install and update them
     Plugins(plugins::PluginsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),

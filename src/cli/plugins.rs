@@ -1,23 +1,47 @@
-//! `plugins`: lists the plugins of the home, their tools, and what is wrong with them.
+//! `plugins`: lists the plugins of the home, their tools, and what is wrong with them. Not here: installing them
+//! (document_import).
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::console;
 use super::context::{CliContext, command_runtime};
+use super::document_import::{InstallArgs, UpdatePluginsArgs};
 use super::exit::Exit;
-use super::wiring;
+use super::{document_import, wiring};
 use crate::acp::terminals::StopSequence;
 use crate::config::WorkspaceRule;
 use crate::handlers::plugin::PluginReport;
-use crate::home::{HomeProblem, PluginPaths};
+use crate::home::{HomeProblem, Plugin, PluginPaths, command_to_type};
 
-/// Without arguments: there is one thing to do.
 #[derive(Debug, Args)]
-pub struct PluginsArgs {}
+pub struct PluginsArgs {
+    #[command(subcommand)]
+    look: Option<PluginsCommand>,
+}
+
+/// What to do with the plugins; `list` without a word.
+#[derive(Debug, Subcommand)]
+enum PluginsCommand {
+    /// List all (the default)
+    List,
+    /// Copy some into the home, and let them run; asks about each
+    Install(InstallArgs),
+    /// Look at the sources of installed ones again, and replace those that changed there
+    Update(UpdatePluginsArgs),
+}
+
+/// Lists, installs or updates the plugins.
+pub fn run_plugins(args: &PluginsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    match &args.look {
+        None | Some(PluginsCommand::List) => list_plugins(context),
+        Some(PluginsCommand::Install(args)) => document_import::run_install(args, context),
+        Some(PluginsCommand::Update(args)) => document_import::run_plugin_update(args, context),
+    }
+}
 
 /// Lists the plugins. Those that were never asked for their tools are started for that.
-pub fn run_plugins(_args: &PluginsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+fn list_plugins(context: &CliContext) -> anyhow::Result<Exit> {
     let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
     let home = CliContext::config_home(&config)?;
     if config.workspaces.is_empty() {
@@ -48,7 +72,8 @@ pub fn run_plugins(_args: &PluginsArgs, context: &CliContext) -> anyhow::Result<
             console::print_paragraph(
                 "",
                 &format!(
-                    "There are no plugins in the home. A plugin is a folder in {} with a plugin.toml.",
+                    "There are no plugins in the home. `{}` copies some into {}.",
+                    command_to_type("plugins install SOURCE"),
                     home.plugins_dir().display()
                 ),
             );
@@ -102,7 +127,7 @@ fn print_reports(reports: &[PluginReport], problems: &[HomeProblem]) {
                 "problem"
             }
             .to_owned(),
-            access_text(report),
+            access_text(report.paths, report.network),
             console::cell_text(&names.join(", "), usize::MAX),
         ]
     };
@@ -130,14 +155,30 @@ fn print_reports(reports: &[PluginReport], problems: &[HomeProblem]) {
     }
 }
 
+/// Describes what a plugin asks for, before it is installed.
+pub fn describe_access(plugin: &Plugin) -> Vec<String> {
+    let program = plugin.program.iter().chain(&plugin.args);
+    let program: Vec<&str> = program.map(String::as_str).collect();
+    let mut lines = vec![plugin.description.clone()];
+    if plugin.program.is_some() {
+        let access = access_text(plugin.paths, plugin.has_network);
+        lines.push(format!("runs: {}", program.join(" ")));
+        lines.push(format!("may use: {access}"));
+    } else {
+        lines.push("has skills or agents, and no program of its own".to_owned());
+    }
+    lines.retain(|line| !line.trim().is_empty());
+    lines
+}
+
 /// Describes the access of a plugin, for a cell.
-fn access_text(report: &PluginReport) -> String {
-    let paths = match report.paths {
+fn access_text(paths: PluginPaths, has_network: bool) -> String {
+    let paths = match paths {
         PluginPaths::None => None,
         PluginPaths::Read => Some("reads files"),
         PluginPaths::Write => Some("writes files"),
     };
-    let network = report.network.then_some("asks for hosts");
+    let network = has_network.then_some("asks for hosts");
     let all: Vec<&str> = paths.into_iter().chain(network).collect();
     if all.is_empty() {
         "nothing".to_owned()

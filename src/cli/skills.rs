@@ -14,7 +14,7 @@ use super::table::Column;
 use super::{console, document_import};
 use crate::home::{
     CopyTexts, DocumentKind, Home, HomeCatalogItem, HomeProblem, ProblemEffect, fit_catalog,
-    list_import_sources, load_skills,
+    list_import_sources, load_skills, plugin_of_document,
 };
 use crate::output::hidden_characters::escape_hidden_characters;
 
@@ -52,6 +52,18 @@ pub struct ShownDocument {
     pub item: HomeCatalogItem,
     /// The text.
     pub body: String,
+    /// The plugin that brings it.
+    pub plugin: Option<String>,
+}
+
+impl ShownDocument {
+    /// Returns where it comes from, if it is not the owner's.
+    fn from(&self, sources: &BTreeMap<String, String>) -> Option<String> {
+        match &self.plugin {
+            Some(plugin) => Some(format!("plugin {plugin}")),
+            None => sources.get(&self.id).cloned(),
+        }
+    }
 }
 
 /// Lists, shows, imports or updates the skills.
@@ -59,6 +71,7 @@ pub fn run_skills(args: &SkillsArgs, context: &CliContext) -> anyhow::Result<Exi
     let load = |home: &Home| {
         let (skills, problems) = load_skills(home, CopyTexts::No);
         let shown = skills.into_iter().map(|skill| ShownDocument {
+            plugin: plugin_of_document(home, &skill.file),
             item: skill.catalog_item(),
             id: skill.id,
             enabled: skill.enabled,
@@ -103,11 +116,8 @@ pub fn run_documents(
         console::print_line(&format!("There are no {} in the home.", kind.plural()));
     } else if !all.is_empty() {
         let row = |shown: ShownDocument| {
-            let source = sources
-                .get(&shown.id)
-                .map(String::as_str)
-                .unwrap_or_default();
-            let from = console::shorten_path(Path::new(source), user);
+            let from = shown.from(&sources).unwrap_or_default();
+            let from = console::shorten_path(Path::new(&from), user);
             vec![
                 shown.id,
                 if shown.enabled { "yes" } else { "no" }.to_owned(),
@@ -160,11 +170,11 @@ fn print_json_lines(
 ) {
     for shown in all {
         match (
-            sources.get(&shown.id),
+            shown.from(sources),
             serde_json::from_str::<Value>(&shown.item.body),
         ) {
             (Some(source), Ok(mut published)) => {
-                published["from"] = source.as_str().into();
+                published["from"] = source.into();
                 console::print_json(&published);
             }
             _ => console::print_unwrapped(&shown.item.body),

@@ -1,5 +1,5 @@
-//! Reports changes in `skills/`, `agents/` or `plugins/`, so that they are read again. It sleeps until the system sends an event.
-//! If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
+//! Reports changes in `skills/`, `agents/` or `plugins/`, so that they are read again. It sleeps until the system sends an
+//! event. If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -120,13 +120,21 @@ impl CatalogWatch {
 }
 
 impl FolderWatcher {
-    /// Watches the folders and their direct subfolders, but not deeper, because a skill may contain a whole project. A
-    /// folder that is already watched is watched again, because it may be a new one with an old name.
+    /// Watches the folders and their direct subfolders, but not deeper, because a skill may contain a whole project. In a
+    /// plugin, the folders of its skills and agents are watched, too. A folder that is already watched is watched again, because it may be a new one with an old name.
     fn watch_folders(&mut self) -> notify::Result<()> {
         let mut worst = Ok(());
         for root in &self.roots {
             let mut ignored = Vec::new();
-            let inner = home_document::document_folders(root, &mut ignored);
+            let mut inner = home_document::document_folders(root, &mut ignored);
+            if root.ends_with("plugins") {
+                for plugin in inner.clone() {
+                    for brought in [plugin.join("skills"), plugin.join("agents")] {
+                        inner.extend(home_document::document_folders(&brought, &mut ignored));
+                        inner.push(brought);
+                    }
+                }
+            }
             for dir in std::iter::once(root)
                 .chain(&inner)
                 .filter(|dir| dir.is_dir())

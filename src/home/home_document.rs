@@ -35,14 +35,17 @@ pub enum DocumentKind {
     Skill,
     /// An agent, `agents/<id>/AGENT.md`.
     Agent,
+    /// A plugin, `plugins/<id>/plugin.toml`.
+    Plugin,
 }
 
 impl DocumentKind {
-    /// Returns the name of the file with the head and the body.
+    /// Returns the name of the file that makes a folder one of this kind.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Skill => "SKILL.md",
             Self::Agent => "AGENT.md",
+            Self::Plugin => "plugin.toml",
         }
     }
 
@@ -51,6 +54,7 @@ impl DocumentKind {
         match self {
             Self::Skill => "skill",
             Self::Agent => "agent",
+            Self::Plugin => "plugin",
         }
     }
 
@@ -59,6 +63,15 @@ impl DocumentKind {
         match self {
             Self::Skill => "skills",
             Self::Agent => "agents",
+            Self::Plugin => "plugins",
+        }
+    }
+
+    /// Returns the name of the command that copies some into the home.
+    pub fn import_command(self) -> &'static str {
+        match self {
+            Self::Skill | Self::Agent => "import",
+            Self::Plugin => "install",
         }
     }
 
@@ -67,6 +80,7 @@ impl DocumentKind {
         match self {
             Self::Skill => home.skills_dir(),
             Self::Agent => home.agents_dir(),
+            Self::Plugin => home.plugins_dir(),
         }
     }
 }
@@ -147,18 +161,73 @@ pub(super) struct HomeDocument<T> {
     flaws: Vec<String>,
 }
 
-/// Reads the document in every folder of this kind, sorted by id. If one is broken, its earlier version is used.
+/// The folder of a document.
+#[derive(Debug)]
+struct DocumentFolder {
+    path: PathBuf,
+    /// The id of the plugin that brings the document.
+    plugin: Option<String>,
+}
+
+impl DocumentFolder {
+    /// Returns the name of the copy of its text. An id has no dot.
+    fn copy_name(&self) -> String {
+        let id = self.path.file_name().unwrap_or_default().to_string_lossy();
+        match &self.plugin {
+            Some(plugin) => format!("{plugin}.{id}"),
+            None => id.into_owned(),
+        }
+    }
+}
+
+/// Lists the owner's documents of a kind, and after them those in plugins.
+fn list_folders(
+    home: &Home,
+    kind: DocumentKind,
+    problems: &mut Vec<HomeProblem>,
+) -> Vec<DocumentFolder> {
+    let own = document_folders(&kind.folder(home), problems).into_iter();
+    let mut all: Vec<DocumentFolder> = own
+        .map(|path| DocumentFolder { path, plugin: None })
+        .collect();
+    // Problems with the folder of plugins are reported with the plugins.
+    for folder in document_folders(&home.plugins_dir(), &mut Vec::new()) {
+        let Ok(plugin) = parse_document_id(&folder) else {
+            continue;
+        };
+        let brought = document_folders(&folder.join(kind.plural()), problems).into_iter();
+        all.extend(brought.map(|path| DocumentFolder {
+            path,
+            plugin: Some(plugin.clone()),
+        }));
+    }
+    all
+}
+
+/// Reads the document in every folder of this kind, sorted by id. If one is broken, its earlier version is used. Of two with
+/// one id, the owner's counts, then that of the plugin whose id comes first.
 pub(super) fn read_documents<T: DocumentHead>(
     home: &Home,
     kind: DocumentKind,
     copy: CopyTexts,
 ) -> (Vec<HomeDocument<T>>, Vec<HomeProblem>) {
-    let (mut documents, mut problems) = (Vec::new(), Vec::new());
+    let (mut documents, mut problems) = (Vec::<HomeDocument<T>>::new(), Vec::new());
+    let mut owners: BTreeMap<String, Option<String>> = BTreeMap::new();
     let versions = LoadedVersions::in_folder(home.loaded_versions_dir().join(kind.plural()));
-    let mut earlier = BTreeSet::new();
-    for folder in document_folders(&kind.folder(home), &mut problems) {
-        let path = folder.join(kind.file_name());
-        match read_document::<T>(home, &folder, kind) {
+    let (mut texts, mut earlier) = (Vec::new(), BTreeSet::new());
+    for folder in list_folders(home, kind, &mut problems) {
+        let path = folder.path.join(kind.file_name());
+        let id = folder.path.file_name().unwrap_or_default();
+        if let Some(owner) = owners.get(&*id.to_string_lossy()) {
+            let owner = owner.as_ref().map_or_else(
+                || "you have one of your own".to_owned(),
+                |plugin| format!("the plugin {plugin:?} brings one, too"),
+            );
+            let why = format!("{owner} with this id, which is used. Rename the folder of one");
+            problems.push(HomeProblem::not_loaded(path, why));
+            continue;
+        }
+        let document = match read_document::<T>(home, &folder.path, kind) {
             Ok(document) => {
                 let warning = |message: &String| HomeProblem {
                     path: path.clone(),
@@ -166,25 +235,36 @@ pub(super) fn read_documents<T: DocumentHead>(
                     effect: ProblemEffect::Warning,
                 };
                 problems.extend(document.flaws.iter().map(warning));
-                documents.push(document);
+                texts.push((folder.copy_name(), document.text.clone()));
+                document
             }
             Err(UnreadableDocument::Refused(why)) => {
                 problems.push(HomeProblem::not_loaded(path, why));
+                continue;
             }
             Err(UnreadableDocument::Broken(why)) => {
                 let mut problem = HomeProblem::not_loaded(path, why);
-                if let Some(document) = read_earlier_version(&versions, &folder, kind) {
+                let earlier_version = read_earlier_version(&versions, &folder, kind);
+                if earlier_version.is_some() {
                     problem.effect = ProblemEffect::EarlierVersion;
-                    earlier.insert(document.id.clone());
-                    documents.push(document);
+                    earlier.insert(folder.copy_name());
                 }
                 problems.push(problem);
+                let Some(document) = earlier_version else {
+                    continue;
+                };
+                document
             }
-        }
+        };
+        owners.insert(document.id.clone(), folder.plugin);
+        documents.push(document);
     }
+    documents.sort_by(|a, b| a.id.cmp(&b.id));
     if copy == CopyTexts::Yes {
-        let fresh = documents.iter().filter(|one| !earlier.contains(&one.id));
-        versions.store_copies(fresh.map(|one| (&*one.id, &*one.text)), &earlier);
+        versions.store_copies(
+            texts.iter().map(|(name, text)| (&**name, &**text)),
+            &earlier,
+        );
     }
     let named = documents.iter().filter_map(|one| {
         let name = one.fields.convention_fields().name?;
@@ -192,6 +272,13 @@ pub(super) fn read_documents<T: DocumentHead>(
     });
     document_checks::report_same_names(named, &mut problems);
     (documents, problems)
+}
+
+/// Returns the plugin that brings the document in this file, if one does.
+pub fn plugin_of_document(home: &Home, file: &Path) -> Option<String> {
+    let within = file.strip_prefix(home.plugins_dir()).ok()?;
+    let folder = within.components().next()?;
+    Some(folder.as_os_str().to_string_lossy().into_owned())
 }
 
 /// Lists the folders in `dir`, including symlinks to folders, sorted by name. Plain and hidden files are ignored.
@@ -241,12 +328,12 @@ pub(super) fn read_document<T: DocumentHead>(
 
 fn read_earlier_version<T: DocumentHead>(
     versions: &LoadedVersions,
-    folder: &Path,
+    folder: &DocumentFolder,
     kind: DocumentKind,
 ) -> Option<HomeDocument<T>> {
-    let id = parse_document_id(folder).ok()?;
-    let text = versions.read_copy(&id)?;
-    parse_document(id, folder.join(kind.file_name()), text).ok()
+    let id = parse_document_id(&folder.path).ok()?;
+    let text = versions.read_copy(&folder.copy_name())?;
+    parse_document(id, folder.path.join(kind.file_name()), text).ok()
 }
 
 fn parse_document<T: DocumentHead>(

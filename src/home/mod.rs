@@ -55,10 +55,10 @@ pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_wor
 pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
-pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem};
+pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
 pub use home_problem::{HomeProblem, ProblemEffect};
 pub use import::{
-    CloneRepository, DocumentImport, ImportLine, ImportOptions, ImportResult, ImportSource,
+    DocumentImport, ImportHelp, ImportLine, ImportOptions, ImportResult, ImportSource,
     list_import_sources,
 };
 pub use in_force_file::InForceFile;

@@ -35,8 +35,8 @@ pub struct Plugin {
     pub version: String,
     /// Its folder, resolved.
     pub folder: PathBuf,
-    /// The program of its server: a name on the PATH, or a resolved path in the folder.
-    pub program: String,
+    /// The program of its server: a name on the PATH, or a resolved path in the folder. `None` for one without tools.
+    pub program: Option<String>,
     /// The program's arguments.
     pub args: Vec<String>,
     /// Its access to the workspaces.
@@ -74,7 +74,7 @@ struct Manifest {
     description: String,
     #[serde(default = "first_version")]
     version: String,
-    command: Vec<String>,
+    command: Option<Vec<String>>,
     #[serde(default)]
     paths: PluginPaths,
     #[serde(default)]
@@ -121,7 +121,8 @@ pub fn load_plugins(home: &Home) -> (Vec<Plugin>, Vec<HomeProblem>) {
     (plugins, problems)
 }
 
-fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
+/// Checks that the plugin in this folder below the home's plugins can be loaded, and returns it.
+pub(super) fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
     let id = home_document::parse_document_id(folder)?;
     let text = document_file::read_document_text(home, &folder.join(FILE), FILE)
         .map_err(UnreadableDocument::into_text)?;
@@ -133,7 +134,20 @@ fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
     }
     check_values(&manifest)?;
     let folder = plugin_folder::resolve_folder(home, folder)?;
-    let (program, args) = resolve_command(&folder, &manifest.command)?;
+    let (program, args) = match &manifest.command {
+        Some(command) => {
+            let (program, args) = resolve_command(&folder, command)?;
+            (Some(program), args)
+        }
+        None if brings_documents(&folder) => (None, Vec::new()),
+        None => {
+            return Err(
+                "it names no command, and has neither skills nor agents. Add the program of its server: command = \
+                 [\"node\", \"server.js\"]"
+                    .to_owned(),
+            );
+        }
+    };
     let effects = manifest.effects.into_iter().map(|(tool, effect)| {
         let effect = match effect {
             ManifestEffect::Reads => ToolEffect::Reads,
@@ -156,6 +170,18 @@ fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
         folder,
         id,
     })
+}
+
+/// Returns whether a plugin has a folder for skills or agents.
+fn brings_documents(folder: &Path) -> bool {
+    ["skills", "agents"]
+        .iter()
+        .any(|name| folder.join(name).is_dir())
+}
+
+/// Returns the id that a manifest gives, if it can be read and gives one.
+pub(super) fn read_manifest_id(text: &str) -> Option<String> {
+    parse_manifest(text).ok()?.id
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
@@ -233,7 +259,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let checked = parse_manifest(text).and_then(|manifest| {
             check_values(&manifest)?;
-            resolve_command(folder.path(), &manifest.command).map(drop)
+            resolve_command(folder.path(), &manifest.command.unwrap_or_default()).map(drop)
         });
         checked.expect_err(text)
     }
@@ -241,7 +267,6 @@ mod tests {
     #[test]
     fn a_manifest_that_cannot_be_used_says_where_and_why() {
         for (text, words) in [
-            ("", "missing field `command`"),
             (
                 "command = [\"a\"]\n\nnetwrok = 1",
                 "line 3: unknown field `netwrok`",

@@ -4,6 +4,7 @@
 mod bad_servers;
 mod changes;
 mod declared_access;
+mod installing;
 
 use std::path::{Path, PathBuf};
 

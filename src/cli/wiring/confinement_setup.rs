@@ -51,11 +51,15 @@ pub(super) fn confinement_setup(
         workspace_access: WorkspaceAccess::Write,
         user_home: environment.user_dir().map(canonical_or_same),
         own_home: canonical_or_same(home.root_dir()),
-        shown: [home.skills_dir(), home.trash_programs_dir()]
-            .iter()
-            .chain(&own_program)
-            .map(|path| canonical_or_same(path))
-            .collect(),
+        shown: [
+            home.skills_dir(),
+            home.plugins_dir(),
+            home.trash_programs_dir(),
+        ]
+        .iter()
+        .chain(&own_program)
+        .map(|path| canonical_or_same(path))
+        .collect(),
         pipes: canonical_or_same(&home.shells_dir()),
         temp: canonical_or_same(&home.temp_dir()),
         command_home: real_home_path(home, &home.command_home_dir()),

@@ -9,14 +9,13 @@ use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 use super::settings::open_trash;
-use super::{adapters, permission_rules, shell_records};
+use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use crate::acp::local::shell_start_files::read_start_file_secrets;
 use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
 use crate::acp::{LocalClient, Workspace};
@@ -26,10 +25,7 @@ use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
-use crate::home::{
-    ApprovalQuestions, BackendTokens, DeviceIdentity, Home, HomeFailureKind, PeopleAsker,
-    RunnerPeople, SecretStore,
-};
+use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
@@ -152,7 +148,7 @@ impl HostBase {
         environment: &ProcessEnvironment,
         journal: Option<&Journal>,
     ) -> anyhow::Result<Self> {
-        let redactor = Redactor::new(load_known_secrets(home, environment)?);
+        let redactor = Redactor::new(masked_values::load_known_secrets(home, environment)?);
         logging::mask_with(&redactor);
         let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
@@ -376,33 +372,4 @@ fn utf8_variables(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
         Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
     };
     variables.iter().filter_map(text).collect()
-}
-
-/// Loads the values to mask: the runner's keys and tokens, the owner's secrets, and those in the shells' start files.
-fn load_known_secrets(
-    home: &Home,
-    environment: &ProcessEnvironment,
-) -> anyhow::Result<Vec<Secret<String>>> {
-    let mut known: Vec<_> = DeviceIdentity::private_key_text(home)?
-        .into_iter()
-        .collect();
-    match SecretStore::in_home(home).secret_values() {
-        Ok(values) => known.extend(values),
-        Err(error) if error.failure_kind() == HomeFailureKind::Safety => {
-            return Err(error.into());
-        }
-        // A secret that cannot be read cannot be given to a command either; only copies elsewhere go unmasked.
-        Err(error) => {
-            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
-        }
-    }
-    for tokens in BackendTokens::for_all_backends(home)?
-        .into_iter()
-        .chain([BackendTokens::unassigned_tokens(home)])
-    {
-        known.extend(tokens.read_all_tokens()?);
-    }
-    let in_start_files = environment.user_dir().map(read_start_file_secrets);
-    known.extend(in_start_files.into_iter().flatten().map(Secret::new));
-    Ok(known)
 }

@@ -9,6 +9,7 @@ mod device;
 mod host;
 mod in_force;
 mod live_config;
+mod masked_values;
 mod openings;
 mod permission_rules;
 mod protected_path_records;

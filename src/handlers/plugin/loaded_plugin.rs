@@ -43,6 +43,7 @@ impl LoadedPlugin {
         let stored: Option<StoredListing> =
             stored.and_then(|text| serde_json::from_str(&text).ok());
         let listing = match stored {
+            _ if plugin.program.is_none() => Listing::Listed(Vec::new()),
             Some(stored) if stored.fingerprint == plugin.fingerprint => {
                 Listing::Listed(stored.tools)
             }

@@ -133,9 +133,7 @@ impl PluginCall {
         arguments: Map<String, Value>,
         limit: Duration,
     ) -> CallEnd {
-        let shown = [&loaded.plugin.program]
-            .into_iter()
-            .chain(&loaded.plugin.args);
+        let shown = loaded.plugin.program.iter().chain(&loaded.plugin.args);
         let shown: Vec<&str> = shown.map(String::as_str).collect();
         let admitted = server.processes().admit_call(NetworkCaller {
             tool: self.tool.name.clone(),

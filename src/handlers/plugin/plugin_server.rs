@@ -55,7 +55,7 @@ pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunc
     let variable = is_shown.then(|| ("PUNIE_WORKSPACES".to_owned(), roots));
     ServiceLaunch {
         name: plugin.id.clone(),
-        program: plugin.program.clone(),
+        program: plugin.program.clone().unwrap_or_default(),
         args: plugin.args.clone(),
         folder: plugin.folder.clone(),
         workspaces,

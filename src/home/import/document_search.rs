@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::super::file_modes;
 use super::super::frontmatter;
 use super::super::home_document::{DocumentKind, is_document_id};
+use super::super::plugins;
 
 /// The deepest folder that is looked into.
 const MAX_DEPTH: usize = 12;
@@ -126,29 +127,41 @@ impl SearchRoot<'_> {
             depth,
             within: within.display().to_string(),
             root: root.to_owned(),
-            id: choose_id(&own_name, &read_head(file)),
+            id: match self.kind {
+                DocumentKind::Skill | DocumentKind::Agent => {
+                    choose_id(&own_name, &frontmatter_name(&read_head(file)))
+                }
+                DocumentKind::Plugin => {
+                    let written = plugins::read_manifest_id(&read_head(file));
+                    choose_id(&own_name, &written.unwrap_or_default())
+                }
+            },
         }
     }
 }
 
-/// Returns the name in the head if it is one of the convention, else that of the folder.
-fn choose_id(own_name: &str, text: &str) -> Result<String, String> {
+/// Returns the name in the head of a Markdown file; empty if there is none.
+fn frontmatter_name(text: &str) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct NameOnly {
         name: Option<String>,
     }
     let head = frontmatter::parse_frontmatter::<NameOnly>(text).ok();
-    let written = head.and_then(|head| head.fields.name).unwrap_or_default();
+    head.and_then(|head| head.fields.name).unwrap_or_default()
+}
+
+/// Returns the name that is written in the file if it is one of the convention, else that of the folder.
+fn choose_id(own_name: &str, written: &str) -> Result<String, String> {
     let is_lower = !written.bytes().any(|b| b.is_ascii_uppercase());
-    if is_document_id(&written) && is_lower {
-        return Ok(written);
+    if is_document_id(written) && is_lower {
+        return Ok(written.to_owned());
     }
     if is_document_id(own_name) {
         return Ok(own_name.to_owned());
     }
     Err(format!(
-        "neither its folder's name {own_name:?} nor the name {written:?} in its head is an id. Rename one: 1 to 64 of \
+        "neither its folder's name {own_name:?} nor the name {written:?} in its file is an id. Rename one: 1 to 64 of \
          a-z 0-9 -"
     ))
 }
@@ -181,7 +194,7 @@ mod tests {
             ("..", "---\nname: ../..\n---\n", None),
         ] {
             assert_eq!(
-                choose_id(folder, text).ok().as_deref(),
+                choose_id(folder, &frontmatter_name(text)).ok().as_deref(),
                 id,
                 "{folder} {text:?}"
             );

@@ -34,6 +34,7 @@ pub(super) struct ImportRecord {
 pub(super) struct ImportIndex {
     skills: BTreeMap<String, ImportRecord>,
     agents: BTreeMap<String, ImportRecord>,
+    plugins: BTreeMap<String, ImportRecord>,
 }
 
 impl ImportIndex {
@@ -63,6 +64,7 @@ impl ImportIndex {
         match kind {
             DocumentKind::Skill => &mut self.skills,
             DocumentKind::Agent => &mut self.agents,
+            DocumentKind::Plugin => &mut self.plugins,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::super::agents;
 use super::super::error::HomeError;
 use super::super::home_document::DocumentKind;
 use super::super::layout::Home;
+use super::super::plugins::{self, Plugin};
 use super::super::skills;
 use super::archive::unpack_archive;
 use super::document_search::{FoundDocument, SearchRoot, find_documents};
@@ -27,6 +28,18 @@ use crate::failpoint;
 
 /// Clones a repository into a folder that does not exist yet, or tells why it cannot.
 pub type CloneRepository<'a> = &'a dyn Fn(&str, &Path) -> Result<(), String>;
+
+/// Asks the owner whether a plugin may be put in place, which lets it run. The flag tells whether it replaces another.
+pub type AllowPlugin<'a> = &'a dyn Fn(&Plugin, bool) -> bool;
+
+/// What an import leaves to its caller.
+#[derive(Clone, Copy)]
+pub struct ImportHelp<'a> {
+    /// Clones repositories.
+    pub clone: CloneRepository<'a>,
+    /// Asks about plugins.
+    pub allow_plugin: AllowPlugin<'a>,
+}
 
 /// The options of an import.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +55,7 @@ pub struct DocumentImport<'a> {
     home: &'a Home,
     kind: DocumentKind,
     options: ImportOptions,
-    clone: CloneRepository<'a>,
+    help: ImportHelp<'a>,
     index: ImportIndex,
     staging: Staging,
     /// The ids of this run with their hashes and paths: the first of one id is taken.
@@ -62,7 +75,7 @@ impl<'a> DocumentImport<'a> {
         home: &'a Home,
         kind: DocumentKind,
         options: ImportOptions,
-        clone: CloneRepository<'a>,
+        help: ImportHelp<'a>,
     ) -> Result<Self, HomeError> {
         let lock_file = home.import_lock_file();
         let lock = open_lock_file(&lock_file).map_err(HomeError::unwritable(&lock_file))?;
@@ -80,7 +93,7 @@ impl<'a> DocumentImport<'a> {
             home,
             kind,
             options,
-            clone,
+            help,
             index: ImportIndex::read_index(home)?,
             staging,
             taken: BTreeMap::new(),
@@ -136,8 +149,9 @@ impl<'a> DocumentImport<'a> {
                     Ok(_) if !self.installed_path(&id).exists() => {
                         self.index.records(self.kind).remove(&id);
                         let mend = format!(
-                            "`punie-runner {} import` brings it back",
-                            self.kind.plural()
+                            "`punie-runner {} {}` brings it back",
+                            self.kind.plural(),
+                            self.kind.import_command()
                         );
                         gone(format!("you removed it from the home; {mend}"))
                     }
@@ -191,7 +205,7 @@ impl<'a> DocumentImport<'a> {
             }
             ImportSource::Repository(address) => {
                 let folder = fetched();
-                (self.clone)(address, &folder)?;
+                (self.help.clone)(address, &folder)?;
                 (folder, false)
             }
         };
@@ -295,6 +309,7 @@ impl<'a> DocumentImport<'a> {
             match self.kind {
                 DocumentKind::Skill => skills::check_skill(self.home, &copy),
                 DocumentKind::Agent => agents::check_agent(self.home, &copy),
+                DocumentKind::Plugin => self.check_plugin(id, &copy),
             }
         });
         if checked.is_err() || self.options.dry_run {
@@ -304,6 +319,16 @@ impl<'a> DocumentImport<'a> {
         let flaws = checked?.join("; ");
         self.staged.push((id.to_owned(), record));
         Ok(flaws)
+    }
+
+    /// Checks a plugin, and asks the owner about it.
+    fn check_plugin(&self, id: &str, copy: &Path) -> Result<Vec<String>, String> {
+        let plugin = plugins::load_plugin(self.home, copy)?;
+        let is_replaced = self.installed_path(id).exists();
+        if self.options.dry_run || (self.help.allow_plugin)(&plugin, is_replaced) {
+            return Ok(Vec::new());
+        }
+        Err("you did not allow it. Nothing of it was installed".to_owned())
     }
 
     /// Puts the staged documents in place, and writes the index.

@@ -1,4 +1,4 @@
-//! Imports skills and agents from folders, archives and git repositories, and updates them when their source changes.
+//! Imports skills, agents and plugins from folders, archives and git repositories, and updates them when their source changes.
 //! Each is copied into a staging folder, checked, and put in place with one rename. Not here: cloning repositories.
 
 mod archive;
@@ -10,7 +10,7 @@ mod import_source;
 mod staging;
 
 pub use import_index::list_import_sources;
-pub use import_run::{CloneRepository, DocumentImport, ImportOptions};
+pub use import_run::{DocumentImport, ImportHelp, ImportOptions};
 pub use import_source::ImportSource;
 
 use serde::Serialize;

@@ -105,3 +105,29 @@ async fn a_cancelled_call_ends_its_server() {
     runner.terminate();
     runner.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
+    let stage = Stage::new().await;
+    let waits = "echo begun > ${PUNIE_WORKSPACES%%:*}/begun; sleep 4713";
+    install(
+        &stage,
+        "left",
+        "paths = \"write\"",
+        &server(&["probe"], waits),
+    );
+    let runner = stage.run();
+    until_offered(&stage, "probe").await;
+    let id = stage.ask(Ask::new("probe", &json!({}))).await;
+    stage.line("begun").await;
+    runner.kill();
+    let next = stage.run();
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    until("the end of its processes", || {
+        crate::harness::process::carrying("4713").is_empty()
+    })
+    .await;
+    next.terminate();
+    next.end().await;
+}

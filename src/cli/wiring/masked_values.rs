@@ -1,0 +1,35 @@
+//! The values that are masked in everything that leaves this machine. Not here: the masking.
+
+use crate::acp::local::shell_start_files::read_start_file_secrets;
+use crate::config::ProcessEnvironment;
+use crate::home::{BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
+use crate::redact::Secret;
+
+/// Loads the values to mask: the runner's keys and tokens, the owner's secrets, and those in the shells' start files.
+pub(super) fn load_known_secrets(
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Vec<Secret<String>>> {
+    let mut known: Vec<_> = DeviceIdentity::private_key_text(home)?
+        .into_iter()
+        .collect();
+    match SecretStore::in_home(home).secret_values() {
+        Ok(values) => known.extend(values),
+        Err(error) if error.failure_kind() == HomeFailureKind::Safety => {
+            return Err(error.into());
+        }
+        // A secret that cannot be read cannot be given to a command either; only copies elsewhere go unmasked.
+        Err(error) => {
+            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
+        }
+    }
+    for tokens in BackendTokens::for_all_backends(home)?
+        .into_iter()
+        .chain([BackendTokens::unassigned_tokens(home)])
+    {
+        known.extend(tokens.read_all_tokens()?);
+    }
+    let in_start_files = environment.user_dir().map(read_start_file_secrets);
+    known.extend(in_start_files.into_iter().flatten().map(Secret::new));
+    Ok(known)
+}

@@ -1,0 +1,257 @@
+//! Installing and updating plugins, and the skills and agents that they bring.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{call, listed, server, text_of};
+use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+const MANIFEST: &str = "id = \"probe\"\nversion = \"1.2.3\"\ndescription = \"It probes.\"\n\
+    command = [\"bash\", \"server.sh\"]\npaths = \"read\"\nnetwork = \"ask\"\n";
+
+/// Writes a plugin outside of the home.
+fn write_source(stage: &Stage, text: &str) -> PathBuf {
+    let folder = stage.setting.logs.join("from/some-name");
+    write_file(&folder.join("plugin.toml"), MANIFEST);
+    write_file(
+        &folder.join("server.sh"),
+        &server(&["probe"], &format!("text {text}")),
+    );
+    folder
+}
+
+fn write_file(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    std::fs::write(path, text).expect("written");
+}
+
+fn word(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// The files of a folder with their content.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a plain name");
+        (
+            name,
+            std::fs::read_to_string(entry.path()).unwrap_or_default(),
+        )
+    };
+    entries.map(file).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
+    let stage = Stage::new().await;
+    let source = write_source(&stage, "one");
+    let installed = stage.setting.home.join("plugins/probe");
+    let refused = stage.command(&["plugins", "install", word(&source)]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.log.contains("add --yes"), "{refused:?}");
+    let dry = ["plugins", "install", word(&source), "--dry-run"];
+    let dry = stage.command(&dry).await;
+    assert_eq!(dry.code, Some(0), "{dry:?}");
+    assert!(!installed.exists(), "{dry:?}");
+
+    for answer in ["n\n", "y\n"] {
+        let mut screen = OnTerminal::start(&stage.setting, &["plugins", "install", word(&source)]);
+        screen.shows("Install it? [y/N]").await;
+        let shown = screen.shown();
+        for words in [
+            "probe 1.2.3",
+            "It probes.",
+            "runs: bash server.sh",
+            "reads files, asks for hosts",
+        ] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        screen.types(answer);
+        screen.shows("1 plugin:").await;
+        assert_eq!(installed.exists(), answer == "y\n", "{}", screen.shown());
+    }
+    assert_eq!(listed(&stage).await["probe"]["state"], "ok");
+    assert_eq!(call(&stage, "probe").await["result"], "one");
+
+    write_source(&stage, "two");
+    let mut screen = OnTerminal::start(&stage.setting, &["plugins", "update"]);
+    screen.shows("Replace the installed one? [y/N]").await;
+    screen.types("y\n");
+    screen.shows("1 updated").await;
+    assert_eq!(call(&stage, "probe").await["result"], "two");
+    let same = stage
+        .command(&["--json", "plugins", "update", "--yes"])
+        .await;
+    assert_eq!(same.json()["result"], "unchanged", "{same:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
+    let stage = Stage::new().await;
+    let source = write_source(&stage, "one");
+    for (manifest, words) in [
+        (
+            "command = [\"bash\", \"../server.sh\"]",
+            "leads out of the plugin's folder",
+        ),
+        ("command = [\"./not-there\"]", "is not there"),
+        ("paths = 3", "line 1"),
+        ("name = \"x\"", "it names no command"),
+    ] {
+        write_file(&source.join("plugin.toml"), manifest);
+        let ended = stage
+            .command(&["--json", "plugins", "install", "--yes", word(&source)])
+            .await;
+        assert_eq!(ended.code, Some(1), "{manifest}: {ended:?}");
+        assert!(ended.out.contains(words), "{manifest}: {ended:?}");
+    }
+    write_source(&stage, "one");
+    std::os::unix::fs::symlink("/etc/passwd", source.join("data")).expect("a link");
+    let ended = stage
+        .command(&["--json", "plugins", "install", "--yes", word(&source)])
+        .await;
+    assert!(
+        ended.out.contains("data is a link to /etc/passwd"),
+        "{ended:?}"
+    );
+    assert!(files(&stage.setting.home.join("plugins")).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_at_every_step_of_an_install_leaves_the_old_or_the_new_plugin() {
+    for is_update in [false, true] {
+        for point in [
+            "import.fetched=kill",
+            "import.copied/probe=kill",
+            "import.staged=kill",
+            "import.placed/probe=kill",
+            "import.indexed=kill",
+        ] {
+            let stage = Stage::new().await;
+            let installed = stage.setting.home.join("plugins/probe");
+            let source = write_source(&stage, "one");
+            let install = ["--json", "plugins", "install", "--yes", word(&source)];
+            if is_update {
+                assert_eq!(stage.command(&install).await.json()["result"], "imported");
+            }
+            let before = files(&installed);
+            write_source(&stage, "two");
+            let after = files(&source);
+            let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
+            let ended = Program::start_with(&stage.setting, &install, &armed)
+                .end()
+                .await;
+            assert_eq!(ended.code, None, "{point}: {ended:?}");
+            let now = files(&installed);
+            assert!(now == before || now == after, "{point}: {now:?}");
+            let known = listed(&stage).await;
+            assert_eq!(
+                known.len(),
+                usize::from(!now.is_empty()),
+                "{point}: {known:?}"
+            );
+            let again = stage.command(&install).await.json();
+            assert_ne!(again["result"], "kept", "{point}: {again}");
+            assert_eq!(files(&installed), after, "{point}");
+            assert_eq!(call(&stage, "probe").await["result"], "two", "{point}");
+        }
+    }
+}
+
+/// The entry of this kind and key in the catalog of the backend.
+async fn published(stage: &Stage, kind: &str, key: &str) -> Option<Value> {
+    let all = stage.caller.catalog(kind).await;
+    all.into_iter()
+        .find(|(known, _)| known == key)
+        .map(|(_, body)| body)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
+    let stage = Stage::new().await;
+    let home = stage.setting.home.clone();
+    let plugin = home.join("plugins/bundle");
+    write_file(
+        &plugin.join("plugin.toml"),
+        "description = \"Two skills and an agent.\"",
+    );
+    write_file(
+        &plugin.join("skills/brought/SKILL.md"),
+        "---\nname: brought\n---\nFirst.\n",
+    );
+    write_file(&plugin.join("skills/brought/say.sh"), "echo it ran");
+    write_file(
+        &plugin.join("skills/mine/SKILL.md"),
+        "---\nname: mine\n---\nThe plugin's.\n",
+    );
+    write_file(
+        &plugin.join("agents/helper/AGENT.md"),
+        "---\nname: helper\n---\nHelp.\n",
+    );
+    write_file(
+        &home.join("skills/mine/SKILL.md"),
+        "---\nname: mine\n---\nThe owner's.\n",
+    );
+    let report = &listed(&stage).await["bundle"];
+    assert_eq!(
+        (&report["state"], &report["tools"]),
+        (&json!("ok"), &json!([]))
+    );
+    let skills = stage.command(&["--json", "skills"]).await.out;
+    assert!(skills.contains(r#""from":"plugin bundle""#), "{skills}");
+    assert!(
+        skills.contains("you have one of your own with this id"),
+        "{skills}"
+    );
+    let mine = stage.command(&["skills", "show", "mine"]).await.out;
+    assert_eq!(mine.trim(), "The owner's.");
+
+    let runner = stage.run();
+    let has = async |kind: &str, key: &str, words: &str| {
+        eventually(&format!("{words:?} of {key}"), async || {
+            let entry = published(&stage, kind, key).await?;
+            entry.to_string().contains(words).then_some(())
+        })
+        .await;
+    };
+    has("skill", "brought", "First.").await;
+    has("skill", "mine", "The owner's.").await;
+    has("agent", "helper", "Help.").await;
+    let ask = Ask::new(
+        "SkillBash",
+        &json!({"skill_id": "brought", "command": "bash say.sh"}),
+    );
+    let answer = stage.caller.have(ask).await;
+    assert!(text_of(&answer).contains("it ran"), "{answer:?}");
+    write_file(
+        &plugin.join("skills/brought/SKILL.md"),
+        "---\nname: brought\n---\nSecond.\n",
+    );
+    has("skill", "brought", "Second.").await;
+    write_file(
+        &plugin.join("skills/brought/SKILL.md"),
+        "---\nname: [\n---\nBroken.\n",
+    );
+    eventually("the problem", async || {
+        let skills = stage.command(&["--json", "skills"]).await.out;
+        skills.contains("earlier_version").then_some(())
+    })
+    .await;
+    has("skill", "brought", "Second.").await;
+    write_file(
+        &plugin.join("agents/new/AGENT.md"),
+        "---\nname: new\n---\nNew one.\n",
+    );
+    has("agent", "new", "New one.").await;
+    runner.terminate();
+    runner.end().await;
+}
