@@ -28,6 +28,8 @@ pub(super) struct OutputMeter {
     fault: Mutex<Option<String>>,
     /// Cancelled with the first fault.
     broken: CancellationToken,
+    /// Cancelled at the end of standard error.
+    errors_ended: CancellationToken,
 }
 
 impl OutputMeter {
@@ -82,6 +84,16 @@ impl OutputMeter {
     /// Completes once it can no longer be used.
     pub async fn wait_for_fault(&self) {
         self.broken.cancelled().await;
+    }
+
+    /// Records that standard error was read to its end.
+    pub fn end_errors(&self) {
+        self.errors_ended.cancel();
+    }
+
+    /// Completes once standard error was read to its end.
+    pub async fn wait_for_errors_end(&self) {
+        self.errors_ended.cancelled().await;
     }
 
     /// Returns the end of its standard error as one line; `None` if there was nothing.

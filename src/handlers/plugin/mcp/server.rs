@@ -192,7 +192,11 @@ async fn broken(
     let reason = match meter.fault() {
         Some(fault) => fault,
         None => match process.wait_for_end(END_TIMEOUT).await {
-            Some(how) => format!("its program ended ({how})"),
+            Some(how) => {
+                // Its last words may still be in the pipe. A process that it left may hold that open.
+                let _ = timeout(END_TIMEOUT, meter.wait_for_errors_end()).await;
+                format!("its program ended ({how})")
+            }
             None if otherwise.is_empty() => "it closed its output".to_owned(),
             None => format!("it broke off ({otherwise})"),
         },
@@ -214,4 +218,5 @@ async fn read_errors(mut errors: impl AsyncRead + Unpin, meter: Arc<OutputMeter>
         && read > 0
         && meter.count_errors(&chunk[..read])
     {}
+    meter.end_errors();
 }
