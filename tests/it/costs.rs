@@ -261,6 +261,9 @@ impl Backend for AtOnce {
     }
 }
 
+/// The catalogs that are published at the first start: tools, skills, agents and plugins.
+const CATALOGS: u64 = 4;
+
 /// The calls of an idle device in some hours, after those of its start.
 async fn idle(wakeup: WakeupMode, hours: u64) -> Counts {
     let stage = Stage::unheld("").await;
@@ -274,7 +277,9 @@ async fn idle(wakeup: WakeupMode, hours: u64) -> Counts {
     });
     until("the start to be over", || {
         let socket = wakeup == WakeupMode::Off || meter.calls("events:head") > 0;
-        socket && meter.calls("catalog:upsertMany") == 3 && meter.calls("devices:heartbeat") > 0
+        socket
+            && meter.calls("catalog:upsertMany") == CATALOGS
+            && meter.calls("devices:heartbeat") > 0
     })
     .await;
     tokio::time::pause();
