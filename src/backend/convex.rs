@@ -255,6 +255,7 @@ impl RemoteApprovals for ConvexBackend {
             let args = wire::question_args(question);
             let asked = self.device.mutate("permissions:ask", args).await?;
             Ok(StoredQuestion {
+                is_asked_again: asked["created"] == false,
                 answer: wire::parse_remote_answer(&asked),
                 caller_listens: asked["callerListens"].as_bool(),
             })

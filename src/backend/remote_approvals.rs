@@ -60,6 +60,8 @@ pub struct RemoteQuestion {
 pub struct StoredQuestion {
     /// The answer, if there is one already.
     pub answer: Option<RemoteAnswer>,
+    /// The question was asked before, such as by a runner that was killed.
+    pub is_asked_again: bool,
     /// Whether a caller reads the open questions; `None` if the backend cannot tell.
     pub caller_listens: Option<bool>,
 }

@@ -18,8 +18,8 @@ use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use crate::home::{
-    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock, TokenName,
-    change_hint_flags, command_to_type,
+    ApprovalQuestions, BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock,
+    TokenName, change_hint_flags, command_to_type,
 };
 use crate::redact::Redactor;
 use crate::runner::{ShutdownSignal, ToolThreads};
@@ -58,6 +58,8 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.runner_config(WorkspaceRule::OrCurrentDir)?;
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
+    // Before anybody is asked at the terminal.
+    ApprovalQuestions::in_home(&home).close_earlier_questions();
     level_question::ask_about_level(context, &config, &home)?;
     let runtime = command_runtime()?;
     runtime.block_on(async {

@@ -13,7 +13,7 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
-use crate::home::{Home, RunnerLock};
+use crate::home::{ApprovalQuestions, Home, RunnerLock};
 use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
@@ -38,6 +38,8 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     })?;
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
+    // Before anybody is asked at the terminal.
+    ApprovalQuestions::in_home(&home).close_earlier_questions();
     let runtime = runner_runtime()?;
     // Outlives the runtime until the tools' work has ended.
     let bench = ToolThreads::with_own_threads();

@@ -1,5 +1,6 @@
 //! Stores the approval questions to the person at this machine: one file for each open question, and beside it the files
-//! that say that it was shown whole, and what was answered. Not here: the content of a question and the effect of an answer (runner), and the backend's side.
+//! that say that it was shown whole, and what was answered. Not here: the content of a question and the effect of an
+//! answer (runner), and the backend's side.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the open questions of the home"
@@ -8,6 +9,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,9 @@ use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
 use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::ids::RequestId;
+
+/// The time for which an answer waits for its question to be asked again.
+const ANSWERS_KEPT_FOR: Duration = Duration::from_hours(24);
 
 /// An open approval question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,9 +185,19 @@ impl ApprovalQuestions {
         }
     }
 
-    /// Removes the questions and answers of an earlier run of the runner.
-    pub fn close_all_questions(&self) {
+    /// Removes the questions of an earlier run of the runner. Answers stay for a day: a question that is asked again has
+    /// the same id.
+    pub fn close_earlier_questions(&self) {
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let is_answer = file
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "answer");
+            let written = file.metadata().and_then(|meta| meta.modified()).ok();
+            let age = written.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            if is_answer && age < ANSWERS_KEPT_FOR {
+                continue;
+            }
             if let Err(error) = fs::remove_file(file.path()) {
                 tracing::warn!(path = %file.path().display(), %error, "something stays among the open questions");
             }
@@ -348,7 +363,7 @@ mod tests {
         approvals.close_question(&second.id);
         approvals.record_shown(&second.id).expect("written");
         assert!(!approvals.shown_file(&second.id).exists(), "it is over");
-        approvals.close_all_questions();
+        approvals.close_earlier_questions();
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
     }
 }

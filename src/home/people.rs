@@ -22,8 +22,9 @@ pub type PeopleAnswer<'a> =
 
 /// Asks people.
 pub trait AskPeople: Send + Sync + 'static {
-    /// Asks a question, and waits for the first answer. Dropping the future withdraws the question from this device.
-    fn ask_people(&self, question: OpenQuestion) -> PeopleAnswer<'_>;
+    /// Asks a question, and waits for the first answer. One that an editor shows, too, waits also if nobody else can be
+    /// asked now. Dropping the future withdraws the question from this device.
+    fn ask_people(&self, question: OpenQuestion, is_in_editor: bool) -> PeopleAnswer<'_>;
 }
 
 /// The runner's way to ask people, once there is a runner. Clones share it.
@@ -66,19 +67,24 @@ impl PeopleAsker {
     pub async fn ask_question(
         &self,
         question: OpenQuestion,
+        is_in_editor: bool,
     ) -> Result<Option<PersonReply>, NobodyToAsk> {
         match self.runner.find_people() {
-            Some(people) => people.ask_people(question).await,
-            None => self.ask_here(question).await,
+            Some(people) => people.ask_people(question, is_in_editor).await,
+            None => self.ask_here(question, is_in_editor).await,
         }
     }
 
     /// Asks the person at this device only.
-    async fn ask_here(&self, question: OpenQuestion) -> Result<Option<PersonReply>, NobodyToAsk> {
+    async fn ask_here(
+        &self,
+        question: OpenQuestion,
+        is_in_editor: bool,
+    ) -> Result<Option<PersonReply>, NobodyToAsk> {
         let (questions, id) = (self.questions.clone(), question.id.clone());
         let patience_ms = question.expires_at_ms.saturating_sub(question.asked_at_ms);
         let listed = tokio::task::spawn_blocking(move || {
-            if !questions.has_approver() {
+            if !is_in_editor && !questions.has_approver() {
                 return None;
             }
             let listed = questions.list_question(&question);

@@ -14,6 +14,9 @@ import { answer as shape } from "./shape";
 /** The most bytes of an answer in words. */
 const TEXT_LIMIT = 4 * 1024;
 
+/** The option that wants an answer in words. */
+const TEXT_OPTION = "text";
+
 const args = {
   ...callerArgs,
   deviceId: v.optional(v.string()),
@@ -41,6 +44,9 @@ export const answer = {
     }
     if (question.options.every((option) => option.optionId !== optionId)) {
       throw invalid(`${JSON.stringify(optionId.slice(0, 40))} is not among the options of this permission`);
+    }
+    if (optionId === TEXT_OPTION && (text === undefined || text.trim() === "")) {
+      throw invalid('the option "text" wants a text that is not blank');
     }
     const standing = question.answer;
     if (standing !== undefined) {

@@ -1,4 +1,5 @@
-// permissions:ask: a device asks whether it may do what a request wants.
+// permissions:ask: a device asks whether it may do what a request wants. A question that is asked again may get more
+// time, not less.
 
 import { type ObjectType, v } from "convex/values";
 
@@ -42,12 +43,15 @@ export const ask = {
       question.deviceId,
       question.requestId,
       question.title,
-      question.expiresAtMs,
       ...question.options.flatMap(({ optionId, name, kind }) => [optionId, name, kind]),
     ]);
     const stored = await questionRow(ctx, question.permissionId);
     if (stored !== null) {
-      if (stored.bodyHash === bodyHash) return { created: false, ...(stored.answer && { answer: stored.answer }) };
+      if (stored.bodyHash === bodyHash && stored.expiresAtMs <= question.expiresAtMs) {
+        if (stored.answer !== undefined) return { created: false, answer: stored.answer };
+        await ctx.db.patch(stored._id, { expiresAtMs: question.expiresAtMs });
+        return { created: false };
+      }
       throw failure("REQUEST_ID_REUSED", "a permission of this id with another body is stored already; make a new id");
     }
     const request = await requestOfDevice(ctx, question.requestId, question.deviceId);

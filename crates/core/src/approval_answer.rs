@@ -105,7 +105,7 @@ impl AnswerPlace {
     pub fn describe_answerer(self) -> &'static str {
         match self {
             Self::Terminal => "by you at the terminal",
-            Self::Command => "by you with `punie-runner approvals`",
+            Self::Command => "by you with a command",
             Self::Editor => "in the editor",
             Self::Caller => "by the caller's side",
         }

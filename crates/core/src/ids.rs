@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// The reason why a text is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +120,20 @@ impl RequestId {
         Self(uuid::Uuid::now_v7().to_string())
     }
 
+    /// Creates the id of something that belongs to a request: always the same one for the same words (UUIDv8, RFC 9562
+    /// section 5.8).
+    pub fn derive(request: &Self, words: &[&str]) -> Self {
+        let mut hasher = Sha256::new();
+        for word in std::iter::once(&request.0.as_str()).chain(words) {
+            hasher.update((word.len() as u64).to_le_bytes());
+            hasher.update(word.as_bytes());
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize()[..16]);
+        let id = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+        Self(id.to_string())
+    }
+
     /// Returns the creation time in milliseconds since 1970 if the id is a UUIDv7 in its usual form. Other ids carry no
     /// time.
     pub fn creation_time_ms(&self) -> Option<i64> {
@@ -169,6 +184,25 @@ impl From<&RequestId> for ConversationId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_derived_id_is_the_same_for_the_same_words_only() {
+        let derive = |request: &str, words: &[&str]| {
+            let request = RequestId::parse(request).expect("an id");
+            let id = RequestId::derive(&request, words);
+            assert!(RequestId::parse(id.as_str()).is_ok() && id.creation_time_ms().is_none());
+            id
+        };
+        let one = derive("r1", &["ab", "c"]);
+        assert_eq!(one, derive("r1", &["ab", "c"]));
+        for other in [
+            derive("r2", &["ab", "c"]),
+            derive("r1", &["a", "bc"]),
+            derive("r1", &["abc"]),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
 
     #[test]
     fn a_path_is_not_an_id() {

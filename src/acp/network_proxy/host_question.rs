@@ -53,7 +53,7 @@ impl HostAsker {
     ) -> QuestionEnd {
         let patience = (self.patience)();
         let question = self.build_question(caller, target, pattern, why, patience);
-        match self.people.ask_question(question).await {
+        match self.people.ask_question(question, false).await {
             Ok(Some(reply)) => QuestionEnd::Answered(reply.option),
             Ok(None) => QuestionEnd::Unanswered(patience.as_secs()),
             Err(NobodyToAsk) => QuestionEnd::NobodyToAsk,

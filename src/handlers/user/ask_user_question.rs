@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::UserDeps;
 use super::person_question::{MAX_WAIT_SECONDS, PersonQuestion, QuestionEnd, cancelled_error};
 use crate::home::{ChoiceOption, QuestionInput};
-use crate::output::hidden_characters::escape_to_one_line;
 use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const MAX_QUESTIONS: usize = 4;
@@ -111,8 +110,8 @@ impl Tool for AskUserQuestion {
         let seconds = until.duration_since(begun).as_secs();
         let mut lines = Vec::new();
         let mut is_refused = false;
-        for asked in &self.questions {
-            let question = build_question(deps, asked);
+        for (number, asked) in self.questions.iter().enumerate() {
+            let question = build_question(deps, asked, number);
             let shown = deps.plain_line(&asked.question);
             if is_refused {
                 lines.push(format!("{shown} -> (not asked)"));
@@ -120,7 +119,7 @@ impl Tool for AskUserQuestion {
             }
             let end = deps.ask_person(cx, question, until).await?;
             let answer = match (end, &deps.default_answer) {
-                (QuestionEnd::Answered(text), _) => escape_to_one_line(&text.unwrap_or_default()),
+                (QuestionEnd::Answered(text), _) => put_on_one_line(&text.unwrap_or_default()),
                 (QuestionEnd::Refused, _) => {
                     is_refused = true;
                     "(refused to answer)".to_owned()
@@ -138,6 +137,22 @@ impl Tool for AskUserQuestion {
         }
         Ok(ToolReply::from_text(lines.join("\n")))
     }
+}
+
+/// Puts an answer on one line. Of the characters that nobody sees, those that change the order of others are escaped;
+/// joiners and marks stay, because some scripts and emoji need them.
+fn put_on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => line.push_str("\\n"),
+            '\t' => line.push_str("\\t"),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => line.extend(c.escape_unicode()),
+            c if c.is_control() => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line
 }
 
 /// Returns the error for a question that nobody can be asked.
@@ -195,7 +210,7 @@ fn check_questions(questions: &[AskedQuestion]) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn build_question(deps: &UserDeps, asked: &AskedQuestion) -> PersonQuestion {
+fn build_question(deps: &UserDeps, asked: &AskedQuestion, number: usize) -> PersonQuestion {
     let option = |option: &AskedOption| ChoiceOption {
         label: deps.plain_line(&option.label),
         description: deps.plain_line(option.description.as_deref().unwrap_or_default()),
@@ -213,6 +228,7 @@ fn build_question(deps: &UserDeps, asked: &AskedQuestion) -> PersonQuestion {
     }
     PersonQuestion {
         tool: AskUserQuestion::NAME,
+        number,
         title: format!("{prefix}{}", deps.plain_line(&asked.question)),
         details,
         input: QuestionInput::Choice {

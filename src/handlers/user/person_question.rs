@@ -20,6 +20,8 @@ const DEADLINE_MARGIN: Duration = Duration::from_secs(5);
 pub(super) struct PersonQuestion {
     /// The tool that asks.
     pub tool: &'static str,
+    /// Its number in the call.
+    pub number: usize,
     /// The question in one line.
     pub title: String,
     /// All of it, as people read it.
@@ -86,7 +88,11 @@ impl UserDeps {
         };
         let open = open_question(cx, question, until);
         let by_people = async {
-            match self.people.ask_question(open).await {
+            match self
+                .people
+                .ask_question(open, asked_in_editor.is_some())
+                .await
+            {
                 Ok(Some(reply)) => end_by_reply(reply),
                 Ok(None) => QuestionEnd::Unanswered,
                 // The person at the editor can still answer.
@@ -132,11 +138,13 @@ fn end_by_reply(reply: PersonReply) -> QuestionEnd {
 }
 
 fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> OpenQuestion {
+    let number = question.number.to_string();
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let asked_at_ms = i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
     let left = until.saturating_duration_since(Instant::now());
     OpenQuestion {
-        id: RequestId::new(),
+        // After a crash the same question has the same id, so that an answer to it counts.
+        id: RequestId::derive(&cx.request, &[question.tool, &question.details, &number]),
         request_id: cx.request.clone(),
         tool: question.tool.to_owned(),
         runs_command: false,

@@ -156,6 +156,7 @@ impl RequestCredential {
         };
         PersonQuestion {
             tool: Self::NAME,
+            number: 0,
             title,
             details,
             input,

@@ -11,7 +11,7 @@ use super::running_call::{CallResult, PreparedCall, RunningCall};
 use crate::failpoint::reach_of;
 use crate::request::{CallOutcome, ToolReply};
 use crate::tool::{
-    ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolError,
+    ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolEffect, ToolError,
     UnrecordedIntents,
 };
 
@@ -116,6 +116,7 @@ impl CallRunner {
     ) -> (Option<StopReason>, Option<Result<ToolReply, ToolError>>) {
         let stop = cx.cancel.clone();
         let limit = cx.time_until_deadline(self.settings.calls.current().longest_call);
+        let is_question = call.accepted.tool_effect() == ToolEffect::AsksUser;
         let mut running = self
             .threads
             .spawn_tool(self.background.task_tracker(), ready.run_call(cx));
@@ -125,6 +126,8 @@ impl CallRunner {
             () = call.wait_for_observer_stop() => Err(StopReason::Followed),
             () = self.wait_for_time_limit(call, limit) => Err(StopReason::Deadline(limit)),
             () = self.background.phases.ending.cancelled() => Err(StopReason::Stopped),
+            // Nobody may answer for minutes; the next process asks again.
+            () = self.background.phases.stopping.cancelled(), if is_question => Err(StopReason::Stopped),
         };
         let (cut, joined) = match ended {
             Ok(joined) => (None, Some(joined)),

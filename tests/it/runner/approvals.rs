@@ -467,9 +467,10 @@ async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one()
             .questions()
             .await
             .into_iter()
-            .find(|asked| asked["permissionId"] != first["permissionId"])
+            .find(|asked| asked["expiresAtMs"] != first["expiresAtMs"])
     })
     .await;
+    assert_eq!(second["permissionId"], first["permissionId"]);
     assert!(stage.caller.result(&id).await.is_none());
     stage.caller.choose(&second, "allow_once").await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");

@@ -52,7 +52,7 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     assert_eq!(allowed.out, "Allowed.\n", "the answer counts");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let shown = stage.shown_history("@last").await;
-    let words = "allowed by you with `punie-runner approvals`, after ";
+    let words = "allowed by you with a command, after ";
     assert!(shown.contains(words), "{shown}");
     watch.kill();
     let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;

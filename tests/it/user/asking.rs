@@ -152,6 +152,10 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
     for (text, answer) in [
         ("1", "Red"),
         (
+            "\u{645}\u{6cc}\u{200c}\u{62e}",
+            "\u{645}\u{6cc}\u{200c}\u{62e}",
+        ),
+        (
             "neither\u{202e}\n of\u{1b}[2J",
             "neither\\u{202e}\\n of\\u{1b}[2J",
         ),
@@ -270,10 +274,67 @@ async fn w79_a_question_of_a_killed_runner_is_asked_again() {
     let _runner = stage.run();
     let again = eventually("the question again", async || {
         let again = listed(&stage).await;
-        (again["id"] != before["id"]).then_some(again)
+        (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
     })
     .await;
-    assert_eq!(again["requestId"], json!(id));
+    assert_eq!(
+        (&again["requestId"], &again["id"]),
+        (&json!(id), &before["id"])
+    );
     stage.command(&["questions", "answer", &id, "1"]).await;
     assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    for is_killed in [true, false] {
+        let runner = stage.run();
+        let id = stage.ask(asking(&json!([color()]))).await;
+        let bash = stage
+            .ask(crate::harness::caller::Ask::bash("echo ran"))
+            .await;
+        let asked = eventually("both questions", async || {
+            let asked = stage.caller.questions().await;
+            (asked.len() == 2).then_some(asked)
+        })
+        .await;
+        if is_killed {
+            runner.kill();
+        } else {
+            runner.terminate();
+            runner.end().await;
+        }
+        for question in &asked {
+            let is_call = question["requestId"] == json!(bash);
+            let option = if is_call { "allow_once" } else { "choice-2" };
+            let given = stage.caller.choose(question, option).await;
+            assert_eq!(given["accepted"], true, "{given}");
+        }
+        let runner = stage.run();
+        assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+        assert_eq!(stage.answer(&bash).await.outcome, "ok");
+        assert!(stage.caller.questions().await.is_empty());
+        runner.terminate();
+        runner.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_is_stopped_leaves_its_question_for_the_next_one() {
+    let stage = Stage::without_listener("").await;
+    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    stage.until_asker_announced().await;
+    let id = stage.ask(asking(&json!([color()]))).await;
+    runner.shows(PROMPT).await;
+    runner.interrupt();
+    assert_eq!(runner.end().await, Some(0));
+    // Nobody listens at the caller's side, but the question is an old one.
+    let next = stage.run();
+    let question = listed(&stage).await;
+    assert_eq!(question["requestId"], json!(id));
+    stage.command(&["questions", "answer", &id, "2"]).await;
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+    next.terminate();
+    next.end().await;
 }

@@ -123,7 +123,11 @@ async fn a_choice_takes_no_yes_and_no_answer_of_another_caller() {
         .await;
     assert_eq!(long["errorData"]["code"], "TOO_LARGE", "{long}");
     // A client that knows no texts chooses the option for one all the same.
-    stage.caller.choose(&question, "text").await;
+    for text in [None, Some(""), Some(" ")] {
+        let blank = stage.caller.try_answer(&question, "text", text).await;
+        assert_eq!(blank["errorData"]["code"], "INVALID_ARGUMENT", "{blank}");
+    }
+    stage.caller.choose(&question, "reject_once").await;
     assert_eq!(
         stage.answer(&id).await.text(),
         "Which color? -> (refused to answer)"

@@ -66,3 +66,21 @@ async fn a_silent_editor_leaves_it_to_others_and_ends_with_the_time_or_the_call(
     };
     eventually("an empty list", is_empty).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_in_an_editor_alone_is_listed_and_stays_when_the_editor_goes() {
+    let stage = Stage::without_listener("").await;
+    let _runner = stage.run();
+    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    editor.attached(&json!({}), &stage.setting).await;
+    let id = stage.ask(asking(&json!([color()]))).await;
+    until("the question in the editor", || {
+        editor.requests(REQUEST).len() == 1
+    })
+    .await;
+    let question = listed(&stage).await;
+    assert_eq!(question["requestId"], json!(id));
+    editor.close();
+    stage.command(&["questions", "answer", &id, "2"]).await;
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+}

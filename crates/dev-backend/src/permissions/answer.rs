@@ -13,6 +13,9 @@ use punie_core::ids::{DeviceId, RequestId};
 /// The most bytes of an answer in words.
 const TEXT_LIMIT: usize = 4 * 1024;
 
+/// The option that wants an answer in words.
+const TEXT_OPTION: &str = "text";
+
 /// The arguments of `permissions:answer`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -74,6 +77,13 @@ impl MutationFunction for AnswerPermission {
         {
             return Err(FunctionFailure::invalid_argument(
                 "the permission has no option of this id",
+            ));
+        }
+        if self.option_id == TEXT_OPTION
+            && self.text.as_ref().is_none_or(|text| text.trim().is_empty())
+        {
+            return Err(FunctionFailure::invalid_argument(
+                "the option \"text\" wants a text that is not blank",
             ));
         }
         if let Some(answer) = stored.answer {

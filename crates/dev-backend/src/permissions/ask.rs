@@ -1,4 +1,4 @@
-//! `permissions:ask`: a device asks if it may run a call.
+//! `permissions:ask`: a device asks if it may run a call. A question that is asked again may get more time, not less.
 
 use std::collections::HashSet;
 
@@ -72,13 +72,12 @@ impl AskPermission {
         Ok(())
     }
 
-    fn question_hash(&self, options: &str, expires_at_ms: f64) -> Sha256Hash {
+    fn question_hash(&self, options: &str) -> Sha256Hash {
         hash_fields(&[
             Some(&self.device_id),
             Some(&self.request_id),
             Some(&self.title),
             Some(options),
-            Some(&expires_at_ms.to_string()),
         ])
     }
 }
@@ -94,10 +93,16 @@ impl MutationFunction for AskPermission {
         self.check_question()?;
         let expires_at_ms = self.expires_at_ms.finite_value("expiresAtMs")?;
         let options = serde_json::to_string(&self.options)?;
-        let hash = self.question_hash(&options, expires_at_ms);
+        let hash = self.question_hash(&options);
         let caller_listens = db.has_listening_caller(&device);
         match StoredPermission::find_permission(db, permission.as_str())? {
-            Some(stored) if stored.body_hash == hash => {
+            Some(stored) if stored.body_hash == hash && stored.expires_at_ms <= expires_at_ms => {
+                if stored.answer.is_none() {
+                    db.execute_cached(
+                        "UPDATE permissions SET expires_at_ms = ?1 WHERE permission_id = ?2",
+                        (expires_at_ms, permission.as_str()),
+                    )?;
+                }
                 return Ok(AskedPermission {
                     created: false,
                     caller_listens,

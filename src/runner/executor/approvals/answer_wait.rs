@@ -180,7 +180,8 @@ impl ApprovalService {
                 let ask = || permissions.ask_caller(question);
                 match self.sessions.with_session(ask).await {
                     Ok(asked) if asked.answer.is_none() => {
-                        if asked.caller_listens == Some(false) && !can_ask_here {
+                        let is_new = !asked.is_asked_again;
+                        if is_new && asked.caller_listens == Some(false) && !can_ask_here {
                             return ApprovalReply::NobodyToAsk;
                         }
                         stored = true;

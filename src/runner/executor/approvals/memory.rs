@@ -24,7 +24,7 @@ pub(in crate::runner) struct ApprovalMemory {
 impl ApprovalMemory {
     pub fn new(open: ApprovalQuestions) -> Self {
         // This process asks the questions of an earlier one again when their calls come up.
-        open.close_all_questions();
+        open.close_earlier_questions();
         Self {
             open,
             remembered: Mutex::default(),

@@ -100,9 +100,11 @@ impl ApprovalService {
             return self.refuse_unasked(call, asked).await;
         }
         let now = self.server_clock.now_ms();
-        let id = RequestId::new();
         let why = asked.and_then(|asked| asked.why.as_deref());
         let text = QuestionText::for_call(request, why, &self.redactor);
+        // After a crash the same question has the same id, so that an answer to it counts.
+        let words = [&text.title, &text.arguments, why.unwrap_or_default()];
+        let id = RequestId::derive(&request.id, &words);
         let question = self.build_question(id, request, &text, now);
         self.record_step(&request.id, ASKED, describe_asking(asked))
             .await;

@@ -13,7 +13,6 @@ use crate::home::{
     AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
 };
 use crate::journal::{ANSWERED, ASKED, DENIED};
-use crate::output::hidden_characters::escape_hidden_characters;
 
 /// The most bytes of a title on the wire.
 const MAX_TITLE_BYTES: usize = 4_000;
@@ -21,8 +20,8 @@ const MAX_TITLE_BYTES: usize = 4_000;
 const MAX_TEXT_CHARS: usize = 4_000;
 
 impl AskPeople for ApprovalService {
-    fn ask_people(&self, question: OpenQuestion) -> PeopleAnswer<'_> {
-        Box::pin(self.ask_for_running_call(question))
+    fn ask_people(&self, question: OpenQuestion, is_in_editor: bool) -> PeopleAnswer<'_> {
+        Box::pin(self.ask_for_running_call(question, is_in_editor))
     }
 }
 
@@ -30,10 +29,11 @@ impl ApprovalService {
     async fn ask_for_running_call(
         &self,
         open: OpenQuestion,
+        is_in_editor: bool,
     ) -> Result<Option<PersonReply>, NobodyToAsk> {
         // The backend refuses a question of a request that it does not know, or that is over.
         let asks_caller = self.backend.remote_approvals().is_some();
-        let can_ask_here = self.has_approver().await;
+        let can_ask_here = is_in_editor || self.has_approver().await;
         if !asks_caller && !can_ask_here {
             return Err(NobodyToAsk);
         }
@@ -55,7 +55,8 @@ impl ApprovalService {
         let listed = DeviceQuestion::list_question(self.memory.open.clone(), open);
         let reply = tokio::select! {
             biased;
-            () = self.phases.stopping.cancelled() => ApprovalReply::NobodyToAsk,
+            // A call that is nothing but a question is left for the next process, which asks again.
+            () = self.phases.stopping.cancelled(), if input.is_none() => ApprovalReply::NobodyToAsk,
             reply = self.wait_for_listed_answer(&question, asks_caller, can_ask_here) => reply,
         };
         let here = self.memory.open.given_reply(&question.id);
@@ -120,7 +121,7 @@ fn remote_answers(open: &OpenQuestion) -> RemoteAnswerKind {
     }
 }
 
-/// Reads an answer. A text of the caller's side may be the number of an option; hidden characters in it are escaped.
+/// Reads an answer. A text of the caller's side may be the number of an option.
 fn read_remote_answer(
     answer: RemoteAnswer,
     place: AnswerPlace,
@@ -134,7 +135,7 @@ fn read_remote_answer(
         AnsweredBy::Caller => {
             let own: String = text.trim().chars().take(MAX_TEXT_CHARS).collect();
             let meant = input.read_typed_answer(&own).unwrap_or(own);
-            Some(escape_hidden_characters(&meant).into_owned()).filter(|text| !text.is_empty())
+            Some(meant).filter(|text| !text.is_empty())
         }
     });
     PersonReply {
@@ -171,10 +172,8 @@ mod tests {
         };
         assert_eq!(read(Some("2")).as_deref(), Some("Blue"));
         assert_eq!(read(Some("7")).as_deref(), Some("7"));
-        assert_eq!(
-            read(Some("a\u{202e}b\u{1b}[2J")).as_deref(),
-            Some("a\\u{202e}b\\u{1b}[2J")
-        );
+        let own_words = "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}";
+        assert_eq!(read(Some(own_words)).as_deref(), Some(own_words));
         assert_eq!(read(Some(" \n")), None);
         assert_eq!(read(None), None);
         let yes = RemoteAnswer {
