@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use zbus::OwnedVariant;
 
@@ -126,6 +127,19 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(desktop.told.recv().await, Some(Told::Closed(7)));
+
+    let question = json!({ "questions": [{ "question": "Which <color>?" }] });
+    let id = stage.ask(Ask::new("AskUserQuestion", &question)).await;
+    let Some(Told::Shown(summary, body)) = desktop.told.recv().await else {
+        panic!("nothing was shown");
+    };
+    assert_eq!(summary, "The agent asks you something");
+    assert!(
+        body.contains("Which &lt;color&gt;?") && body.contains("punie-runner questions"),
+        "{body}"
+    );
+    stage.command(&["questions", "refuse", &id]).await;
     assert_eq!(desktop.told.recv().await, Some(Told::Closed(7)));
 }
 

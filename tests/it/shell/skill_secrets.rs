@@ -63,6 +63,13 @@ impl Bench {
 #[tokio::test]
 async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
     let bench = with_secrets();
+    let uses = || {
+        let all = bench.secrets().list_secrets().expect("listed");
+        all.iter()
+            .filter(|entry| entry.used_at_ms.is_some())
+            .count()
+    };
+    assert_eq!(uses(), 0);
     let command = "printf '%s|' \"$MAIL_KEY\" \"$(cat \"$TOKEN_FILE\")\" \"$(cat \"$PUNIE_SECRETS/.config/x/token\")\" \
                    > seen; stat -c %a \"$PUNIE_SECRETS\" \"$TOKEN_FILE\"; echo \"$MAIL_KEY\"; cat \"$TOKEN_FILE\"; \
                    printf %s \"$MAIL_KEY\" | base64; printf %s \"$MAIL_KEY\" | od -An -tx1 -v | tr -d ' \\n'";
@@ -84,6 +91,11 @@ async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
         "{text}"
     );
     assert_eq!(bench.mounts(), Vec::<PathBuf>::new());
+    assert_eq!(
+        uses(),
+        2,
+        "the list of secrets tells when each was used last"
+    );
     // Another command has nothing of it, and what it comes upon is masked from then on.
     let (text, _) = bench.bash("echo \"[$MAIL_KEY$PUNIE_SECRETS]\"").await;
     assert_eq!(text.trim(), "[]");
