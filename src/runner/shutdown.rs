@@ -11,8 +11,9 @@ use super::main_loop::MainLoop;
 use super::shutdown_signal::ShutdownSignal;
 use super::wake_event::WakeEvent;
 
-/// The time that the runner's own tasks have to end.
-const TASK_END_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time that the runner's own tasks have to end. One that carries out the owner's order to stop a call takes three
+/// seconds at most, and the command that waits for it would otherwise say that nothing was stopped.
+const TASK_END_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl MainLoop {
     pub(super) async fn shut_down(&mut self, stop: &ShutdownSignal) {
@@ -54,7 +55,7 @@ impl MainLoop {
         crash_loop::record_process_stop(&self.housekeeping).await;
         phases.over.cancel();
         self.background.task_tracker().close();
-        // The tasks that are left hold nothing that the journal does not have.
+        // Tasks that are left after that hold nothing that the journal does not have.
         let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.task_tracker().wait()).await;
     }
 

@@ -179,7 +179,7 @@ fn a_creation_that_a_crash_cut_short_is_finished() {
 fn an_identity_belongs_to_the_machine_that_first_used_it() {
     let (_dir, home) = home();
     let (here, there) = (
-        MachineId::from_machine_id("0123\n"),
+        MachineId::from_machine_id("0123456789abcdef\n"),
         MachineId::from_machine_id("4567"),
     );
     let device = DeviceIdentity::load_on_machine(&home, &MachineId::unknown_machine())
@@ -193,7 +193,7 @@ fn an_identity_belongs_to_the_machine_that_first_used_it() {
     DeviceIdentity::load_on_machine(&home, &here).expect("bound now");
     let bound = record();
     assert!(
-        bound.contains("machine") && !bound.contains("0123"),
+        bound.contains("machine") && !bound.contains("0123456789abcdef"),
         "the id itself is nobody's business: {bound}"
     );
     let refused = DeviceIdentity::load_on_machine(&home, &there).expect_err("another machine");

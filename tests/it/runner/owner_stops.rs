@@ -262,7 +262,11 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
     let pid = stage.line("first").await;
     runner.terminate();
     let stopped = stage.command(&["stop", &call]).await;
-    assert!(stopped.code == Some(0) && !is_alive(&pid), "{stopped:?}");
+    let log = runner.log();
+    assert!(
+        stopped.code == Some(0) && !is_alive(&pid),
+        "{stopped:?} {log}"
+    );
     assert_eq!(runner.end().await.code, Some(0));
     assert_eq!(
         stage.answer(&call).await.verdict(),
