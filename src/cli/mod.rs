@@ -152,7 +152,7 @@ enum CliCommand {
     Skills(skills::SkillsArgs),
     /// List installed agents, and those that failed to load; import some
     Agents(agents::AgentsArgs),
-    /// List plugins, their tools, and what is wrong with them; install and update them
+    /// List, install and update plugins, which add tools
     Plugins(plugins::PluginsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),

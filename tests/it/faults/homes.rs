@@ -41,7 +41,7 @@ async fn is_told(stage: &Stage, told: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
+async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
     let stage = Stage::new().await;
     let copy = Setting {
         home: stage.setting.home.with_file_name("copy"),

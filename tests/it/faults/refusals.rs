@@ -123,7 +123,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f54_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
+async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
     for skew_s in [600, -600] {
         let stage = Stage::skewed(skew_s * 1_000).await;
         stage.faults.plan("*", None, InjectedFault::Date(skew_s));

@@ -92,7 +92,7 @@ fn eight_commands_at_once_get_one_identity() {
 }
 
 #[test]
-fn a_damaged_identity_is_refused_and_left_as_it_is() {
+fn w77_a_damaged_identity_is_refused_and_left_as_it_is() {
     let (_dir, home) = home();
     DeviceIdentity::load_or_create(&home).expect("a new identity");
     let (record, key) = (home.device_file(), home.key_file());
@@ -133,7 +133,7 @@ fn a_damaged_identity_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn half_an_identity_is_refused_and_the_other_half_not_made_up() {
+fn w77_half_an_identity_is_refused_and_the_other_half_not_made_up() {
     let (_dir, home) = home();
     DeviceIdentity::load_or_create(&home).expect("a new identity");
     for (gone, left) in [
