@@ -93,7 +93,14 @@ impl MovedRef {
 pub(super) struct CallsFolder {
     pub path: PathBuf,
     /// Locked as long as the process lives.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for CallsFolder {
+    fn drop(&mut self) {
+        // Children that are being started inherit the file, and would hold the lock until their `exec`.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl CallsFolder {
@@ -112,7 +119,7 @@ impl CallsFolder {
         lock.try_lock()?;
         // Another process may have removed the folder in between.
         fs::symlink_metadata(path.join(LOCK))?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     /// Takes over the folders of processes that are gone.
