@@ -187,6 +187,11 @@ impl ApprovalService {
                         stored = true;
                         continue;
                     }
+                    // It was asked before, with a little more time.
+                    Err(error) if error.refusal_code() == Some("REQUEST_ID_REUSED") => {
+                        stored = true;
+                        continue;
+                    }
                     asked => asked.map(|asked| asked.answer),
                 }
             };
