@@ -1,6 +1,8 @@
 //! `plugins`: lists the plugins of the home, their tools, and what is wrong with them. Not here: installing them
 //! (document_import).
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -157,8 +159,15 @@ fn print_reports(reports: &[PluginReport], problems: &[HomeProblem]) {
 
 /// Describes what a plugin asks for, before it is installed.
 pub fn describe_access(plugin: &Plugin) -> Vec<String> {
-    let program = plugin.program.iter().chain(&plugin.args);
-    let program: Vec<&str> = program.map(String::as_str).collect();
+    // A path in the folder is shown as the manifest has it: the copy that is asked about lies elsewhere.
+    let program = plugin.program.iter().map(|program| {
+        let within = Path::new(program).strip_prefix(&plugin.folder);
+        within.map_or_else(
+            |_| program.clone(),
+            |within| format!("./{}", within.display()),
+        )
+    });
+    let program: Vec<String> = program.chain(plugin.args.iter().cloned()).collect();
     let mut lines = vec![plugin.description.clone()];
     if plugin.program.is_some() {
         let access = access_text(plugin.paths, plugin.has_network);

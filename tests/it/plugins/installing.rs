@@ -81,6 +81,12 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
     }
     assert_eq!(listed(&stage).await["probe"]["state"], "ok");
     assert_eq!(call(&stage, "probe").await["result"], "one");
+    // A program in the folder is named by its place there.
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/plugins/count-lines");
+    let mut screen = OnTerminal::start(&stage.setting, &["plugins", "install", word(&example)]);
+    screen.shows("runs: ./server.sh\n").await;
+    screen.types("n\n");
+    screen.shows("1 plugin:").await;
 
     write_source(&stage, "two");
     let mut screen = OnTerminal::start(&stage.setting, &["plugins", "update"]);
