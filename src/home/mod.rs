@@ -40,6 +40,7 @@ mod secret_mounts;
 mod secrets;
 mod secrets_key;
 mod skills;
+mod state_file;
 mod stop_orders;
 mod supervision;
 mod switches;

@@ -1,21 +1,14 @@
 //! The index of imported documents: the source of each, and its hash as it was imported. It lies in the home's state and
 //! not beside the documents, because it has paths of this machine, and owners keep their skills in repositories. Not here:
 //! deciding by it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the index of imported documents"
-)]
-
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::error::HomeError;
 use super::super::home_document::DocumentKind;
 use super::super::layout::Home;
-use super::super::private_files::replace_private_file;
+use super::super::state_file::StateFile;
 
 /// One imported document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,23 +33,13 @@ pub(super) struct ImportIndex {
 impl ImportIndex {
     /// Reads the index; an empty one if there is none.
     pub(super) fn read_index(home: &Home) -> Result<Self, HomeError> {
-        let path = home.import_index_file();
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(HomeError::unreadable(&path)(error)),
-        };
-        serde_json::from_slice(&bytes).map_err(|error| HomeError::Damaged {
-            path,
-            why: error.to_string(),
-            mend: "Move it aside; what was imported counts as yours then".to_owned(),
-        })
+        let file = StateFile::new(home.import_index_file());
+        file.read().map(Option::unwrap_or_default)
     }
 
     /// Replaces the index in one step.
     pub(super) fn write_index(&self, home: &Home) -> Result<(), HomeError> {
-        let text = serde_json::to_vec_pretty(self).expect("texts are always JSON");
-        replace_private_file(&home.import_index_file(), &text)
+        StateFile::new(home.import_index_file()).write(self)
     }
 
     /// Returns the imported documents of a kind.
