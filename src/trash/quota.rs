@@ -117,6 +117,15 @@ impl Trash {
         self.used.store(UNKNOWN_SIZE, Ordering::Relaxed);
     }
 
+    /// Returns the used bytes, and the most that the owner allows.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn measure_quota(&self) -> io::Result<(u64, u64)> {
+        let _lock = self.lock_trash()?;
+        Ok((self.used_bytes()?, self.limits().max_bytes))
+    }
+
     fn used_bytes(&self) -> io::Result<u64> {
         let used = self.used.load(Ordering::Relaxed);
         if used != UNKNOWN_SIZE {

@@ -119,6 +119,17 @@ pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
     Ok(OsString::from(format!(".{stem}.{}.tmp", to_hex(&random))))
 }
 
+/// Returns whether a file has a name as [`temp_name`] makes them.
+pub fn is_temp_name(name: &str) -> bool {
+    let stem = name
+        .strip_prefix('.')
+        .and_then(|name| name.strip_suffix(".tmp"));
+    let random = stem.and_then(|stem| stem.rsplit_once('.'));
+    random.is_some_and(|(_, random)| {
+        random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Writes a whole file in place of the one that may be there. A link in its place is replaced, not followed.
 ///
 /// # Errors
