@@ -113,12 +113,6 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     )
     .with_fix(home_checks::fix_mounts),
     home(
-        "editor-socket",
-        "The socket of a runner that has ended is still there",
-        home_checks::check_editor_socket,
-    )
-    .with_fix(home_checks::fix_editor_socket),
-    home(
         "temporary-files",
         "Half-written files of a crash are in the home",
         home_checks::check_temporary_files,

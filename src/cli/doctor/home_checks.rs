@@ -8,8 +8,7 @@ use crate::cli::log_file;
 use crate::cli::status::status_facts;
 use crate::cli::wiring;
 use crate::home::{
-    DeviceIdentity, Home, HomeError, RunnerLock, SecretStore, count_stale_mounts,
-    remove_stale_mounts,
+    DeviceIdentity, Home, HomeError, SecretStore, count_stale_mounts, remove_stale_mounts,
 };
 use crate::journal::has_disk_space_at;
 use crate::output::number_format::{format_count, format_size};
@@ -139,27 +138,6 @@ pub(super) fn fix_mounts(home: &Home) -> anyhow::Result<Vec<String>> {
         format_count(removed as u64, "folder")
     );
     Ok(if removed > 0 { vec![text] } else { Vec::new() })
-}
-
-pub(super) fn check_editor_socket(facts: &DoctorFacts, home: &Home) -> CheckResult {
-    let socket = home.editor_socket();
-    let is_stale = facts.runner().is_none() && socket.symlink_metadata().is_ok();
-    if !is_stale {
-        return Ok(Finding::ok("No socket of an ended runner is left"));
-    }
-    let text = format!("{} is left of a runner that has ended", socket.display());
-    Ok(Finding::note(text).with_command("doctor --fix"))
-}
-
-pub(super) fn fix_editor_socket(home: &Home) -> anyhow::Result<Vec<String>> {
-    // A runner that has just started has a socket of its own there.
-    let _lock = RunnerLock::try_acquire(home)?;
-    home.clear_editor_socket()
-        .with_context(|| format!("{} stays", home.editor_socket().display()))?;
-    Ok(vec![format!(
-        "{} was removed",
-        home.editor_socket().display()
-    )])
 }
 
 pub(super) fn check_temporary_files(_: &DoctorFacts, home: &Home) -> CheckResult {
