@@ -344,7 +344,7 @@ fn dispatch_command(
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
-        CliCommand::Doctor(args) => doctor::run_doctor(&args, context),
+        CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),

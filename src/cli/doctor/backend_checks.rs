@@ -1,4 +1,5 @@
 //! Checks of the backend: its address, the way there, the clock, and what it thinks of this device.
+#![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};

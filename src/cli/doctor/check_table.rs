@@ -7,6 +7,9 @@ use super::{
 };
 use crate::home::Home;
 
+/// Mends what is safe and obvious. Returns a line for each thing that it did.
+type FixFunction = fn(&Home) -> anyhow::Result<Vec<String>>;
+
 /// One check.
 pub(super) struct DoctorCheck {
     /// Its stable name.
@@ -14,8 +17,8 @@ pub(super) struct DoctorCheck {
     /// What it finds, for the documentation.
     pub finds: &'static str,
     run: RunCheck,
-    /// Mends what is safe and obvious. Returns a line for each thing that it did.
-    pub fix: Option<fn(&Home) -> anyhow::Result<Vec<String>>>,
+    /// What `--fix` does about it.
+    pub fix: Option<FixFunction>,
 }
 
 enum RunCheck {
@@ -65,7 +68,7 @@ const fn home(
 }
 
 impl DoctorCheck {
-    const fn with_fix(mut self, fix: fn(&Home) -> anyhow::Result<Vec<String>>) -> Self {
+    const fn with_fix(mut self, fix: FixFunction) -> Self {
         self.fix = Some(fix);
         self
     }

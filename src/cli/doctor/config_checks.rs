@@ -1,4 +1,5 @@
 //! Checks of what the owner wrote: the configuration, rules, workspaces, skills, agents and plugins.
+#![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use std::path::Path;
 

@@ -1,9 +1,11 @@
 //! The result of one check. Not here: the checks (check_table).
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::cli::status::attention::AttentionItem;
-use crate::home::{HomeError, command_to_type};
+use crate::home::{HomeError, command_to_type, shell_word};
 
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -74,27 +76,27 @@ impl Finding {
 
     /// Converts the error of a file in the home, which says what to do.
     pub fn from_home_error(error: &HomeError) -> Self {
-        let path = match error {
-            HomeError::TooOpen { .. } => {
-                return Self::problem(error.to_string()).with_command("doctor --fix");
-            }
+        let quoted = |path: &Path| shell_word(&path.display().to_string()).into_owned();
+        let mend = match error {
+            HomeError::TooOpen { .. } => command_to_type("doctor --fix"),
             HomeError::NotOurs { path, .. } => {
-                format!("sudo chown -R \"$(id -u)\" {}", path.display())
+                format!("sudo chown -R \"$(id -u)\" {}", quoted(path))
             }
             HomeError::WrongKind { path, .. } => {
-                format!("mv {path} {path}.old", path = path.display())
+                format!("mv {path} {path}.old", path = quoted(path))
             }
             HomeError::OtherMachine { .. } => command_to_type("pair --new-device CODE"),
-            HomeError::Unwritable { path, .. } => format!("chmod u+rwX {}", path.display()),
-            HomeError::Unreadable { path, .. } => format!("chmod u+r {}", path.display()),
-            HomeError::Damaged { .. }
-            | HomeError::Keychain { .. }
-            | HomeError::HalfIdentity { .. }
-            | HomeError::MixedIdentity { .. } => {
-                return Self::problem(error.to_string()).with_mend("Do as the text says");
+            HomeError::Unwritable { path, .. } | HomeError::Unreadable { path, .. } => {
+                format!("chmod u+rwX {}", quoted(path))
             }
+            HomeError::Damaged { path, .. }
+            | HomeError::HalfIdentity { missing: path, .. }
+            | HomeError::MixedIdentity { key: path, .. } => {
+                format!("Restore {} from a backup", path.display())
+            }
+            HomeError::Keychain { .. } => "Unlock the system's keychain".to_owned(),
         };
-        Self::problem(error.to_string()).with_mend(path)
+        Self::problem(error.to_string()).with_mend(mend)
     }
 }
 

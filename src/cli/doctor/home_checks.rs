@@ -1,4 +1,5 @@
 //! Checks of the home: its folders and modes, the disk, the identity, secrets, and what ended processes left.
+#![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use anyhow::Context as _;
 
@@ -168,9 +169,12 @@ pub(super) fn check_trash(facts: &DoctorFacts, home: &Home) -> CheckResult {
     if !home.trash_dir().is_dir() {
         return Ok(Finding::ok("The trash is empty"));
     }
-    let (used, most) = wiring::open_trash(&facts.config, home)
+    let measured = wiring::open_trash(&facts.config, home)
         .measure_quota()
         .context("the trash cannot be measured")?;
+    let Some((used, most)) = measured else {
+        return Ok(Finding::ok("The trash is in use just now"));
+    };
     let text = format!(
         "The trash takes {} of {}",
         format_size(used),

@@ -54,7 +54,7 @@ pub fn describe_checks() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Runs all checks. Exits with 0 if there is no problem, else with 1.
-pub(super) fn run_doctor(args: &DoctorArgs, context: &CliContext) -> anyhow::Result<Exit> {
+pub(super) fn run_doctor(args: &DoctorArgs, context: &CliContext) -> Exit {
     let mut checks = run_checks(context);
     let fixed = args.fix.then(|| apply_fixes(context, &checks));
     if fixed.as_ref().is_some_and(|fixed| !fixed.is_empty()) {
@@ -69,11 +69,11 @@ pub(super) fn run_doctor(args: &DoctorArgs, context: &CliContext) -> anyhow::Res
     } else {
         show_report(&report, args.verbose);
     }
-    Ok(if has_problem {
+    if has_problem {
         Exit::Failed
     } else {
         Exit::Done
-    })
+    }
 }
 
 fn run_checks(context: &CliContext) -> Vec<ReportedFinding> {
@@ -137,9 +137,10 @@ fn show_report(report: &DoctorReport, with_passed: bool) {
         }
     }
     if with_passed {
+        console::print_line("Passed:");
         for check in of_level(FindingLevel::Ok) {
             let found = console::cell_text(&check.found, usize::MAX);
-            console::print_line(&format!("Passed: {:<16} {found}", check.id));
+            console::print_line(&format!("  {:<16}  {found}", check.id));
         }
     }
     let passed = of_level(FindingLevel::Ok).count();

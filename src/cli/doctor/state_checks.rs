@@ -1,4 +1,5 @@
 //! Checks of the runner and its state: its process, your switches, the journal, the audit, and what waits for you.
+#![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use anyhow::Context as _;
 
