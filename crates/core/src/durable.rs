@@ -249,6 +249,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_temporary_name_is_recognised_and_another_hidden_file_is_not() {
+        let name = temp_name(OsStr::new("device.json")).expect("random bytes");
+        assert!(is_temp_name(&name.to_string_lossy()));
+        for other in [
+            ".mine.tmp",
+            "device.json.0123456789abcdef.tmp",
+            ".a.0123.tmp",
+            ".a.0123456789abcdefg.tmp",
+        ] {
+            assert!(!is_temp_name(other), "{other}");
+        }
+    }
+
+    #[test]
     fn a_line_that_was_cut_off_is_passed_over_and_ends_where_the_next_begins() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.jsonl");

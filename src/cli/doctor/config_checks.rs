@@ -79,7 +79,7 @@ pub(super) fn check_policy(facts: &DoctorFacts, home: &Home) -> CheckResult {
         ))
         .with_mend(format!("Correct {}", home.policy_file().display())),
         None => Finding::ok(format!(
-            "{}; without one: {}",
+            "{}; calls that match none: {}",
             format_count(policy.rules as u64, "rule"),
             policy.default
         )),

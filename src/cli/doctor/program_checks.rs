@@ -15,6 +15,7 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::context::command_runtime;
 use crate::config::ProcessEnvironment;
+use crate::home::shell_word;
 
 /// The name of this program.
 const PROGRAM: &str = "punie-runner";
@@ -90,7 +91,10 @@ pub(super) fn check_program(facts: &DoctorFacts) -> CheckResult {
         None => Finding::note(format!(
             "{PROGRAM} is not on your PATH; this one is {shown}"
         ))
-        .with_mend(format!("ln -s {shown} ~/.local/bin/{PROGRAM}")),
+        .with_mend(format!(
+            "ln -s {} ~/.local/bin/{PROGRAM}",
+            shell_word(&shown.to_string())
+        )),
         Some(other) if !same(&other) => Finding::note(format!(
             "{PROGRAM} on your PATH is {}, and this one is {shown}",
             other.display()
