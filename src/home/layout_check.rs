@@ -38,10 +38,20 @@ impl Home {
             self.root_dir(),
             FolderAccess::OwnerWrites,
         ));
+        let mut no_folders: Vec<PathBuf> = Vec::new();
         for (folder, access) in self.folders() {
+            if no_folders.iter().any(|above| folder.starts_with(above)) {
+                continue;
+            }
             match folder.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => faults.missing.push(folder),
-                _ => faults.add(file_modes::check_dir(&folder, access)),
+                _ => {
+                    let checked = file_modes::check_dir(&folder, access);
+                    if !folder.is_dir() {
+                        no_folders.push(folder);
+                    }
+                    faults.add(checked);
+                }
             }
         }
         for folder in self.token_folders() {
@@ -56,42 +66,38 @@ impl Home {
         faults
     }
 
-    /// Takes the access of other users from the folders and secret files. Returns those that changed.
-    ///
-    /// # Errors
-    /// [`HomeError`] if a mode cannot be changed.
-    pub fn restrict_modes(&self) -> Result<Vec<PathBuf>, HomeError> {
+    /// Takes the access of other users from the folders and secret files. Returns those that changed, and the errors.
+    pub fn restrict_modes(&self) -> Vec<Result<PathBuf, HomeError>> {
         let root = (self.root_dir().to_owned(), FolderAccess::OwnerWrites);
         let private = |path: PathBuf| (path, FolderAccess::OwnerOnly);
-        let mut changed = Vec::new();
-        // The files come after their folders, which may have been closed to this user too.
-        for (path, access) in [root]
+        let all = [root]
             .into_iter()
             .chain(self.folders())
             .chain(self.token_folders().into_iter().map(private))
-            .chain(self.secret_files().into_iter().map(private))
-            .filter(|(path, _)| path.exists() && !path.is_symlink())
-        {
-            if file_modes::restrict_mode(&path, access).map_err(HomeError::unwritable(&path))? {
-                changed.push(path);
-            }
-        }
-        Ok(changed)
+            .chain(self.secret_files().into_iter().map(private));
+        all.filter(|(path, _)| path.exists() && !path.is_symlink())
+            .filter_map(
+                |(path, access)| match file_modes::restrict_mode(&path, access) {
+                    Ok(false) => None,
+                    Ok(true) => Some(Ok(path)),
+                    Err(error) => Some(Err(HomeError::unwritable(&path)(error))),
+                },
+            )
+            .collect()
     }
 
-    /// Creates the missing folders of this home. Returns them.
-    ///
-    /// # Errors
-    /// [`HomeError`] if one cannot be created.
-    pub fn create_missing_folders(&self) -> Result<Vec<PathBuf>, HomeError> {
-        let mut created = Vec::new();
-        for (folder, access) in self.folders() {
-            if !folder.exists() {
-                file_modes::ensure_dir(&folder, access)?;
-                created.push(folder);
-            }
-        }
-        Ok(created)
+    /// Creates the missing folders of this home. Returns them, and the errors.
+    pub fn create_missing_folders(&self) -> Vec<Result<PathBuf, HomeError>> {
+        let can_be_made = |folder: &PathBuf| {
+            let parent = folder.parent();
+            folder.symlink_metadata().is_err() && parent.is_some_and(Path::is_dir)
+        };
+        let folders = self.folders().into_iter();
+        // One by one: a folder may be the parent of the next.
+        folders
+            .filter(|(folder, _)| can_be_made(folder))
+            .map(|(folder, access)| file_modes::ensure_dir(&folder, access).map(|()| folder))
+            .collect()
     }
 
     /// Finds the files that a crash left half-written beside their targets.
@@ -109,16 +115,12 @@ impl Home {
             .collect()
     }
 
-    /// Removes the files that a crash left half-written. Returns them.
-    ///
-    /// # Errors
-    /// [`HomeError`] if one cannot be removed.
-    pub fn remove_unfinished_files(&self) -> Result<Vec<PathBuf>, HomeError> {
-        let found = self.find_unfinished_files();
-        for file in &found {
-            remove_file_if_exists(file)?;
-        }
-        Ok(found)
+    /// Removes the files that a crash left half-written. Returns them, and the errors.
+    pub fn remove_unfinished_files(&self) -> Vec<Result<PathBuf, HomeError>> {
+        let found = self.find_unfinished_files().into_iter();
+        found
+            .map(|file| remove_file_if_exists(&file).map(|_| file))
+            .collect()
     }
 
     fn token_folders(&self) -> Vec<PathBuf> {

@@ -5,10 +5,11 @@ use super::finding::{CheckResult, Finding};
 use super::{
     backend_checks, config_checks, home_checks, program_checks, sandbox_checks, state_checks,
 };
+use crate::cli::exit::describe_error;
 use crate::home::Home;
 
-/// Mends what is safe and obvious. Returns a line for each thing that it did.
-type FixFunction = fn(&Home) -> anyhow::Result<Vec<String>>;
+/// Mends what is safe and obvious. Returns a line for each thing that it did, or could not do.
+type FixFunction = fn(&Home) -> Vec<String>;
 
 /// One check.
 pub(super) struct DoctorCheck {
@@ -35,8 +36,11 @@ impl DoctorCheck {
             RunCheck::OfHome(check) => check(facts, facts.home.as_ref()?),
         };
         Some(result.unwrap_or_else(|error| {
-            Finding::problem(format!("This could not be checked: {error:#}"))
-                .with_mend("Mend what the error names, then run `doctor` again")
+            Finding::problem(format!(
+                "This could not be checked: {}",
+                describe_error(&error)
+            ))
+            .with_mend("Mend what the error names, then run `doctor` again")
         }))
     }
 }

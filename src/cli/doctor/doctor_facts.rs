@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::cli::context::{CliContext, command_runtime};
+use crate::cli::exit::describe_error;
 use crate::cli::status::journal_facts::JournalFacts;
 use crate::cli::status::runner_status::BackendStatus;
 use crate::cli::status::status_facts;
@@ -67,13 +68,14 @@ impl DoctorFacts {
         let is_running = runner.is_some();
         let journal = match &home {
             Some(home) => JournalFacts::read_current(&config, home, is_running, in_force.as_ref())
-                .map_err(|error| format!("{error:#}")),
+                .map_err(|error| describe_error(&error)),
             None => Ok(JournalFacts::default()),
         };
         let proxy = wiring::proxy_of_backend(&config).map_err(|error| error.to_string());
         let (probe, proxy_answer) = probe_network(&config, proxy.clone().ok().flatten());
         let backend = collect_backend(&config, home.as_ref(), &journal, is_running, &probe);
-        let confinement = collect_confinement(context, &config, home.as_ref(), in_force.as_ref());
+        let usable_home = home.as_ref().filter(|_| layout.unusable.is_empty());
+        let confinement = collect_confinement(context, &config, usable_home, in_force.as_ref());
         Ok(Self {
             environment: context.environment().clone(),
             config,
@@ -123,7 +125,7 @@ fn probe_network(
     let runtime = match command_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let answer = Err(ProbeFailure::Unusable(format!("{error:#}")));
+            let answer = Err(ProbeFailure::Unusable(describe_error(&error)));
             let clock_offset_ms = None;
             return (
                 BackendProbe {
@@ -155,7 +157,7 @@ fn collect_backend(
     let none = JournalFacts::default();
     let journal = journal.as_ref().unwrap_or(&none);
     status_facts::collect_backend(config, home, journal, is_running, probe)
-        .map_err(|error| format!("{error:#}"))
+        .map_err(|error| describe_error(&error))
 }
 
 fn collect_confinement(
@@ -167,6 +169,6 @@ fn collect_confinement(
     if let Some(published) = status_facts::published_confinement(in_force) {
         return Ok(published.clone());
     }
-    let home = home.ok_or("there is no home")?;
-    status_facts::measure_confinement(context, config, home).map_err(|error| format!("{error:#}"))
+    let home = home.ok_or("the home cannot be used")?;
+    status_facts::measure_confinement(context, config, home).map_err(|error| describe_error(&error))
 }

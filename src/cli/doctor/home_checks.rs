@@ -1,6 +1,8 @@
 //! Checks of the home: its folders and modes, the disk, the identity, secrets, and what ended processes left.
 #![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 
 use super::doctor_facts::DoctorFacts;
@@ -60,11 +62,24 @@ pub(super) fn check_modes(facts: &DoctorFacts, _: &Home) -> CheckResult {
     Ok(Finding::problem(join_first(&texts)).with_command("doctor --fix"))
 }
 
-pub(super) fn fix_modes(home: &Home) -> anyhow::Result<Vec<String>> {
-    let changed = home.restrict_modes()?.into_iter();
-    Ok(changed
-        .map(|path| format!("other users have no access to {} any more", path.display()))
-        .collect())
+pub(super) fn fix_modes(home: &Home) -> Vec<String> {
+    describe_changes(home.restrict_modes(), |path| {
+        format!("no other user can read or change {path} any more")
+    })
+}
+
+/// Describes what was done to each path, or the error.
+fn describe_changes(
+    changes: Vec<Result<PathBuf, HomeError>>,
+    describe: impl Fn(std::path::Display<'_>) -> String,
+) -> Vec<String> {
+    let changes = changes.into_iter();
+    changes
+        .map(|change| match change {
+            Ok(path) => describe(path.display()),
+            Err(error) => error.to_string(),
+        })
+        .collect()
 }
 
 pub(super) fn check_folders(facts: &DoctorFacts, _: &Home) -> CheckResult {
@@ -77,11 +92,10 @@ pub(super) fn check_folders(facts: &DoctorFacts, _: &Home) -> CheckResult {
     Ok(Finding::note(text).with_command("doctor --fix"))
 }
 
-pub(super) fn fix_folders(home: &Home) -> anyhow::Result<Vec<String>> {
-    let created = home.create_missing_folders()?.into_iter();
-    Ok(created
-        .map(|path| format!("{} was created", path.display()))
-        .collect())
+pub(super) fn fix_folders(home: &Home) -> Vec<String> {
+    describe_changes(home.create_missing_folders(), |path| {
+        format!("{path} was created")
+    })
 }
 
 pub(super) fn check_disk(facts: &DoctorFacts, home: &Home) -> CheckResult {
@@ -132,13 +146,15 @@ pub(super) fn check_mounts(_: &DoctorFacts, home: &Home) -> CheckResult {
     })
 }
 
-pub(super) fn fix_mounts(home: &Home) -> anyhow::Result<Vec<String>> {
-    let removed = remove_stale_mounts(home)?;
-    let text = format!(
-        "{} of ended commands' secrets removed",
-        format_count(removed as u64, "folder")
-    );
-    Ok(if removed > 0 { vec![text] } else { Vec::new() })
+pub(super) fn fix_mounts(home: &Home) -> Vec<String> {
+    match remove_stale_mounts(home) {
+        Ok(0) => Vec::new(),
+        Ok(removed) => vec![format!(
+            "{} of ended commands' secrets removed",
+            format_count(removed as u64, "folder")
+        )],
+        Err(error) => vec![error.to_string()],
+    }
 }
 
 pub(super) fn check_temporary_files(_: &DoctorFacts, home: &Home) -> CheckResult {
@@ -154,11 +170,10 @@ pub(super) fn check_temporary_files(_: &DoctorFacts, home: &Home) -> CheckResult
     Ok(Finding::note(text).with_command("doctor --fix"))
 }
 
-pub(super) fn fix_temporary_files(home: &Home) -> anyhow::Result<Vec<String>> {
-    let removed = home.remove_unfinished_files()?.into_iter();
-    Ok(removed
-        .map(|path| format!("{} was removed", path.display()))
-        .collect())
+pub(super) fn fix_temporary_files(home: &Home) -> Vec<String> {
+    describe_changes(home.remove_unfinished_files(), |path| {
+        format!("{path} was removed")
+    })
 }
 
 pub(super) fn check_trash(facts: &DoctorFacts, home: &Home) -> CheckResult {

@@ -107,16 +107,14 @@ fn apply_fixes(context: &CliContext, checks: &[ReportedFinding]) -> Vec<String> 
     };
     let fixes = CHECKS.iter().filter(|check| is_found(check.id));
     fixes
-        .filter_map(|check| Some((check.id, check.fix?)))
-        .flat_map(|(id, fix)| {
-            fix(&home).unwrap_or_else(|error| vec![format!("{id} could not be mended: {error:#}")])
-        })
+        .filter_map(|check| check.fix)
+        .flat_map(|fix| fix(&home))
         .collect()
 }
 
 fn show_report(report: &DoctorReport, with_passed: bool) {
     for line in report.fixed.iter().flatten() {
-        console::print_line(&format!("Mended: {}", console::cell_text(line, usize::MAX)));
+        console::print_line(&format!("--fix: {}", console::cell_text(line, usize::MAX)));
     }
     let of_level = |level: FindingLevel| {
         let checks = report.checks.iter();

@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     reason = "this file reads the kernel's settings under /proc"
 )]
+#![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};
@@ -29,9 +30,11 @@ const NAMESPACE_SWITCHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-fn known_confinement(facts: &DoctorFacts) -> anyhow::Result<&ConfinementInForce> {
-    let confinement = facts.confinement.as_ref();
-    confinement.map_err(|error| anyhow::anyhow!(error.clone()))
+/// Returns the confinement, or a note that it is not known: a home that cannot be used makes the self-test fail.
+fn known_confinement(facts: &DoctorFacts) -> Result<&ConfinementInForce, Finding> {
+    facts.confinement.as_ref().map_err(|error| {
+        Finding::note(format!("Not measured: {error}")).with_mend("Mend the home first")
+    })
 }
 
 /// Returns the gaps of a partial level.
@@ -45,7 +48,10 @@ fn list_gaps(confinement: &ConfinementInForce) -> Vec<EscapeAttempt> {
 }
 
 pub(super) fn check_confinement(facts: &DoctorFacts, _: &Home) -> CheckResult {
-    let confinement = known_confinement(facts)?;
+    let confinement = match known_confinement(facts) {
+        Ok(confinement) => confinement,
+        Err(finding) => return Ok(finding),
+    };
     let level = &confinement.level;
     let gaps: Vec<&str> = list_gaps(confinement)
         .into_iter()
@@ -76,7 +82,10 @@ pub(super) fn check_namespaces(facts: &DoctorFacts, _: &Home) -> CheckResult {
     if !cfg!(target_os = "linux") {
         return Ok(Finding::ok("This system confines commands in another way"));
     }
-    let confinement = known_confinement(facts)?;
+    let confinement = match known_confinement(facts) {
+        Ok(confinement) => confinement,
+        Err(finding) => return Ok(finding),
+    };
     let gaps = list_gaps(confinement);
     if confinement.level == "none" || !gaps.into_iter().any(EscapeAttempt::needs_namespaces) {
         return Ok(Finding::ok(
@@ -107,7 +116,10 @@ fn describe_missing_namespaces(read: impl Fn(&str) -> Option<String>) -> Finding
 }
 
 pub(super) fn check_network(facts: &DoctorFacts, _: &Home) -> CheckResult {
-    let confinement = known_confinement(facts)?;
+    let confinement = match known_confinement(facts) {
+        Ok(confinement) => confinement,
+        Err(finding) => return Ok(finding),
+    };
     let in_force = confinement.network.as_str();
     let wanted = facts.setting_value("sandbox.network").unwrap_or_default();
     let wanted = wanted.trim_matches('"');

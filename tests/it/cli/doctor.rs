@@ -166,6 +166,32 @@ async fn a_home_that_is_missing_is_named_and_not_created() {
 }
 
 #[tokio::test]
+async fn a_home_without_its_state_is_described_and_not_half_measured() {
+    let user = User::new();
+    user.write("home/config.toml", "");
+    user.write("home/state", "no folder");
+    let said = user.types(&["doctor", "--fix", "--json"]).await.ended(1);
+    let found = Findings::from_said(&said);
+    let access = &found.all["home-access"];
+    assert_eq!(access["level"], "problem");
+    assert!(
+        !access["found"]
+            .as_str()
+            .expect("a text")
+            .contains("outputs"),
+        "one cause is named once: {access}"
+    );
+    // What a check could not read is its problem, and advice about the sandbox would be wrong.
+    assert!(
+        found.text("runner").contains("could not be checked"),
+        "{:?}",
+        found.all
+    );
+    assert_eq!(found.all["confinement"]["level"], "note");
+    assert_eq!(user.read("home/state"), "no folder");
+}
+
+#[tokio::test]
 async fn each_condition_is_found_when_it_is_so() {
     let mut found = BTreeSet::new();
     find_in_the_configuration(&mut found).await;
@@ -222,6 +248,14 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         1,
         "a wrong flag leaves nothing else to check"
     );
+
+    user.write(
+        "home/config.toml",
+        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n",
+    );
+    let open = doctor(&user, &[]).await;
+    open.assert_found("problem", &["confinement"], found);
+    open.assert_found("note", &["network"], found);
 
     let user = User::new();
     user.write("home", "no folder");
@@ -407,7 +441,6 @@ async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
         "skills",
         "agents",
         "plugins",
-        "confinement",
         "git",
         "service",
         "paused",
@@ -430,7 +463,6 @@ async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
         "linger",
         "runner",
         "stopped",
-        "network",
     ];
     spoilt.assert_found("note", &notes, found);
     let free = rustix::fs::statvfs(home.root_dir()).expect("a disk");
@@ -449,8 +481,7 @@ async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
 fn spoil_files(user: &User, home: &Home) {
     user.write(
         "home/config.toml",
-        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n[trash]\nmax_mb = 0\n[limits]\n\
-         least_free_mb = 1000000\n",
+        "[trash]\nmax_mb = 0\n[limits]\nleast_free_mb = 1000000\n",
     );
     for (file, text) in [
         ("home/policy.toml", "nonsense ="),
