@@ -13,6 +13,14 @@ pub enum BackendError {
         /// The transport's message.
         cause: String,
     },
+    /// No secure connection: a certificate that is not trusted, or an answer that is not TLS. No call was made.
+    #[error("{url} cannot be reached securely: {cause}")]
+    TlsFailed {
+        /// The backend's address.
+        url: String,
+        /// The fault of the certificate or the handshake.
+        cause: String,
+    },
     /// Something else answered: a captive portal, a proxy, or a truncated reply.
     #[error("{url} did not answer as an event backend: {cause}")]
     Intercepted {
@@ -174,6 +182,7 @@ impl BackendError {
             // An address without a backend may be one whose functions are just being deployed.
             Self::Busy { .. }
             | Self::Unreachable { .. }
+            | Self::TlsFailed { .. }
             | Self::Intercepted { .. }
             | Self::NoBackend { .. }
             | Self::OtherBackend { .. }
@@ -193,7 +202,9 @@ impl BackendError {
         match (self, self.recovery_action()) {
             (Self::Intercepted { .. }, _) => ConnectionProblem::Intercepted,
             (Self::NoBackend { .. }, _) => ConnectionProblem::NoBackend,
-            (Self::Unreachable { .. }, _) => ConnectionProblem::Unreachable,
+            (Self::Unreachable { .. } | Self::TlsFailed { .. }, _) => {
+                ConnectionProblem::Unreachable
+            }
             (Self::Oversized { .. }, _) => ConnectionProblem::Failing,
             (_, RecoveryAction::Retry(_)) => ConnectionProblem::Busy,
             (_, RecoveryAction::ReopenSession | RecoveryAction::GiveUp) => {

@@ -152,7 +152,8 @@ impl HttpFunctions {
     /// Checks that the address answers like an event backend.
     ///
     /// # Errors
-    /// [`BackendError::Unreachable`], [`BackendError::Intercepted`], [`BackendError::NoBackend`].
+    /// [`BackendError::Unreachable`], [`BackendError::TlsFailed`], [`BackendError::Intercepted`],
+    /// [`BackendError::NoBackend`].
     pub async fn probe_address(&self, timeout: Duration) -> Result<(), BackendError> {
         let sent = self
             .http_client()
@@ -161,6 +162,7 @@ impl HttpFunctions {
             .send()
             .await;
         let response = sent.map_err(|cause| self.connection_error(&cause))?;
+        let offset = parse_date_offset(response.headers(), SystemTime::now());
         let is_page = is_html_page(response.headers());
         if response.status().is_redirection() || is_page {
             return Err(self.intercepted_error(if is_page { "a web page" } else { "a redirect" }));
@@ -169,6 +171,9 @@ impl HttpFunctions {
             return Err(BackendError::NoBackend {
                 url: self.shown_address(),
             });
+        }
+        if let Some(offset) = offset {
+            self.dated_offset_ms.store(offset, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -347,11 +352,28 @@ impl HttpFunctions {
 
     /// Returns the error of a lost connection, in the words of its innermost cause.
     fn connection_error(&self, error: &reqwest::Error) -> BackendError {
-        let mut innermost: &dyn std::error::Error = error;
+        let mut innermost: &(dyn std::error::Error + 'static) = error;
         while let Some(source) = innermost.source() {
             innermost = source;
         }
+        if is_tls_error(innermost) {
+            return BackendError::TlsFailed {
+                url: self.shown_address(),
+                cause: innermost.to_string(),
+            };
+        }
         self.unreachable_error(innermost.to_string())
+    }
+}
+
+/// Returns whether an error of a connection is one of TLS, which the transport wraps in I/O errors.
+fn is_tls_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    match wrapped {
+        Some(inner) => is_tls_error(inner),
+        None => error.is::<rustls::Error>(),
     }
 }
 

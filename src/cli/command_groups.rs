@@ -9,7 +9,10 @@ use super::Cli;
 /// The headings of `--help`, each with its commands.
 pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "dev", "init", "pair", "run"]),
-    ("See what happens", &["status", "history", "logs", "audit"]),
+    (
+        "See what happens",
+        &["status", "doctor", "history", "logs", "audit"],
+    ),
     (
         "Decide what may run",
         &[

@@ -6,7 +6,7 @@ use super::exit::{CommandError, Exit};
 use super::wiring::SettingsInForce;
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{
-    BackendKind, BackendUrl, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule,
+    BackendKind, BackendUrl, Config, ConfigError, GlobalFlags, ProcessEnvironment, WorkspaceRule,
 };
 use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, GivenFlags, Home, RunnerLock, TokenName,
@@ -147,6 +147,23 @@ impl CliContext {
     /// Returns the configuration file's path without reading it.
     pub fn config_file(&self) -> anyhow::Result<PathBuf> {
         Ok(Config::locate_config_file(&self.flags, &self.environment)?)
+    }
+
+    /// Loads the configuration without logging anything. Where its file is wrong, it is loaded without the file, and the
+    /// error is returned beside it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a flag or a variable is wrong.
+    pub fn config_with_fault(&self) -> Result<(Config, Option<ConfigError>), ConfigError> {
+        let (flags, environment) = (&self.flags, &self.environment);
+        let rule = WorkspaceRule::NotNeeded;
+        match Config::load_config(flags, environment, rule) {
+            Ok(config) => Ok((config, None)),
+            Err(fault) => {
+                let config = Config::load_without_file(flags, environment, rule)?;
+                Ok((config, Some(fault)))
+            }
+        }
     }
 
     /// Loads the configuration without logging anything.

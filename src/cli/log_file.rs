@@ -14,6 +14,8 @@ use crate::durable::open_private_file;
 const MAX_FILE_BYTES: u64 = 10 << 20;
 /// The maximum number of files, including the current one.
 const MAX_FILES: u32 = 5;
+/// The size limit of all files together: one may exceed its limit by a line.
+pub const MAX_TOTAL_BYTES: u64 = MAX_FILE_BYTES * (MAX_FILES as u64 + 1);
 /// The minimum free space for logging; below it, the space is reserved for the journal.
 const MIN_FREE_BYTES: u64 = 220 << 20;
 /// The time for which logging pauses after an error.
@@ -30,6 +32,20 @@ pub fn log_files(folder: &Path) -> Vec<PathBuf> {
         .map(|number| log_file_path(folder, number))
         .filter(|path| path.is_file())
         .collect()
+}
+
+/// Returns the size of all files in the log's folder; 0 if there is none.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn measure_folder(folder: &Path) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let sizes = entries.map(|entry| entry?.metadata().map(|file| file.len()));
+    sizes.sum()
 }
 
 fn log_file_path(folder: &Path, number: u32) -> PathBuf {

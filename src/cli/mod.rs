@@ -20,6 +20,7 @@ mod demo;
 mod dev;
 mod diff;
 mod display_time;
+pub mod doctor;
 mod document_import;
 mod embedded_tokens;
 mod error_output;
@@ -156,6 +157,10 @@ enum CliCommand {
     Plugins(plugins::PluginsArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    /// Find what is wrong, and say how to mend it
+    ///
+    /// Exits with 0 if there is no problem, else with 1. Works without a runner and without a network.
+    Doctor(doctor::DoctorArgs),
     /// List the requests and their results, or everything about one
     History(history::HistoryArgs),
     /// Show the log of a runner in the background
@@ -339,6 +344,7 @@ fn dispatch_command(
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),

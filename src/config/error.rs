@@ -33,6 +33,14 @@ pub enum ConfigError {
         /// The reason and the remedy.
         why: String,
     },
+    /// A workspace cannot be used.
+    #[error("{origin}: {why}")]
+    Workspace {
+        /// The place that names it.
+        origin: ValueOrigin,
+        /// The reason and the remedy.
+        why: String,
+    },
     /// The user's home directory is unknown.
     #[error("there is no home directory to put .punie in. Name a folder with --home or PUNIE_HOME")]
     NoHome,

@@ -43,7 +43,7 @@ pub(super) fn resolve_workspaces(
                 origin: origin.clone(),
                 path: path.clone(),
             },
-            WorkspaceError::Because(why) => ConfigError::Value {
+            WorkspaceError::Because(why) => ConfigError::Workspace {
                 origin: origin.clone(),
                 why,
             },
@@ -63,7 +63,7 @@ pub(super) fn resolve_workspaces(
         .iter()
         .find_map(|(full, real)| untrusted_link_error(full, real, &written))
     {
-        return Err(ConfigError::Value { origin, why });
+        return Err(ConfigError::Workspace { origin, why });
     }
     let setting = ConfigSetting {
         key: "workspaces.paths",

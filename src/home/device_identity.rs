@@ -97,6 +97,30 @@ impl DeviceIdentity {
         }
     }
 
+    /// Reads the identity without creating, finishing or binding one; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// As for [`Self::load_or_create`].
+    pub fn find_identity(home: &Home) -> Result<Option<Self>, HomeError> {
+        let record = read_device_record(&home.device_file())?;
+        let key = read_signing_key(&home.key_file())?;
+        match (record, key) {
+            (Some(record), Some(key)) => {
+                check_halves(home, &record, &key, &MachineId::detect_machine())?;
+                Ok(Some(Self { record, key }))
+            }
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(HomeError::HalfIdentity {
+                missing: home.key_file(),
+                present: home.device_file(),
+            }),
+            (None, Some(_)) => Err(HomeError::HalfIdentity {
+                missing: home.device_file(),
+                present: home.key_file(),
+            }),
+        }
+    }
+
     /// Returns the private key as its file holds it, so that it can be masked in outputs; `None` before the identity is
     /// created.
     ///
@@ -132,24 +156,13 @@ impl DeviceIdentity {
         key: SigningKey,
         machine: &MachineId,
     ) -> Result<Self, HomeError> {
-        if record.public_key != encode_public_key(&key) {
-            return Err(HomeError::MixedIdentity {
-                key: home.key_file(),
-                record: home.device_file(),
-            });
-        }
-        match (&record.machine, machine.device_binding(&record.id)) {
-            (Some(bound), Some(here)) if *bound != here => {
-                return Err(HomeError::OtherMachine {
-                    record: home.device_file(),
-                });
-            }
-            (None, Some(here)) => {
-                record.machine = Some(here);
-                let file = home.device_file();
-                replace_private_file(&file, record.to_json_text().as_bytes())?;
-            }
-            _ => {}
+        check_halves(home, &record, &key, machine)?;
+        if record.machine.is_none()
+            && let Some(here) = machine.device_binding(&record.id)
+        {
+            record.machine = Some(here);
+            let file = home.device_file();
+            replace_private_file(&file, record.to_json_text().as_bytes())?;
         }
         Ok(Self { record, key })
     }
@@ -189,6 +202,27 @@ impl DeviceIdentity {
                 present: home.key_file(),
             }),
         }
+    }
+}
+
+/// Checks that the key is the record's, and that the record is of this machine.
+fn check_halves(
+    home: &Home,
+    record: &DeviceRecord,
+    key: &SigningKey,
+    machine: &MachineId,
+) -> Result<(), HomeError> {
+    if record.public_key != encode_public_key(key) {
+        return Err(HomeError::MixedIdentity {
+            key: home.key_file(),
+            record: home.device_file(),
+        });
+    }
+    match (&record.machine, machine.device_binding(&record.id)) {
+        (Some(bound), Some(here)) if *bound != here => Err(HomeError::OtherMachine {
+            record: home.device_file(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -62,7 +62,8 @@ fn not_a_folder_error(path: &Path) -> HomeError {
     }
 }
 
-fn check_dir(path: &Path, openness: FolderAccess) -> Result<(), HomeError> {
+/// Checks a folder without creating it.
+pub(super) fn check_dir(path: &Path, openness: FolderAccess) -> Result<(), HomeError> {
     let meta = path.metadata().map_err(HomeError::unwritable(path))?;
     if !meta.is_dir() {
         return Err(not_a_folder_error(path));
@@ -109,6 +110,25 @@ fn check_owner(_: &Path, _: &Metadata) -> Result<(), HomeError> {
 #[cfg(not(unix))]
 fn check_mode(_: &Path, _: &Metadata, _: FolderAccess) -> Result<(), HomeError> {
     Ok(())
+}
+
+/// Clears the mode bits that give other users access. Returns whether there were any.
+#[cfg(unix)]
+pub(super) fn restrict_mode(path: &Path, access: FolderAccess) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut permissions = path.symlink_metadata()?.permissions();
+    let (mode, (forbidden, _)) = (permissions.mode(), access.forbidden_bits());
+    if mode & forbidden == 0 {
+        return Ok(false);
+    }
+    permissions.set_mode(mode & !forbidden);
+    std::fs::set_permissions(path, permissions)?;
+    Ok(true)
+}
+
+#[cfg(not(unix))]
+pub(super) fn restrict_mode(_: &Path, _: FolderAccess) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Fails early on a read-only mount or a folder without write permission.

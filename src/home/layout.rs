@@ -22,51 +22,62 @@ impl Home {
             root: root.to_owned(),
         };
         file_modes::ensure_root(&home.root)?;
-        for private in [
-            home.state_dir(),
-            home.keys_dir(),
-            home.tokens_dir(),
-            home.secrets_dir(),
-        ] {
-            file_modes::ensure_dir(&private, FolderAccess::OwnerOnly)?;
-        }
-        for inner in [
-            home.temp_dir(),
-            home.outputs_dir(),
-            home.call_records_dir(),
-            home.shells_dir(),
-            home.switches_dir(),
-            home.approvals_dir(),
-            home.mounts_dir(),
-            home.grants_dir(),
-            home.supervision_dir(),
-            home.threads_dir(),
-            home.plugin_tools_dir(),
-            home.trash_dir(),
-            home.trash_manifests_dir(),
-            home.trash_objects_dir(),
-            home.trash_incoming_dir(),
-            home.trash_removed_dir(),
-            home.trash_doomed_dir(),
-            home.trash_programs_dir(),
-            home.trash_snapshots_dir(),
-            home.trash_snapshot_contents_dir(),
-            home.trash_snapshot_trees_dir(),
-            home.trash_snapshot_calls_dir(),
-        ] {
-            file_modes::ensure_dir(&inner, FolderAccess::OwnerOnly)?;
-        }
-        for shown in [
-            home.skills_dir(),
-            home.agents_dir(),
-            home.plugins_dir(),
-            home.logs_dir(),
-        ] {
-            file_modes::ensure_dir(&shown, FolderAccess::GroupWrites)?;
+        for (folder, access) in home.folders() {
+            file_modes::ensure_dir(&folder, access)?;
         }
         file_modes::check_writable(&home.state_dir())?;
         file_modes::check_secret_file(&home.key_file())?;
         Ok(home)
+    }
+
+    /// Returns the home in this folder if there is one, without checking or changing it.
+    pub fn find_home(root: &Path) -> Option<Self> {
+        root.is_dir().then(|| Self {
+            root: root.to_owned(),
+        })
+    }
+
+    /// Returns the folders of the home, each after the one that it lies in.
+    pub(super) fn folders(&self) -> Vec<(PathBuf, FolderAccess)> {
+        let private = [
+            self.state_dir(),
+            self.keys_dir(),
+            self.tokens_dir(),
+            self.secrets_dir(),
+            self.temp_dir(),
+            self.outputs_dir(),
+            self.call_records_dir(),
+            self.shells_dir(),
+            self.switches_dir(),
+            self.approvals_dir(),
+            self.mounts_dir(),
+            self.grants_dir(),
+            self.supervision_dir(),
+            self.threads_dir(),
+            self.plugin_tools_dir(),
+            self.trash_dir(),
+            self.trash_manifests_dir(),
+            self.trash_objects_dir(),
+            self.trash_incoming_dir(),
+            self.trash_removed_dir(),
+            self.trash_doomed_dir(),
+            self.trash_programs_dir(),
+            self.trash_snapshots_dir(),
+            self.trash_snapshot_contents_dir(),
+            self.trash_snapshot_trees_dir(),
+            self.trash_snapshot_calls_dir(),
+        ];
+        let shown = [
+            self.skills_dir(),
+            self.agents_dir(),
+            self.plugins_dir(),
+            self.logs_dir(),
+        ];
+        let with = |access: FolderAccess| move |folder: PathBuf| (folder, access);
+        let private = private.into_iter().map(with(FolderAccess::OwnerOnly));
+        private
+            .chain(shown.into_iter().map(with(FolderAccess::GroupWrites)))
+            .collect()
     }
 
     /// Returns the folder itself.

@@ -22,6 +22,7 @@ mod import;
 mod in_force_file;
 mod keychain;
 mod layout;
+mod layout_check;
 mod loaded_versions;
 mod machine_id;
 mod mounted_secrets;
@@ -64,9 +65,10 @@ pub use import::{
 };
 pub use in_force_file::InForceFile;
 pub use layout::Home;
+pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
 pub use mounted_secrets::{
-    FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, remove_stale_mounts,
+    FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, count_stale_mounts, remove_stale_mounts,
 };
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;

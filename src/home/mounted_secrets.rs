@@ -119,6 +119,23 @@ pub fn remove_stale_mounts(home: &Home) -> Result<usize, HomeError> {
     remove_unlocked_folders(&place).map_err(HomeError::unwritable(&place))
 }
 
+/// Counts the folders of processes that have ended, and changes nothing.
+///
+/// # Errors
+/// [`HomeError`] when the folder or a lock cannot be read.
+pub fn count_stale_mounts(home: &Home) -> Result<usize, HomeError> {
+    let place = home.mounts_dir();
+    let is_stale = |name: &String| match File::open(place.join(format!("{name}{LOCK_SUFFIX}"))) {
+        Ok(lock) => lock.try_lock_shared().is_ok(),
+        Err(_) => true,
+    };
+    match list_mount_names(&place) {
+        Ok(names) => Ok(names.iter().filter(|name| is_stale(name)).count()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(HomeError::unreadable(&place)(error)),
+    }
+}
+
 /// A folder that is removed when this is dropped.
 struct MountFolder {
     path: PathBuf,
@@ -188,8 +205,8 @@ fn create_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Removes every folder whose lock is not held. The caller must hold the lock of all mounts.
-fn remove_unlocked_folders(place: &Path) -> io::Result<usize> {
+/// Returns the names of the folders here, or of their locks.
+fn list_mount_names(place: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(place)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -201,8 +218,13 @@ fn remove_unlocked_folders(place: &Path) -> io::Result<usize> {
             );
         }
     }
+    Ok(names)
+}
+
+/// Removes every folder whose lock is not held. The caller must hold the lock of all mounts.
+fn remove_unlocked_folders(place: &Path) -> io::Result<usize> {
     let mut removed = 0;
-    for name in names {
+    for name in list_mount_names(place)? {
         let lock = place.join(format!("{name}{LOCK_SUFFIX}"));
         match open_lock_file(&lock)?.try_lock() {
             Ok(()) => {}

@@ -89,6 +89,14 @@ impl JournalReader {
         })
     }
 
+    /// Checks the pages of the file.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`]; any other if the pages cannot be read.
+    pub fn check_integrity(&self, path: &Path) -> Result<(), JournalError> {
+        super::integrity::check_integrity(&self.connection, path)
+    }
+
     /// The journal as another process than its runner may read it; none where there is none yet, or where it is just
     /// being made.
     ///

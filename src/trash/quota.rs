@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this file empties the trash")]
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -14,6 +14,7 @@ use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible
 use super::manifest::ManifestLine;
 use super::snapshot::SnapshotUse;
 use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
+use crate::durable::open_lock_file;
 use crate::ids::RequestId;
 
 /// The age from which files without a manifest, where commands may write, are discarded.
@@ -115,6 +116,19 @@ impl Trash {
     /// Has the used bytes counted anew.
     pub(super) fn forget_used_bytes(&self) {
         self.used.store(UNKNOWN_SIZE, Ordering::Relaxed);
+    }
+
+    /// Returns the used bytes, and the most that the owner allows; `None` while another process changes the trash.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn measure_quota(&self) -> io::Result<Option<(u64, u64)>> {
+        let file = open_lock_file(&self.home.trash_lock_file())?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some((self.used_bytes()?, self.limits().max_bytes))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(cause)) => Err(cause),
+        }
     }
 
     fn used_bytes(&self) -> io::Result<u64> {

@@ -3,6 +3,7 @@
 
 mod alone;
 mod dev;
+mod doctor;
 mod first_contact;
 mod imports;
 mod in_force;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::Command;
 use punie_runner::cli::command_groups::{COMMAND_GROUPS, grouped_command};
+use punie_runner::cli::doctor::describe_checks;
 use punie_runner::config::default_file::{KnownSettings, render_default_config};
 use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
 
@@ -77,6 +78,15 @@ fn the_page_of_commands_is_the_programs_help() {
         }
     }
     hold_page("commands.md", &page);
+}
+
+#[test]
+fn the_page_of_troubleshooting_names_every_check_of_doctor() {
+    let mut page = "\n\n| id | what it finds |\n|---|---|\n".to_owned();
+    for (id, finds) in describe_checks() {
+        writeln!(page, "| `{id}` | {finds} |").expect("a text");
+    }
+    hold_page("troubleshooting.md", &page);
 }
 
 #[test]

@@ -119,6 +119,17 @@ pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
     Ok(OsString::from(format!(".{stem}.{}.tmp", to_hex(&random))))
 }
 
+/// Returns whether a file has a name as [`temp_name`] makes them.
+pub fn is_temp_name(name: &str) -> bool {
+    let stem = name
+        .strip_prefix('.')
+        .and_then(|name| name.strip_suffix(".tmp"));
+    let random = stem.and_then(|stem| stem.rsplit_once('.'));
+    random.is_some_and(|(_, random)| {
+        random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Writes a whole file in place of the one that may be there. A link in its place is replaced, not followed.
 ///
 /// # Errors
@@ -236,6 +247,20 @@ fn parent_folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_temporary_name_is_recognised_and_another_hidden_file_is_not() {
+        let name = temp_name(OsStr::new("device.json")).expect("random bytes");
+        assert!(is_temp_name(&name.to_string_lossy()));
+        for other in [
+            ".mine.tmp",
+            "device.json.0123456789abcdef.tmp",
+            ".a.0123.tmp",
+            ".a.0123456789abcdefg.tmp",
+        ] {
+            assert!(!is_temp_name(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_line_that_was_cut_off_is_passed_over_and_ends_where_the_next_begins() {

@@ -66,7 +66,7 @@ pub(super) fn resolve_program(launch: &CommandLaunch) -> Result<(PathBuf, Vec<St
 }
 
 /// Finds bash, once, and not on the PATH of the call.
-fn find_bash() -> Result<&'static Path, ToolError> {
+pub fn bash_path() -> Option<&'static Path> {
     const BASH_PATHS: &[&str] = &[
         "/bin/bash",
         "/usr/bin/bash",
@@ -75,13 +75,16 @@ fn find_bash() -> Result<&'static Path, ToolError> {
         "/run/current-system/sw/bin/bash",
     ];
     static FOUND_BASH: OnceLock<Option<&'static Path>> = OnceLock::new();
-    let found = FOUND_BASH.get_or_init(|| {
+    *FOUND_BASH.get_or_init(|| {
         BASH_PATHS
             .iter()
             .map(Path::new)
             .find(|place| place.is_file())
-    });
-    found.ok_or_else(|| {
+    })
+}
+
+fn find_bash() -> Result<&'static Path, ToolError> {
+    bash_path().ok_or_else(|| {
         ToolError::not_found(
             "There is no bash on this machine; run a program with its arguments instead (run_command).",
         )

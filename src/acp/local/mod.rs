@@ -144,4 +144,6 @@ mod text_window;
 mod window_text;
 
 pub(crate) use crate::sandbox::is_absent;
+#[cfg(unix)]
+pub use command_checks::bash_path;
 pub use local_client_tools::LocalClient;

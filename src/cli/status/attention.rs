@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::runner_status::{RunnerStatus, WaitingApproval};
+use super::runner_status::{BackendStatus, RunnerStatus, WaitingApproval};
 use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
@@ -12,9 +12,13 @@ use crate::journal::InterruptedQuestion;
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
 
+/// The text about a second process with this device's identity.
+pub(in crate::cli) const OTHER_PROCESS: &str = "Another process with this device's identity is running (a copied \
+    home?): both answer the same requests. Stop one, or make the copy a device of its own";
+
 /// One matter that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct AttentionItem {
+pub(in crate::cli) struct AttentionItem {
     /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`.
     pub about: &'static str,
     pub text: String,
@@ -53,7 +57,7 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     if let Some(in_force) = &status.in_force {
         items.extend(describe_config(in_force));
     }
-    items.extend(describe_backend(status));
+    items.extend(describe_backend(&status.backend));
     if !status.can_execute.exec && status.policy.broken.is_none() {
         let text = format!(
             "Commands are refused: the confinement is {} here, and more is required (require under [sandbox] in \
@@ -108,7 +112,7 @@ fn describe_interrupted(interrupted: &[InterruptedQuestion]) -> Option<Attention
 }
 
 /// Describes what of the configuration file is not in force.
-fn describe_config(in_force: &SettingsInForce) -> Option<AttentionItem> {
+pub(in crate::cli) fn describe_config(in_force: &SettingsInForce) -> Option<AttentionItem> {
     let file = &in_force.config;
     let text = if config_file_hash(file.file.as_ref()) != file.hash {
         "config.toml changed just now; the runner reads it in a moment".to_owned()
@@ -147,8 +151,7 @@ fn describe_waiting(setting: &WaitingSetting) -> String {
     )
 }
 
-fn describe_backend(status: &RunnerStatus) -> Option<AttentionItem> {
-    let backend = &status.backend;
+pub(in crate::cli) fn describe_backend(backend: &BackendStatus) -> Option<AttentionItem> {
     let url = backend.url.as_deref()?;
     let trouble = backend.trouble.as_deref()?;
     let item = |text: String| AttentionItem::new("backend", text);
@@ -174,7 +177,7 @@ fn describe_backend(status: &RunnerStatus) -> Option<AttentionItem> {
 }
 
 /// Describes a keyword of the backend's trouble.
-pub(super) fn describe_trouble(trouble: &str) -> &str {
+pub(in crate::cli) fn describe_trouble(trouble: &str) -> &str {
     match trouble {
         "unreachable" => "does not answer",
         "intercepted" => {
@@ -214,14 +217,7 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
             "Something else answers at the backend's address: a login page of the network, or a proxy"
                 .to_owned(),
         ),
-        "clock_skew" => {
-            let skew = status.backend.clock_skew_ms.unwrap_or_default();
-            let which = if skew > 0 { "behind" } else { "ahead of" };
-            let apart = display_time::format_coarse(skew.saturating_abs());
-            item(format!(
-                "This machine's clock is {apart} {which} the backend's; deadlines go by the backend's"
-            ))
-        }
+        "clock_skew" => describe_clock_skew(status.backend.clock_skew_ms.unwrap_or_default()),
         "secrets" => item("Your secrets cannot be read".to_owned())
             .with_command("secrets list"),
         "policy" => {
@@ -231,27 +227,13 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
                 "{why}. Until you correct that, only calls that read are run"
             ))
         }
-        "paused" => item(format!(
-            "Paused{}: no new call starts",
-            describe_switch(status.paused.as_ref(), now_ms)
-        ))
-        .with_command("resume"),
-        "safe_mode" => item(format!(
-            "Safe mode{}: the runner crashed several times, and starts no call until it has run for a while without \
-             a crash. To end it now",
-            describe_switch(status.safe_mode.as_ref(), now_ms)
-        ))
-        .with_command("resume"),
+        "paused" => describe_pause(status.paused.as_ref(), now_ms),
+        "safe_mode" => describe_safe_mode(status.safe_mode.as_ref(), now_ms),
         "audit" => item(
             "The audit log cannot be written. Calls go on, and its rows wait in memory".to_owned(),
         )
         .with_command("logs"),
-        "other_process" => item(
-            "Another process with this device's identity is running (a copied home?): both answer the same requests. \
-             Stop one, or make the copy a device of its own"
-                .to_owned(),
-        )
-        .with_command("pair --new-device"),
+        "other_process" => item(OTHER_PROCESS.to_owned()).with_command("pair --new-device"),
         "protected_paths" => {
             let changes = &status.protected_path_changes;
             let first = changes.first().map(|change| console::cell_text(&change.text, 600));
@@ -267,6 +249,38 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
         }
         other => item(other.to_owned()),
     }
+}
+
+/// Describes the backend's clock minus this machine's, in milliseconds.
+pub(in crate::cli) fn describe_clock_skew(skew_ms: i64) -> AttentionItem {
+    let which = if skew_ms > 0 { "behind" } else { "ahead of" };
+    let apart = display_time::format_coarse(skew_ms.saturating_abs());
+    let text = format!(
+        "This machine's clock is {apart} {which} the backend's; deadlines go by the backend's"
+    );
+    AttentionItem::new("clock_skew", text)
+}
+
+/// Describes the owner's pause.
+pub(in crate::cli) fn describe_pause(paused: Option<&SwitchState>, now_ms: i64) -> AttentionItem {
+    let text = format!(
+        "Paused{}: no new call starts",
+        describe_switch(paused, now_ms)
+    );
+    AttentionItem::new("paused", text).with_command("resume")
+}
+
+/// Describes the safe mode.
+pub(in crate::cli) fn describe_safe_mode(
+    safe_mode: Option<&SwitchState>,
+    now_ms: i64,
+) -> AttentionItem {
+    let text = format!(
+        "Safe mode{}: the runner crashed several times, and starts no call until it has run for a while without a \
+         crash. To end it now",
+        describe_switch(safe_mode, now_ms)
+    );
+    AttentionItem::new("safe_mode", text).with_command("resume")
 }
 
 /// Formats the time and the reason of a switch: ` for 3 min (lunch)`.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::cli::wiring;
+use crate::cli::wiring::{self, SettingsInForce};
 use crate::config::Config;
 use crate::home::Home;
 use crate::journal::{
@@ -12,7 +12,7 @@ use crate::journal::{
 
 /// The facts in the journal.
 #[derive(Debug, Default)]
-pub(super) struct JournalFacts {
+pub(in crate::cli) struct JournalFacts {
     pub counts: OpenRequestCounts,
     pub undelivered_bytes: u64,
     pub sending_bytes: Option<u64>,
@@ -32,9 +32,28 @@ pub(super) struct JournalFacts {
 }
 
 impl JournalFacts {
+    /// Reads the facts that are still true: without those of a runner that has ended, and without contacts that an
+    /// earlier process had.
+    pub fn read_current(
+        config: &Config,
+        home: &Home,
+        is_running: bool,
+        in_force: Option<&SettingsInForce>,
+    ) -> anyhow::Result<Self> {
+        let mut facts = Self::read_facts(config, home, is_running)?;
+        if !is_running {
+            facts.degraded.clear();
+            (facts.trouble, facts.link, facts.sending_bytes) = (None, None, None);
+        }
+        if let Some(in_force) = in_force {
+            facts.forget_contacts_before(in_force.started_at_ms);
+        }
+        Ok(facts)
+    }
+
     /// Reads the facts of the runner's backend; without a runner, of the configured one; without that, of the last
     /// one.
-    pub fn read_facts(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
+    fn read_facts(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
         let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
             return Ok(Self::default());
         };
@@ -68,7 +87,7 @@ impl JournalFacts {
     }
 
     /// Removes the times of contacts with the backend that an earlier process had.
-    pub fn forget_contacts_before(&mut self, started_at_ms: i64) {
+    fn forget_contacts_before(&mut self, started_at_ms: i64) {
         for at in [&mut self.last_contact_ms, &mut self.last_poll_ms] {
             *at = at.filter(|at| *at >= started_at_ms);
         }

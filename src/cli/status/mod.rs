@@ -1,12 +1,12 @@
 //! `status`: shows whether a runner runs and is healthy, what is in force in it, and what needs the owner's attention.
 //! Works without a runner too. Not here: collecting the facts (status_facts).
 
-mod attention;
-mod journal_facts;
-mod protection;
-mod runner_status;
+pub(super) mod attention;
+pub(super) mod journal_facts;
+pub(super) mod protection;
+pub(super) mod runner_status;
 mod status_details;
-mod status_facts;
+pub(super) mod status_facts;
 mod status_text;
 
 use std::time::Duration;

@@ -53,7 +53,10 @@ impl CommandLimits {
 
 /// Returns the owner's rules: those of the running runner, else those of the file. Names of tools are not checked then,
 /// because no tools are set up for this.
-pub(super) fn read_policy(home: &Home, in_force: Option<&SettingsInForce>) -> PolicyInForce {
+pub(in crate::cli) fn read_policy(
+    home: &Home,
+    in_force: Option<&SettingsInForce>,
+) -> PolicyInForce {
     if let Some(in_force) = in_force {
         return in_force.policy.clone();
     }

@@ -163,7 +163,7 @@ pub(super) struct WaitingCalls {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct BackendStatus {
+pub(in crate::cli) struct BackendStatus {
     /// `convex` or `websocket`.
     pub kind: &'static str,
     pub url: Option<String>,

@@ -13,7 +13,7 @@ use super::runner_status::{
 };
 use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
-use crate::cli::wiring::{self, ConfinementInForce, SettingsInForce};
+use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
 use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
@@ -52,22 +52,23 @@ impl<'a> StatusFacts<'a> {
         } else if config.backend.url.is_none() {
             use_embedded_backend(&mut config, &home)?;
         }
-        let published = in_force.as_ref().map(|settings| &settings.confinement);
-        let confinement = match published.filter(|confinement| confinement.is_proven()) {
+        let confinement = match published_confinement(in_force.as_ref()) {
             Some(published) => published.clone(),
-            None => self.measure_confinement(&config, &home)?,
+            None => self.measure_confinement_once(&config, &home)?,
         };
         let running = holder.is_some();
-        let mut facts = JournalFacts::read_facts(&config, &home, running)?;
-        if !running {
-            // The last runner recorded these, and they ended with it.
-            facts.degraded.clear();
-            (facts.trouble, facts.link, facts.sending_bytes) = (None, None, None);
-        }
-        if let Some(in_force) = &in_force {
-            facts.forget_contacts_before(in_force.started_at_ms);
-        }
-        let mut status = build_status(&config, &home, facts, in_force, &confinement, holder)?;
+        let facts = JournalFacts::read_current(&config, &home, running, in_force.as_ref())?;
+        let probe = command_runtime()?.block_on(wiring::probe_configured(&config, PROBE_TIMEOUT));
+        let backend = collect_backend(&config, &home, &facts, running, &probe)?;
+        let mut status = build_status(
+            &config,
+            &home,
+            facts,
+            in_force,
+            &confinement,
+            holder,
+            backend,
+        )?;
         status.user_home = self.context.environment().user_dir().map(Path::to_owned);
         status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
@@ -79,7 +80,7 @@ impl<'a> StatusFacts<'a> {
     }
 
     /// Measures the confinement that the configuration brings into force. The self-test runs once in this process.
-    fn measure_confinement(
+    fn measure_confinement_once(
         &mut self,
         config: &Config,
         home: &Home,
@@ -87,16 +88,37 @@ impl<'a> StatusFacts<'a> {
         if let Some(measured) = &self.measured {
             return Ok(measured.clone());
         }
-        let environment = self.context.environment();
-        let confinement = wiring::build_confinement(config, home, environment);
-        command_runtime()?.block_on(confinement.confinement_level());
-        let measured = ConfinementInForce::from_confinement(config, &confinement, environment);
+        let measured = measure_confinement(self.context, config, home)?;
         Ok(self.measured.insert(measured).clone())
     }
 }
 
+/// Returns the confinement that a running runner published, if its self-test has run.
+pub(in crate::cli) fn published_confinement(
+    in_force: Option<&SettingsInForce>,
+) -> Option<&ConfinementInForce> {
+    let published = in_force.map(|settings| &settings.confinement);
+    published.filter(|confinement| confinement.is_proven())
+}
+
+/// Measures the confinement that the configuration brings into force.
+pub(in crate::cli) fn measure_confinement(
+    context: &CliContext,
+    config: &Config,
+    home: &Home,
+) -> anyhow::Result<ConfinementInForce> {
+    let environment = context.environment();
+    let confinement = wiring::build_confinement(config, home, environment);
+    command_runtime()?.block_on(confinement.confinement_level());
+    Ok(ConfinementInForce::from_confinement(
+        config,
+        &confinement,
+        environment,
+    ))
+}
+
 /// Takes the embedded backend that serves in this home, if there is one. A runner does not find it by itself.
-fn use_embedded_backend(config: &mut Config, home: &Home) -> anyhow::Result<()> {
+pub(in crate::cli) fn use_embedded_backend(config: &mut Config, home: &Home) -> anyhow::Result<()> {
     if let Some(url) = EmbeddedBackendAddress::find_address(home)? {
         config.set_embedded_backend(&url);
         change_hint_flags(|flags| flags.backend_url = Some(url));
@@ -111,6 +133,7 @@ fn build_status(
     in_force: Option<SettingsInForce>,
     confinement: &ConfinementInForce,
     holder: Option<RunnerLockHolder>,
+    backend: BackendStatus,
 ) -> anyhow::Result<RunnerStatus> {
     let (running, pid) = (holder.is_some(), holder.and_then(|holder| holder.pid));
     let switches = OwnerSwitches::in_home(home);
@@ -132,7 +155,7 @@ fn build_status(
         device_key: "file",
         secrets: secrets.list_secrets().map(|all| all.len()).ok(),
         secrets_key: secrets.key_place().ok(),
-        backend: collect_backend(config, home, &facts, running)?,
+        backend,
         confinement: confinement.level.clone(),
         network: confinement.network.clone(),
         protected_paths: confinement.protected_paths.clone(),
@@ -198,7 +221,11 @@ fn describe_request_auth(config: &Config, in_force: Option<&SettingsInForce>) ->
     }
 }
 
-fn list_workspaces(config: &Config, in_force: Option<&SettingsInForce>) -> Vec<String> {
+/// Lists the workspaces in force, else the configured ones.
+pub(in crate::cli) fn list_workspaces(
+    config: &Config,
+    in_force: Option<&SettingsInForce>,
+) -> Vec<String> {
     if let Some(in_force) = in_force {
         return in_force.workspaces.clone();
     }
@@ -207,7 +234,7 @@ fn list_workspaces(config: &Config, in_force: Option<&SettingsInForce>) -> Vec<S
 }
 
 /// Returns the free disk space below which no call starts.
-fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 {
+pub(in crate::cli) fn least_free_bytes(config: &Config, in_force: Option<&SettingsInForce>) -> u64 {
     let megabytes = in_force
         .and_then(|in_force| in_force.setting_value("limits.least_free_mb"))
         .and_then(|megabytes| megabytes.parse::<u64>().ok());
@@ -250,14 +277,16 @@ fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&
     current.map(|(_, word)| word).collect()
 }
 
-fn collect_backend(
+/// Collects the state of the backend from the journal, the tokens and a probe.
+pub(in crate::cli) fn collect_backend(
     config: &Config,
     home: &Home,
     facts: &JournalFacts,
     running: bool,
+    probe: &BackendProbe,
 ) -> anyhow::Result<BackendStatus> {
     let recorded = |fact: &Option<String>| fact.clone().filter(|word| !word.is_empty());
-    let (reachable, trouble) = probe_backend(config, recorded(&facts.trouble), running)?;
+    let (reachable, trouble) = judge_probe(probe, recorded(&facts.trouble), running);
     let url = config.backend.url.as_ref().map(ToString::to_string);
     let embedded = EmbeddedBackendAddress::find_address(home)?;
     let paired = match &url {
@@ -281,27 +310,19 @@ fn collect_backend(
     })
 }
 
-/// Probes the backend. Returns whether it answers, and the problem: that of the running runner goes before that of
-/// this process.
-fn probe_backend(
-    config: &Config,
+/// Returns whether the backend answers, and the problem: that of the running runner goes before that of this process.
+fn judge_probe(
+    probe: &BackendProbe,
     recorded: Option<String>,
     running: bool,
-) -> anyhow::Result<(bool, Option<String>)> {
-    let probed = match config.backend.url {
-        Some(_) => command_runtime()?.block_on(wiring::probe_configured(config, PROBE_TIMEOUT)),
-        None => Err(None),
-    };
+) -> (bool, Option<String>) {
+    let problem = probe.answer.as_ref().map_err(ProbeFailure::keyword);
     // A runner that gets answers knows more than a probe of an address without a version.
-    let probed = probed.or_else(|word| {
-        if running && recorded.is_none() && word == Some("no_backend") {
-            Ok(())
-        } else {
-            Err(word)
-        }
-    });
-    Ok((
-        probed.is_ok(),
-        recorded.or_else(|| probed.err().flatten().map(str::to_owned)),
-    ))
+    let knows_better = running && recorded.is_none() && problem == Err(Some("no_backend"));
+    let is_reachable = problem.is_ok() || knows_better;
+    let problem = problem.err().flatten().filter(|_| !is_reachable);
+    (
+        is_reachable,
+        recorded.or_else(|| problem.map(str::to_owned)),
+    )
 }

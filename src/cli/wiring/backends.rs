@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::device::{IdentitySigner, StoredToken};
 use crate::backend::{
-    Backend, ConvexBackend, HttpFunctions, ProxyRules, TokenSource, TransportOptions,
-    WebSocketBackend, WebSocketOptions,
+    Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, HttpFunctions, ProxyRules,
+    TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
 };
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
@@ -114,30 +114,102 @@ fn no_backend_error() -> anyhow::Error {
     exit::CommandError::with_exit(Exit::Config, text)
 }
 
-/// Probes the backend's address and returns the problem as a keyword; `Err(None)` if there is no address.
-pub async fn probe_configured(
-    config: &Config,
-    patience: Duration,
-) -> Result<(), Option<&'static str>> {
-    let url = config.backend.url.as_ref().ok_or(None)?;
-    if config.backend.kind == BackendKind::Convex {
-        let functions = http_functions(config).map_err(|_| None)?;
-        return functions
-            .probe_address(patience)
-            .await
-            .map_err(|error| Some(error.connection_problem().as_str()));
+/// The answer of the backend's address to one probe.
+#[derive(Debug)]
+pub struct BackendProbe {
+    /// It answers like a backend, or the reason why not.
+    pub answer: Result<(), ProbeFailure>,
+    /// The backend's clock minus the local one in milliseconds, if the answer had a date.
+    pub clock_offset_ms: Option<i64>,
+}
+
+/// The reason why a probe failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeFailure {
+    /// No backend is configured.
+    #[error("no backend is set")]
+    NoAddress,
+    /// The address or the proxy cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// No connection.
+    #[error("{host}:{port} cannot be reached")]
+    NoConnection {
+        /// The host of the backend or its proxy.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// The client's error.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+impl ProbeFailure {
+    /// Returns the problem as a keyword; `None` if nothing was tried.
+    pub fn keyword(&self) -> Option<&'static str> {
+        match self {
+            Self::NoAddress | Self::Unusable(_) => None,
+            Self::NoConnection { .. } => Some(ConnectionProblem::Unreachable.as_str()),
+            Self::Backend(error) => Some(error.connection_problem().as_str()),
+        }
     }
-    let place = match proxy_rules(config)
-        .proxy_server_for(&url.to_url())
-        .map_err(|_| None)?
-    {
-        Some(proxy) => proxy.proxy_host_and_port(),
-        None => url.host_and_port(),
+}
+
+/// Probes the backend's address.
+pub async fn probe_configured(config: &Config, timeout: Duration) -> BackendProbe {
+    let mut clock_offset_ms = None;
+    let answer = if config.backend.kind == BackendKind::Convex && config.backend.url.is_some() {
+        match http_functions(config) {
+            Ok(functions) => {
+                let answer = functions.probe_address(timeout).await;
+                clock_offset_ms = functions.date_header_offset_ms();
+                answer.map_err(ProbeFailure::from)
+            }
+            Err(error) => Err(ProbeFailure::Unusable(format!("{error:#}"))),
+        }
+    } else {
+        probe_connection(config, timeout).await
     };
-    // Without a handshake: a worker may take a second connection of a device for the end of the first.
-    match tokio::time::timeout(patience, tokio::net::TcpStream::connect(place)).await {
+    BackendProbe {
+        answer,
+        clock_offset_ms,
+    }
+}
+
+/// Connects to the backend or its proxy, without a handshake: a worker may take a second connection of a device for the
+/// end of the first.
+async fn probe_connection(config: &Config, timeout: Duration) -> Result<(), ProbeFailure> {
+    let url = config.backend.url.as_ref().ok_or(ProbeFailure::NoAddress)?;
+    let proxy =
+        proxy_of_backend(config).map_err(|error| ProbeFailure::Unusable(error.to_string()))?;
+    connect_once(proxy.unwrap_or_else(|| url.host_and_port()), timeout).await
+}
+
+/// Returns the host and port of the proxy through which the configured backend is reached, if there is one.
+///
+/// # Errors
+/// [`BadUrl`] for a proxy that cannot be used.
+pub fn proxy_of_backend(config: &Config) -> Result<Option<(String, u16)>, BadUrl> {
+    let Some(url) = &config.backend.url else {
+        return Ok(None);
+    };
+    let proxy = proxy_rules(config).proxy_server_for(&url.to_url())?;
+    Ok(proxy.map(|proxy| proxy.proxy_host_and_port()))
+}
+
+/// Connects to a host within the time limit, and closes the connection.
+///
+/// # Errors
+/// [`ProbeFailure::NoConnection`].
+pub async fn connect_once(
+    (host, port): (String, u16),
+    timeout: Duration,
+) -> Result<(), ProbeFailure> {
+    let connection = tokio::net::TcpStream::connect((host.as_str(), port));
+    match tokio::time::timeout(timeout, connection).await {
         Ok(Ok(_)) => Ok(()),
-        _ => Err(Some("unreachable")),
+        _ => Err(ProbeFailure::NoConnection { host, port }),
     }
 }
 

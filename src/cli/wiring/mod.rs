@@ -19,7 +19,8 @@ mod shell_records;
 mod task_board;
 
 pub use backends::{
-    BackendSource, backend_tokens, convex_backend, http_functions, probe_configured,
+    BackendProbe, BackendSource, ProbeFailure, backend_tokens, connect_once, convex_backend,
+    http_functions, probe_configured, proxy_of_backend,
 };
 pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host, open_workspace};

@@ -86,6 +86,7 @@ impl Delivery {
         let no_answer = matches!(
             error,
             BackendError::Unreachable { .. }
+                | BackendError::TlsFailed { .. }
                 | BackendError::Intercepted { .. }
                 | BackendError::NoBackend { .. }
         );
