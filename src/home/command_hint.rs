@@ -57,11 +57,13 @@ impl GivenFlags {
             && matches!(
                 subcommand,
                 "" | "run" | "pair" | "send" | "cancel" | "operator" | "status"
-            )
+            ) | (arguments == "service install")
         {
             add("--backend-url", url);
         }
-        if matches!(subcommand, "" | "run" | "dev" | "call" | "init" | "undo") {
+        if matches!(subcommand, "" | "run" | "dev" | "call" | "init" | "undo")
+            || arguments == "service install"
+        {
             for folder in &self.workspaces {
                 add("--workspace", &absolute(folder));
             }

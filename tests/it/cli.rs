@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod alone;
+mod config_keys;
 mod dev;
 mod first_contact;
 mod imports;
@@ -15,6 +16,7 @@ mod remote;
 mod secrets;
 mod sending;
 mod sentences;
+mod service;
 mod tables;
 mod what_ran;
 
