@@ -182,7 +182,7 @@ fn start_or_stop(service: &ServiceDefinition, action: ServiceAction) -> anyhow::
         Ok(_) => Ok(()),
         Err(error @ ServiceError::Refused { .. }) => {
             Err(anyhow::Error::new(error).context(format!(
-                "the service did not do it; the reason is in `{}`",
+                "the service manager did not do it; `{}` may show why",
                 command_to_type("service logs")
             )))
         }

@@ -175,8 +175,8 @@ impl ServiceDefinition {
     /// [`ServiceError::LineEnd`].
     pub fn render_file(&self) -> Result<Option<(PathBuf, String)>, ServiceError> {
         let program = self.program.to_string_lossy();
-        let mut words = self.arguments.iter().map(String::as_str);
-        let mut words = words.by_ref().chain([&*program, &self.path_variable]);
+        let words = self.arguments.iter().map(String::as_str);
+        let mut words = words.chain([&*program, &self.path_variable]);
         if let Some(word) = words.find(|word| word.contains(['\n', '\r'])) {
             return Err(ServiceError::LineEnd(word.to_owned()));
         }

@@ -226,11 +226,17 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
     verify
         .args(["verify", "--user", "--man=no"])
         .arg(user.path(UNIT).join(&unit))
+        .env("XDG_RUNTIME_DIR", user.path("work"))
         .stdin(Stdio::null());
     // Only where systemd is installed.
     if let Ok(verified) = verify.output().await {
         let said = String::from_utf8_lossy(&verified.stderr);
-        let about_unit: Vec<&str> = said.lines().filter(|line| line.contains(&unit)).collect();
+        // A systemd before 254 does not know how restarts grow apart, and goes on without.
+        let is_known =
+            |line: &&str| !line.contains("RestartSteps") && !line.contains("RestartMaxDelay");
+        let about_unit = said.lines().filter(|line| line.contains(&unit));
+        let about_unit: Vec<&str> = about_unit.filter(is_known).collect();
+        assert!(verified.status.success(), "{said}");
         assert_eq!(about_unit, [""; 0], "{said}");
     }
 }
