@@ -181,6 +181,7 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
         };
         match config.check_new_text(&new_text) {
             Ok(newer) => {
+                CliContext::config_home(&newer)?;
                 init::write_config(&config.file, &new_text)?;
                 report_set(&key, &newer, &value, context);
                 return Ok(Exit::Done);

@@ -143,6 +143,9 @@ fn uninstall_service(
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
     if dry_run {
+        if !context.is_json() {
+            console::print_line(&format!("Would remove {}.", service.file_path().display()));
+        }
         print_plan(
             service,
             None,
