@@ -250,13 +250,15 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
         Err(CommandError::with_exit(Exit::Config, text))
     };
     loop {
-        run_editor(&copy, context)?;
+        let ran = run_editor(&copy, context);
         let edited = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
         if edited == text {
             std::fs::remove_file(&copy)?;
+            ran?;
             console::print_line("Nothing was changed.");
             return Ok(Exit::Done);
         }
+        ran?;
         if let Err(fault) = config.check_new_text(&edited) {
             console::print_error(&fault.to_string());
             if asks_to_edit_again()? {

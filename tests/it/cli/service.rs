@@ -152,14 +152,14 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
     let of_home = name(user.manages(&dry_run).await.done().json());
     let other = user.text("other/home");
     let of_other = name(
-        user.manages(&[&dry_run[..], &["--home", &other]].concat())
+        user.manages(&[&dry_run[..], &["--home", other.as_str()]].concat())
             .await
             .done()
             .json(),
     );
     let default = user.text(".punie");
     let of_default = name(
-        user.manages(&[&dry_run[..], &["--home", &default]].concat())
+        user.manages(&[&dry_run[..], &["--home", default.as_str()]].concat())
             .await
             .done()
             .json(),
@@ -210,7 +210,7 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
     user.has_backend();
     let args = [
         "--workspace",
-        &strange,
+        strange.as_str(),
         "--log",
         "debug",
         "service",
