@@ -18,7 +18,7 @@
 //! - [`backend`]: the client of the event backend; [`dev_backend`]: the embedded one.
 //! - [`home`]: everything under `~/.punie`; [`trash`]: the content before calls changed it; [`audit`]: requests and
 //!   decisions, in rows that are chained by hashes.
-//! - [`runner`]: the engine.
+//! - [`runner`]: the engine; [`service`]: its start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub use punie_core::{
@@ -48,6 +48,7 @@ pub mod home;
 pub mod trash;
 
 pub mod runner;
+pub mod service;
 
 pub mod cli;
 pub mod config;

@@ -8,7 +8,7 @@ use super::Cli;
 
 /// The headings of `--help`, each with its commands.
 pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["demo", "dev", "init", "pair", "run"]),
+    ("Start", &["demo", "dev", "init", "pair", "run", "service"]),
     (
         "See what happens",
         &["status", "doctor", "history", "logs", "audit"],
@@ -34,7 +34,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         "Editors, backends, keys",
         &["acp", "backend", "operator", "keygen"],
     ),
-    ("More", &["completions", "help"]),
+    ("More", &["config", "completions", "help"]),
 ];
 
 /// Returns the command line with its grouped help.

@@ -13,7 +13,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::acp::permission::ActiveRules;
-use crate::config::{Config, ProcessEnvironment, WorkspaceRule};
+use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
 use crate::home::{ApprovalQuestions, Home};
 use crate::journal::{HistoryQuery, JournalReader};
 
@@ -72,6 +72,9 @@ const ARGUMENTS: &[(&[&str], &str, ListCandidates)] = &[
     (&["approvals", "show"], "id", question_ids),
     (&["approvals", "allow"], "id", question_ids),
     (&["approvals", "deny"], "id", question_ids),
+    (&["config", "get"], "key", config_keys),
+    (&["config", "set"], "key", config_keys),
+    (&["config", "explain"], "key", config_keys),
 ];
 
 fn completed_command() -> Command {
@@ -136,6 +139,12 @@ fn tool_names() -> Vec<CompletionCandidate> {
         )
     };
     list().unwrap_or_default()
+}
+
+fn config_keys() -> Vec<CompletionCandidate> {
+    let keys = list_keys().into_iter();
+    let described_key = |key| Some(described(key, &KeyDescription::find_key(key).ok()?.about));
+    keys.filter_map(described_key).collect()
 }
 
 fn rule_names() -> Vec<CompletionCandidate> {

@@ -175,6 +175,18 @@ impl CliContext {
         )?)
     }
 
+    /// Loads the configuration, without its file if that has faults: for commands that must work all the same.
+    pub fn config_despite_faults(&self) -> anyhow::Result<Config> {
+        let rule = WorkspaceRule::NotNeeded;
+        self.try_config(rule).or_else(|_| {
+            Ok(Config::load_without_file(
+                &self.flags,
+                &self.environment,
+                rule,
+            )?)
+        })
+    }
+
     /// Returns whether a backend is configured. A configuration with errors counts: loading it reports them.
     pub fn has_backend(&self) -> bool {
         let loaded = self.try_config(WorkspaceRule::NotNeeded);

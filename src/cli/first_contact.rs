@@ -29,8 +29,10 @@ pub(super) fn ask_first_step(context: &CliContext) -> anyhow::Result<Option<Firs
   1  try it here, without an account, until Ctrl-C (the same as `{}`)
   2  pair with a backend; you need its address and a pairing code
   q  quit
+Once paired, `{}` keeps it running in the background.
 ",
-        command_to_type("dev")
+        command_to_type("dev"),
+        command_to_type("service install")
     ));
     loop {
         let Some(answer) = console::ask_line("[1/2/q] ")? else {

@@ -266,7 +266,8 @@ fn write_change(file: &Path, table: &str, change: KeyChange) -> anyhow::Result<O
     }
 }
 
-fn write_config(file: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes the whole file.
+pub(super) fn write_config(file: &Path, text: &str) -> anyhow::Result<()> {
     durable::replace_file(file, text.as_bytes(), Readers::AsBefore).map_err(|source| {
         let path = file.to_owned();
         HomeError::Unwritable { path, source }.into()

@@ -25,10 +25,10 @@ use crate::output::hidden_characters::escape_hidden_characters;
 pub struct LogsArgs {
     /// Show new lines as they come, until Ctrl-C
     #[arg(short, long)]
-    follow: bool,
+    pub(super) follow: bool,
     /// Start with the last N lines
     #[arg(short = 'n', long, default_value_t = 100, value_name = "N")]
-    lines: usize,
+    pub(super) lines: usize,
 }
 
 /// A line as `--json` shows it.

@@ -14,6 +14,7 @@ mod caller_client;
 mod cancel;
 pub mod command_groups;
 mod completions;
+mod config;
 pub mod console;
 mod context;
 mod demo;
@@ -48,6 +49,7 @@ mod run;
 mod runner_screen;
 mod secrets;
 mod send;
+mod service;
 mod signals;
 mod skills;
 mod status;
@@ -165,6 +167,8 @@ enum CliCommand {
     History(history::HistoryArgs),
     /// Show the log of a runner in the background
     Logs(logs::LogsArgs),
+    /// Keep the runner running: install, start, stop, show
+    Service(service::ServiceArgs),
     /// Put back the files that a request changed
     ///
     /// All of them or none: what file tools changed, and what commands changed in the workspaces. It says what it does
@@ -205,6 +209,8 @@ enum CliCommand {
     Keygen(keygen::KeygenArgs),
     /// Write a first configuration, or add this folder to its workspaces
     Init(init::InitArgs),
+    /// Show or change the configuration
+    Config(config::ConfigArgs),
     /// Print the completion script of a shell
     Completions(completions::CompletionsArgs),
 }
@@ -347,6 +353,7 @@ fn dispatch_command(
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),
+        CliCommand::Service(args) => service::run_service(&args, context),
         CliCommand::Undo(args) => undo::run_undo(&args, context),
         CliCommand::Diff(args) => diff::run_diff(&args, context),
         CliCommand::Audit(args) => audit::run_audit(&args, context),
@@ -361,6 +368,7 @@ fn dispatch_command(
         CliCommand::Pair(args) => pair::run_pair(&args, context),
         CliCommand::Keygen(args) => keygen::run_keygen(&args, context),
         CliCommand::Init(args) => init::run_init(&args, context),
+        CliCommand::Config(args) => config::run_config(&args, context),
         CliCommand::Completions(args) => completions::run_completions(&args),
     }
 }

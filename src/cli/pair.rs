@@ -86,8 +86,9 @@ pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
             print_workspaces_here(context);
         } else {
             console::print_line(&format!(
-                "Next: {}, which runs requests until Ctrl-C.",
-                command_to_type("")
+                "Next: {}, which runs requests until Ctrl-C. To keep it running: {}",
+                command_to_type(""),
+                command_to_type("service install")
             ));
         }
     }

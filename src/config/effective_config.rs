@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::choices::BackendKind;
 use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
+use super::overrides;
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
@@ -83,6 +84,11 @@ impl Config {
     /// Returns every value in force with its origin, for display.
     pub fn all_settings(&self) -> &[ConfigSetting] {
         &self.settings
+    }
+
+    /// Returns whether the home is the one of a command without `--home` and `PUNIE_HOME`.
+    pub fn is_default_home(&self) -> bool {
+        overrides::default_home(&self.source.environment).as_ref() == Some(&self.home)
     }
 
     /// Replaces the backend by the embedded one at this address.

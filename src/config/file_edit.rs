@@ -1,8 +1,10 @@
 //! Sets one key in the text of a configuration file, or adds to a list of paths. Not here: reading and writing the
 //! file.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::toml_document::{ConfigDocument, TomlValue};
@@ -30,6 +32,25 @@ pub fn set_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
     add_key(text, table, key, format!("{key} = {}", quote_toml(value)))
 }
 
+/// Sets a key of a table to a value in TOML, in place of the one that the file has. Every other line stays.
+pub fn replace_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
+    match find_value_span(text, table, key) {
+        Some(span) => KeyChange::NewText([&text[..span.start], value, &text[span.end..]].concat()),
+        None => add_key(text, table, key, format!("{key} = {value}")),
+    }
+}
+
+/// Returns whether a text is one value of TOML, and nothing beside it.
+pub fn is_toml_value(value: &str) -> bool {
+    let text = format!("value = {value}\n");
+    DeTable::parse(&text).is_ok_and(|table| table.get_ref().len() == 1)
+}
+
+/// Quotes a text as a value of TOML.
+pub fn quote_text(text: &str) -> String {
+    quote_toml(text)
+}
+
 /// Adds paths behind the last one of a list, and leaves all else as it is. A missing list is added.
 pub fn add_paths(text: &str, table: &str, key: &str, added: &[PathBuf]) -> KeyChange {
     let line = render_paths(key, added);
@@ -55,6 +76,20 @@ fn find_value(text: &str, table: &str, key: &str) -> Option<TomlValue> {
     let document = ConfigDocument::parse_document(text).ok()?;
     let entry = document.get(&format!("{table}.{key}"))?;
     Some(entry.value.clone())
+}
+
+/// Returns the place of a key's value in the text.
+fn find_value_span(text: &str, table: &str, key: &str) -> Option<Range<usize>> {
+    let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = DeTable::parse(plain).ok()?.into_inner();
+    let mut tables = table.split('.');
+    let first = document.get(tables.next()?)?.get_ref();
+    let inner = tables.try_fold(first, |value, name| {
+        value.as_table()?.get(name).map(Spanned::get_ref)
+    });
+    let span = inner?.as_table()?.get(key)?.span();
+    let before = text.len() - plain.len();
+    Some(span.start + before..span.end + before)
 }
 
 /// Returns the offset behind the last item of a list, and the separator before the next one.
@@ -161,6 +196,36 @@ mod tests {
         ] {
             let change = add_paths(written, "workspaces", "paths", &added);
             assert_eq!(change, KeyChange::NewText(changed.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_value_is_replaced_where_it_stands() {
+        for (written, changed) in [
+            (
+                "\u{feff}[backend.poll] # mine\nhold_ms = 5 # short\n[log]\n",
+                "\u{feff}[backend.poll] # mine\nhold_ms = 7 # short\n[log]\n",
+            ),
+            ("backend.poll.hold_ms=5", "backend.poll.hold_ms=7"),
+            (
+                "backend = { poll = { hold_ms = 5 } }\n",
+                "backend = { poll = { hold_ms = 7 } }\n",
+            ),
+            (
+                "[backend.poll]\n#hold_ms = 1\n",
+                "[backend.poll]\nhold_ms = 7\n",
+            ),
+        ] {
+            let change = replace_key(written, "backend.poll", "hold_ms", "7");
+            assert_eq!(change, KeyChange::NewText(changed.to_owned()));
+        }
+        for (value, is_one) in [
+            ("[1, 2]", true),
+            ("true # so", true),
+            ("1\nother = 2", false),
+            ("~/a", false),
+        ] {
+            assert_eq!(is_toml_value(value), is_one, "{value}");
         }
     }
 

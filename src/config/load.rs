@@ -67,6 +67,20 @@ impl Config {
         Self::merge_sources(source, [home, file], &ConfigDocument::default())
     }
 
+    /// Checks a text that may become the configuration file, with the flags and the environment of this configuration.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming every mistake in the text at once.
+    pub fn check_new_text(&self, text: &str) -> Result<Self, ConfigError> {
+        let written = ConfigDocument::parse_document(text).map_err(|fault| ConfigError::File {
+            path: self.file.clone(),
+            faults: vec![fault],
+        })?;
+        let places = [(self.home.clone(), "home"), (self.file.clone(), "config")];
+        let places = places.map(|(path, key)| (path, self.origin_or_default(key)));
+        Self::merge_sources(self.source.clone(), places, &written)
+    }
+
     /// Merges the flags, the environment, the file and the defaults.
     fn merge_sources(
         source: ConfigSource,

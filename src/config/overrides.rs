@@ -70,13 +70,17 @@ pub(super) fn value_error(origin: &ValueOrigin) -> impl FnOnce(String) -> Config
     move |why| ConfigError::Value { origin, why }
 }
 
+pub(super) fn default_home(environment: &ProcessEnvironment) -> Option<PathBuf> {
+    Some(environment.user_dir()?.join(".punie"))
+}
+
 pub(super) fn resolve_home(
     flags: &GlobalFlags,
     environment: &ProcessEnvironment,
 ) -> Result<(PathBuf, ValueOrigin), ConfigError> {
     let named =
         path_from_flag_or_variable(flags.home.as_deref(), "--home", environment, "PUNIE_HOME")?;
-    let default = || Some((environment.user_dir()?.join(".punie"), ValueOrigin::Default));
+    let default = || Some((default_home(environment)?, ValueOrigin::Default));
     named.or_else(default).ok_or(ConfigError::NoHome)
 }
 

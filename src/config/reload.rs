@@ -117,6 +117,18 @@ fn is_live_setting(key: &str) -> bool {
     LIVE_TABLES.iter().any(|table| key.starts_with(table)) && !RESTART_KEYS.contains(&key)
 }
 
+/// Describes the time at which a running runner uses a changed value of this key, as [`Config::with_live_settings`]
+/// applies it.
+pub(super) fn describe_effect(key: &str) -> &'static str {
+    match key {
+        "sandbox.apps" => "false at once, true when the runner is restarted",
+        "trash.max_mb" => "at once; 0, or another value after 0, when the runner is restarted",
+        key if key.starts_with("sandbox.") => "at once, unless workspaces.paths was changed too",
+        key if key.starts_with("trash.") || is_live_setting(key) => "at once",
+        _ => "when the runner is restarted",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

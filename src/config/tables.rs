@@ -14,7 +14,7 @@ use super::public_key::PublicKey;
 use super::sources::ValueOrigin;
 use super::toml_document::{ConfigDocument, ConfigFault};
 use super::url::BackendUrl;
-use super::value::{ConfigValue, ValueBounds, ValueError, expected_text};
+use super::value::{ConfigValue, ValueBounds, ValueError, allowed_text, expected_text};
 use crate::sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
@@ -31,6 +31,8 @@ pub(super) struct KeyInfo {
     pub(super) comment: &'static [&'static str],
     pub(super) default: fn() -> Option<String>,
     pub(super) example: &'static str,
+    /// The allowed values, for people.
+    pub(super) allowed: fn() -> String,
 }
 
 macro_rules! tables {
@@ -68,6 +70,7 @@ macro_rules! tables {
                 comment: &[$($comment),+],
                 default: || <$Kind as ConfigValue>::to_toml(&$default),
                 example: <$Kind as ConfigValue>::EXAMPLE,
+                allowed: || allowed_text::<$Kind>(&$bounds),
             } ),+],
         } ),+];
     };

@@ -183,7 +183,7 @@ fn split_key_path(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
-fn unknown_key_text(what: &str, path: &str, known: &[&str]) -> String {
+pub(super) fn unknown_key_text(what: &str, path: &str, known: &[&str]) -> String {
     let (table, leaf) = split_key_path(path);
     let likeness = |candidate: &str| {
         let (its_table, its_leaf) = split_key_path(candidate);

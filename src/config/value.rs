@@ -226,9 +226,10 @@ pub(super) fn expected_text<T: ConfigValue>(
     bounds: &dyn ValueBounds<T>,
     found: &(impl Display + ?Sized),
 ) -> String {
-    format!(
-        "must be {}{}, not {found}",
-        T::WANTED,
-        bounds.describe_bounds()
-    )
+    format!("must be {}, not {found}", allowed_text(bounds))
+}
+
+/// Formats "a whole number between 1 and 64".
+pub(super) fn allowed_text<T: ConfigValue>(bounds: &dyn ValueBounds<T>) -> String {
+    format!("{}{}", T::WANTED, bounds.describe_bounds())
 }

@@ -39,6 +39,8 @@ pub fn command_to_type(arguments: &str) -> String {
 impl GivenFlags {
     fn command_line(&self, arguments: &str) -> String {
         let subcommand = arguments.split(' ').next().unwrap_or_default();
+        // The service keeps the flags of its installation.
+        let is_install = arguments == "service install";
         let mut line = "punie-runner".to_owned();
         let mut add = |flag: &str, value: &str| {
             line.extend([" ", flag, " ", &shell_word(value)]);
@@ -54,14 +56,15 @@ impl GivenFlags {
             add("--config", &absolute(config));
         }
         if let Some(url) = &self.backend_url
-            && matches!(
-                subcommand,
-                "" | "run" | "pair" | "send" | "cancel" | "operator" | "status"
-            )
+            && (is_install
+                || matches!(
+                    subcommand,
+                    "" | "run" | "pair" | "send" | "cancel" | "operator" | "status"
+                ))
         {
             add("--backend-url", url);
         }
-        if matches!(subcommand, "" | "run" | "dev" | "call" | "init" | "undo") {
+        if is_install || matches!(subcommand, "" | "run" | "dev" | "call" | "init" | "undo") {
             for folder in &self.workspaces {
                 add("--workspace", &absolute(folder));
             }

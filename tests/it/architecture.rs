@@ -45,6 +45,7 @@ const TABLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["redact", "sandbox"]),
+    ("service", &[]),
 ];
 
 /// These may use every module. `fuzzing` is in no normal build.

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod alone;
+mod config_keys;
 mod dev;
 mod doctor;
 mod first_contact;
@@ -16,6 +17,7 @@ mod remote;
 mod secrets;
 mod sending;
 mod sentences;
+mod service;
 mod tables;
 mod what_ran;
 

@@ -1,0 +1,117 @@
+//! `config`: values with their origins, changes that are checked before they are written, and the owner's editor.
+
+use super::{Said, User, said};
+
+async fn edits(user: &User, editor: &str) -> Said {
+    let mut command = user.command(&["config", "edit"]);
+    command.env("EDITOR", editor);
+    said(command, "").await
+}
+
+#[tokio::test]
+async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
+    let user = User::new();
+    user.write("home/config.toml", "# mine\n[limits]\nreads = 4 # few\n");
+    let set = user
+        .types(&["config", "set", "limits.reads", "6"])
+        .await
+        .done();
+    assert!(
+        set.out.contains("Set limits.reads = 6") && set.out.contains("takes effect at once"),
+        "{set:?}"
+    );
+    assert_eq!(
+        user.read("home/config.toml"),
+        "# mine\n[limits]\nreads = 6 # few\n"
+    );
+    let url = "http://127.0.0.1:7";
+    let set = user
+        .types(&["config", "set", "backend.url", url])
+        .await
+        .done();
+    assert!(set.out.contains("when the runner is restarted"), "{set:?}");
+    let got = user.types(&["config", "get", "backend.url"]).await.done();
+    assert_eq!(got.out, format!("\"{url}\"\n"));
+    user.types(&["config", "set", "policy.ask", "[\"writes\"]"])
+        .await
+        .done();
+    let json = user
+        .types(&["--json", "config", "get", "policy.ask"])
+        .await
+        .done()
+        .json();
+    assert_eq!(json["value"], "[\"writes\"]");
+    assert!(
+        json["origin"]
+            .as_str()
+            .is_some_and(|origin| origin.contains("config.toml:")),
+        "{json}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_value_or_key_changes_nothing() {
+    let user = User::new();
+    let before = "[limits]\nreads = 4\n";
+    user.write("home/config.toml", before);
+    let wrong = user.types(&["config", "set", "limits.reads", "900"]).await;
+    wrong.refused(
+        78,
+        "limits.reads must be a whole number between 1 and 64, not 900",
+    );
+    let unknown = user.types(&["config", "set", "limits.read", "5"]).await;
+    unknown.refused(2, "Did you mean limits.reads?");
+    let smuggled = user
+        .types(&["config", "set", "limits.reads", "5\ntotal = 7"])
+        .await;
+    smuggled.refused(78, "limits.reads must be");
+    assert_eq!(user.read("home/config.toml"), before);
+}
+
+#[tokio::test]
+async fn a_key_is_explained_also_while_the_file_is_wrong() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads = 900\n");
+    let said = user
+        .types(&["config", "explain", "limits.reads"])
+        .await
+        .done();
+    for part in [
+        "The most reading calls",
+        "Default       8",
+        "between 1 and 64",
+        "Takes effect  at once",
+    ] {
+        assert!(said.out.contains(part), "{part}: {said:?}");
+    }
+    let path = user.types(&["config", "path"]).await.done();
+    assert_eq!(path.out.trim(), user.text("home/config.toml"));
+    // A value that mends the file is taken.
+    user.types(&["config", "set", "limits.reads", "9"])
+        .await
+        .done();
+    assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
+}
+
+#[tokio::test]
+async fn an_edit_with_faults_is_kept_and_not_taken_over() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads = 4\n");
+    let faulty = edits(&user, "sed -i s/4/900/").await;
+    faulty.refused(78, "The edited text has faults");
+    assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 4\n");
+    assert_eq!(
+        user.read("home/config.edit.toml"),
+        "[limits]\nreads = 900\n"
+    );
+    let mended = edits(&user, "sed -i s/900/9/").await.done();
+    assert!(
+        mended.err.contains("goes on with your last edit"),
+        "{mended:?}"
+    );
+    assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
+    assert!(!user.path("home/config.edit.toml").exists());
+    edits(&user, "false")
+        .await
+        .refused(1, "Nothing was changed");
+}

@@ -1,0 +1,242 @@
+//! `service`: the unit that is written, and the commands that the service manager gets. The manager here is a program
+//! on PATH that records its arguments.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::{Said, User, said};
+
+const UNIT: &str = ".config/systemd/user";
+
+/// A manager that records its arguments, and says of every unit whether its file is there.
+const MANAGER: &str = r#"#!/bin/sh
+echo "$(basename "$0") $*" >> "$HOME/calls"
+case "$*" in
+*" show --property=Version") test ! -e "$HOME/no-session" || { echo "Failed to connect to bus" >&2; exit 1; } ;;
+*" show "*)
+    state=not-found
+    test -e "$HOME/.config/systemd/user/$3" && state=loaded
+    printf 'LoadState=%s\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\nMainPID=0\n' "$state" ;;
+"show-user "*) echo Linger=no ;;
+"enable-linger "*) echo "Access denied" >&2; exit 1 ;;
+esac
+"#;
+
+impl User {
+    /// The program with that manager first on its PATH.
+    fn managed(&self, args: &[&str]) -> Command {
+        for name in ["systemctl", "loginctl"] {
+            let below = format!("bin/{name}");
+            if !self.path(&below).exists() {
+                self.write(&below, MANAGER);
+                let mode = std::fs::Permissions::from_mode(0o755);
+                std::fs::set_permissions(self.path(&below), mode).expect("set");
+            }
+        }
+        let mut command = self.command(args);
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.text("bin")));
+        command
+    }
+
+    async fn manages(&self, args: &[&str]) -> Said {
+        said(self.managed(args), "").await
+    }
+
+    fn has_backend(&self) {
+        let work = self.text("work");
+        let text = format!(
+            "[backend]\nurl = \"http://127.0.0.1:9\"\n[workspaces]\npaths = [\"{work}\"]\n"
+        );
+        self.write("home/config.toml", &text);
+    }
+
+    /// The one unit below the user's folder, and its text.
+    fn unit(&self) -> (String, String) {
+        let units = std::fs::read_dir(self.path(UNIT)).expect("the folder");
+        let names: Vec<String> = units
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("text")
+            })
+            .collect();
+        let [name] = names.as_slice() else {
+            panic!("{names:?}");
+        };
+        (name.clone(), self.read(&format!("{UNIT}/{name}")))
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_the_unit_and_writes_nothing() {
+    let user = User::new();
+    user.has_backend();
+    let shown = user
+        .manages(&["service", "install", "--dry-run"])
+        .await
+        .done();
+    for part in [
+        "Would write",
+        "Type=notify\n",
+        "RestartPreventExitStatus=2 77 78\n",
+        "KillMode=process\n",
+        "  systemctl --user daemon-reload\n",
+        "  loginctl enable-linger ",
+    ] {
+        assert!(shown.out.contains(part), "{part}: {shown:?}");
+    }
+    assert!(!user.path(".config").exists() && !user.path("calls").exists());
+    let json = user
+        .manages(&["--json", "service", "install", "--dry-run"])
+        .await
+        .done()
+        .json();
+    assert_eq!(json["commands"][0][1], "--user", "{json}");
+}
+
+#[tokio::test]
+async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_unit() {
+    let user = User::new();
+    user.has_backend();
+    let installed = user.manages(&["service", "install"]).await.done();
+    assert!(
+        installed
+            .err
+            .contains("Access denied. The service then runs only while"),
+        "{installed:?}"
+    );
+    let (unit, text) = user.unit();
+    assert!(
+        text.contains(&format!("\"--home\" \"{}\" \"run\"", user.text("home"))),
+        "{text}"
+    );
+    let status = user.manages(&["service", "status"]).await.ended(3);
+    assert!(
+        status.out.contains("Installed     yes") && status.out.contains("Lingers       no"),
+        "{status:?}"
+    );
+    user.manages(&["service", "stop"]).await.done();
+    user.manages(&["service", "uninstall"]).await.done();
+    assert!(!user.path(UNIT).join(&unit).exists());
+    assert!(user.path("home/config.toml").exists());
+    let calls = user.read("calls");
+    let wanted = [
+        "systemctl --user daemon-reload".to_owned(),
+        format!("systemctl --user enable {unit}"),
+        format!("systemctl --user restart {unit}"),
+        format!("systemctl --user stop {unit}"),
+        format!("systemctl --user disable --now {unit}"),
+        "systemctl --user daemon-reload".to_owned(),
+    ];
+    let given: Vec<&str> = calls
+        .lines()
+        .filter(|call| !call.contains(" show ") && !call.starts_with("loginctl"))
+        .collect();
+    assert_eq!(given, wanted, "{calls}");
+    let gone = user.manages(&["service", "start"]).await;
+    gone.refused(1, "is not installed. Type: punie-runner service install");
+}
+
+#[tokio::test]
+async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
+    let user = User::new();
+    user.has_backend();
+    let name = |json: Value| json["name"].as_str().expect("a name").to_owned();
+    let dry_run = ["--json", "service", "stop", "--dry-run"];
+    let of_home = name(user.manages(&dry_run).await.done().json());
+    let other = user.text("other/home");
+    let of_other = name(
+        user.manages(&[&dry_run[..], &["--home", other.as_str()]].concat())
+            .await
+            .done()
+            .json(),
+    );
+    let default = user.text(".punie");
+    let of_default = name(
+        user.manages(&[&dry_run[..], &["--home", default.as_str()]].concat())
+            .await
+            .done()
+            .json(),
+    );
+    assert!(
+        of_home.starts_with("punie-runner-home-") && of_other.starts_with("punie-runner-home-")
+    );
+    assert_ne!(of_home, of_other);
+    assert_eq!(of_default, "punie-runner");
+}
+
+#[tokio::test]
+async fn an_installation_is_refused_with_the_remedy() {
+    let user = User::new();
+    let install = ["service", "install"];
+    let no_workspace = user.manages(&install).await;
+    no_workspace.refused(78, "no workspace is set");
+    let no_backend = user
+        .manages(&["--workspace", ".", "service", "install"])
+        .await;
+    no_backend.refused(78, "has no backend yet");
+    user.has_backend();
+    user.write("no-session", "");
+    let no_session = user.manages(&install).await;
+    no_session.refused(1, "export XDG_RUNTIME_DIR=/run/user/");
+    assert!(!user.path(".config").exists(), "nothing was written");
+    std::fs::remove_file(user.path("no-session")).expect("removed");
+    user.manages(&install).await.done();
+    let (unit, _) = user.unit();
+    let unit = format!("{UNIT}/{unit}");
+    user.write(&unit, "[Service]\nExecStart=/bin/true\n");
+    for command in ["install", "uninstall"] {
+        let foreign = user.manages(&["service", command]).await;
+        foreign.refused(1, "was not written by `punie-runner service install`");
+    }
+    assert_eq!(user.read(&unit), "[Service]\nExecStart=/bin/true\n");
+    user.manages(&["service", "install", "--force"])
+        .await
+        .done();
+    assert!(user.read(&unit).contains("Type=notify"));
+}
+
+#[tokio::test]
+async fn systemd_accepts_a_unit_with_strange_paths() {
+    let user = User::new();
+    let strange = user.text("a 100% \"$HOME\"\\ b");
+    std::fs::create_dir(&strange).expect("made");
+    user.has_backend();
+    let args = [
+        "--workspace",
+        strange.as_str(),
+        "--log",
+        "debug",
+        "service",
+        "install",
+    ];
+    user.manages(&args).await.done();
+    let (unit, text) = user.unit();
+    assert!(
+        text.contains("a 100%% \\\"$$HOME\\\"\\\\ b\" \"--log\" \"debug\" \"run\""),
+        "{text}"
+    );
+    let mut verify = Command::new("systemd-analyze");
+    verify
+        .args(["verify", "--user", "--man=no"])
+        .arg(user.path(UNIT).join(&unit))
+        .env("XDG_RUNTIME_DIR", user.path("work"))
+        .stdin(Stdio::null());
+    // Only where systemd is installed.
+    if let Ok(verified) = verify.output().await {
+        let said = String::from_utf8_lossy(&verified.stderr);
+        // A systemd before 254 does not know how restarts grow apart, and goes on without.
+        let is_known =
+            |line: &&str| !line.contains("RestartSteps") && !line.contains("RestartMaxDelay");
+        let about_unit = said.lines().filter(|line| line.contains(&unit));
+        let about_unit: Vec<&str> = about_unit.filter(is_known).collect();
+        assert!(verified.status.success(), "{said}");
+        assert_eq!(about_unit, [""; 0], "{said}");
+    }
+}
