@@ -39,8 +39,10 @@ impl AliasStream {
         };
         let decided = decided.max(self.passed);
         let mut from = self.passed;
-        for one in found.iter().filter(|one| one.range.start >= self.passed) {
-            out.extend_from_slice(&self.bytes[from..one.range.start]);
+        for one in found.iter().filter(|one| one.range.end > self.passed) {
+            // A sign before a number may have been passed on.
+            let start = one.range.start.max(from);
+            out.extend_from_slice(&self.bytes[from..start]);
             out.extend_from_slice(people.alias_of(one).as_bytes());
             from = one.range.end;
         }

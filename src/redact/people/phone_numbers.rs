@@ -167,7 +167,8 @@ impl PhoneForms {
                     return at;
                 }
             } else if bytes[at].is_ascii_digit() && !follows_digit && self.is_open(bytes, at) {
-                return number_start(bytes, at, bytes.len());
+                let signs = bytes[..at].iter().rev().take(3);
+                return at - signs.take_while(|byte| matches!(byte, b'+' | b'(')).count();
             }
         }
         bytes.len()

@@ -128,7 +128,10 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
     // In pieces that split a name.
-    let slow = "printf 'now Ben '; until [ -e go ]; do sleep 0.02; done; printf 'Okoro and Ann'; sleep 0.1; printf 'a Müller'";
+    for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
+        stage.write(name, piece);
+    }
+    let slow = "cat 1; until [ -e go ]; do sleep 0.02; done; cat 2; sleep 0.1; cat 3";
     let id = stage
         .ask(Ask::bash(&format!("echo begin; {slow}")).with("progress", json!(true)))
         .await;
