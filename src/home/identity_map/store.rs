@@ -331,7 +331,7 @@ impl StoredMap {
         }
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.alias_key.as_bytes());
         let text = comparable_form(IdentifierKind::Name, name);
-        let code = (0_u32..)
+        let code = (0..u32::MAX)
             .map(|attempt| {
                 let tag = hmac::sign(&key, format!("{attempt} {text}").as_bytes());
                 let four = tag.as_ref().first_chunk().expect("a tag has 32 bytes");

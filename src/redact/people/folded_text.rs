@@ -152,7 +152,7 @@ impl Folding<'_> {
             '\u{2018}' | '\u{2019}' | '\u{2bc}' => self.out.push('\''),
             '\u{2010}' | '\u{2011}' => self.out.push('-'),
             _ if canonical_combining_class(c) != 0 || matches!(c, '\u{1160}'..='\u{11ff}') => {
-                self.compose(c)
+                self.compose(c);
             }
             // The capital I with a dot and the like become several characters.
             _ => self.out.extend(c.to_lowercase().nfc()),

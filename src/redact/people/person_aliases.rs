@@ -181,7 +181,7 @@ impl PersonAliases {
         for one in self.forward.find_overlapping_iter(&folded.text) {
             let place = self.places[one.pattern().as_usize()];
             let (start, end) = (one.start(), one.end());
-            if !self.stands_alone(&folded.text, start..end, self.identifiers[place].kind) {
+            if !stands_alone(&folded.text, start..end, self.identifiers[place].kind) {
                 continue;
             }
             let range = folded.source_position(start)..folded.source_end(end);
@@ -204,15 +204,16 @@ impl PersonAliases {
         }
         found
     }
+}
 
-    fn stands_alone(&self, text: &str, range: Range<usize>, kind: IdentifierKind) -> bool {
-        if kind == IdentifierKind::Mail {
-            return is_mail_start(text, range.start) && is_mail_end(text, range.end);
-        }
-        let name = &text[range.clone()];
-        is_name_boundary(text[..range.start].chars().next_back(), name.chars().next())
-            && is_name_boundary(name.chars().next_back(), text[range.end..].chars().next())
+/// Returns whether a match in a folded text is not a part of something longer.
+fn stands_alone(text: &str, range: Range<usize>, kind: IdentifierKind) -> bool {
+    if kind == IdentifierKind::Mail {
+        return is_mail_start(text, range.start) && is_mail_end(text, range.end);
     }
+    let name = &text[range.clone()];
+    is_name_boundary(text[..range.start].chars().next_back(), name.chars().next())
+        && is_name_boundary(name.chars().next_back(), text[range.end..].chars().next())
 }
 
 /// Returns the matches in order, without those that overlap an earlier or longer one.

@@ -148,10 +148,9 @@ impl PhoneForms {
                 }
             }
             let is_run_end = !bytes.get(end).is_some_and(u8::is_ascii_digit);
-            if digits.count >= MIN_DIGITS && is_run_end {
-                if let Some(place) = self.by_digits.get(&key) {
-                    best = Some((end, *place));
-                }
+            let place = self.by_digits.get(&key);
+            if let Some(place) = place.filter(|_| is_run_end && digits.count >= MIN_DIGITS) {
+                best = Some((end, *place));
             }
         }
         best
