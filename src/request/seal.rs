@@ -106,11 +106,13 @@ impl CallOutcome {
     }
 
     /// Returns an error in place of the outcome if names of people could not be replaced in it.
-    fn withheld_if(self, obstacle: Option<String>) -> Self {
-        match obstacle {
-            Some(why) => Self::Error(CallFailure::new(ErrorCode::PermissionDenied, why)),
-            None => self,
-        }
+    fn withheld_if(self, obstacle: Option<String>, may_have_run: bool) -> Self {
+        let Some(why) = obstacle else {
+            return self;
+        };
+        let mut failure = CallFailure::new(ErrorCode::PermissionDenied, why);
+        failure.meta.may_have_run = may_have_run;
+        Self::Error(failure)
     }
 
     /// Masks and clips the outcome, and writes the payload.
@@ -120,8 +122,9 @@ impl CallOutcome {
     /// can use a part of it, but not an error. May write a file.
     pub fn seal(self, sealing: &SealContext<'_>) -> CleanReply {
         sealing.redactor.refresh_people();
+        let obstacle = sealing.redactor.people_obstacle();
         let (kind, body, mut meta, budget) =
-            match self.withheld_if(sealing.redactor.people_obstacle()) {
+            match self.withheld_if(obstacle, sealing.attempt.is_some()) {
                 Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
                 Self::Error(failure) => failure_parts(OutcomeKind::Error, failure),
                 Self::Cancelled(failure) => failure_parts(OutcomeKind::Cancelled, failure),
