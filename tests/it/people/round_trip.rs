@@ -99,10 +99,9 @@ fn spelled((kind, text): &(IdentifierKind, String), way: usize) -> String {
         (IdentifierKind::Phone, 1) => text.replace("+49 30 ", "030/"),
         (IdentifierKind::Phone, 2) => text.replace("+49 30 ", "(030) "),
         (IdentifierKind::Phone, 3) => text.replace("+49 30 ", "+49 (0)30 "),
-        (IdentifierKind::Name, 0) => text.to_uppercase(),
+        (IdentifierKind::Name | IdentifierKind::Mail, 0) => text.to_uppercase(),
         (IdentifierKind::Name, 1) => text.nfd().collect(),
         (IdentifierKind::Name, 2) => text.replace(' ', "\n  "),
-        (IdentifierKind::Mail, 0) => text.to_uppercase(),
         _ => text.clone(),
     }
 }

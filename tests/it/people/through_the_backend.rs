@@ -1,5 +1,7 @@
 //! Names through the embedded backend: calls, progress, and what the backend and the log keep.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::harness::caller::Ask;
@@ -34,7 +36,7 @@ fn backend_rows(stage: &Stage) -> String {
         let mut rows = query.query([]).expect("rows");
         while let Some(row) = rows.next().expect("a row") {
             for at in 0..columns {
-                all.push_str(&format!("{:?} ", row.get_ref(at).expect("a value")));
+                write!(all, "{:?} ", row.get_ref(at).expect("a value")).expect("a text takes it");
                 if let Ok(text) = row.get::<_, String>(at) {
                     all.push_str(&text);
                 }
