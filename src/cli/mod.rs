@@ -40,6 +40,7 @@ mod logs;
 mod operator;
 mod pair;
 mod pause;
+mod people;
 mod plugins;
 mod policy;
 mod prompt_line;
@@ -185,6 +186,8 @@ enum CliCommand {
     Trash(trash::TrashArgs),
     /// List, set or remove the secrets of skills' commands
     Secrets(secrets::SecretsArgs),
+    /// List, add or remove contacts whose names agents see only as aliases
+    People(people::PeopleArgs),
     /// Stop starting new calls until `resume`
     ///
     /// Calls already running finish, and their results are delivered. New requests wait, even across restarts.
@@ -360,6 +363,7 @@ fn dispatch_command(
         CliCommand::Ack => ack::run_ack(context),
         CliCommand::Trash(args) => trash::run_trash(&args, context),
         CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
+        CliCommand::People(args) => people::run_people(&args, context),
         CliCommand::Pause(args) => pause::run_pause(&args, context),
         CliCommand::Stop(args) => stop::run_stop(&args, context),
         CliCommand::Resume(args) => pause::run_resume(&args, context),

@@ -128,6 +128,18 @@ impl Home {
     pub(super) fn secret_uses_file(&self) -> PathBuf {
         self.state_dir().join("secret-uses.json")
     }
+    /// Returns `state/identity_map.json`: the aliases of the owner's contacts, encrypted.
+    pub fn identity_map_file(&self) -> PathBuf {
+        self.state_dir().join("identity_map.json")
+    }
+    /// Returns `keys/identity_map.key`, which decrypts the identity map.
+    pub fn identity_map_key_file(&self) -> PathBuf {
+        self.keys_dir().join("identity_map.key")
+    }
+    /// Returns `keys/identity_map.lock`, held while the identity map is changed.
+    pub(super) fn identity_map_lock_file(&self) -> PathBuf {
+        self.keys_dir().join("identity_map.lock")
+    }
     /// Returns `state/mounts/`: secrets as files, while the commands run that use them.
     pub fn mounts_dir(&self) -> PathBuf {
         self.state_dir().join("mounts")

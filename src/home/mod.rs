@@ -18,6 +18,7 @@ mod frontmatter;
 pub(crate) mod fuzzing;
 mod home_document;
 mod home_problem;
+mod identity_map;
 mod import;
 mod in_force_file;
 mod keychain;
@@ -59,6 +60,7 @@ pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
 pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
 pub use home_problem::{HomeProblem, ProblemEffect};
+pub use identity_map::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};
 pub use import::{
     DocumentImport, ImportHelp, ImportLine, ImportOptions, ImportResult, ImportSource,
     list_import_sources,

@@ -32,8 +32,8 @@ pub trait MaskedTexts: Send + Sync {
     fn find_masked_ranges(&self, bytes: &[u8], at_end: bool) -> MaskedRanges;
     /// The length of the longest in bytes; 0 if none is known.
     fn longest_bytes(&self) -> usize;
-    /// The text that replaces each.
-    fn replacement_text(&self) -> &'static str;
+    /// The text that replaces this one.
+    fn replacement_text(&self, matched: &[u8]) -> String;
 }
 
 /// The texts that must not be cut. Clones share them; the default knows none and costs nothing.
@@ -103,7 +103,7 @@ impl SecretBoundaries {
         let mut from = 0;
         for place in places {
             out.extend_from_slice(&text[from..place.start]);
-            out.extend_from_slice(texts.replacement_text().as_bytes());
+            out.extend_from_slice(texts.replacement_text(&text[place.clone()]).as_bytes());
             out.extend(text[place.clone()].iter().filter(|byte| **byte == b'\n'));
             from = place.end;
         }
@@ -162,8 +162,8 @@ mod tests {
         fn longest_bytes(&self) -> usize {
             self.0.len()
         }
-        fn replacement_text(&self) -> &'static str {
-            "[M]"
+        fn replacement_text(&self, _matched: &[u8]) -> String {
+            "[M]".to_owned()
         }
     }
 

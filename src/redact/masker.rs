@@ -1,5 +1,6 @@
 //! Masks known secret values in a stream of bytes. Not here: the known values (redactor).
 
+use super::people::AliasStream;
 use super::secret_set::{SecretMatches, SecretSet};
 use super::{MASK, Redactor};
 
@@ -10,6 +11,10 @@ pub struct Masker {
     redactor: Redactor,
     held: Vec<u8>,
     masked: u64,
+    /// Replaces people in what is free of secrets.
+    people: AliasStream,
+    /// All that is held back.
+    all_held: Vec<u8>,
 }
 
 impl Masker {
@@ -18,11 +23,27 @@ impl Masker {
             redactor,
             held: Vec::new(),
             masked: 0,
+            people: AliasStream::default(),
+            all_held: Vec::new(),
         }
     }
 
     /// Adds a chunk and appends the bytes that are safe to `out`. Values added meanwhile are masked from here on.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        let mut free_of_secrets = Vec::with_capacity(chunk.len());
+        self.push_secrets(chunk, &mut free_of_secrets);
+        self.replace_people(&free_of_secrets, false, out);
+    }
+
+    fn replace_people(&mut self, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) {
+        let people = self.redactor.current_people();
+        self.people.push(people.as_deref(), bytes, at_end, out);
+        self.all_held.clear();
+        self.all_held.extend_from_slice(self.people.held_back());
+        self.all_held.extend_from_slice(&self.held);
+    }
+
+    fn push_secrets(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let known = self.redactor.current_set();
         if self.held.is_empty() {
             let done = self.mask_decided(&known, chunk, false, out);
@@ -40,12 +61,14 @@ impl Masker {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let known = self.redactor.current_set();
         let held = std::mem::take(&mut self.held);
-        self.mask_decided(&known, &held, true, out);
+        let mut free_of_secrets = Vec::new();
+        self.mask_decided(&known, &held, true, &mut free_of_secrets);
+        self.replace_people(&free_of_secrets, true, out);
     }
 
-    /// Returns the bytes that are held back because they may become a secret.
+    /// Returns the bytes that are held back because they may become a secret or a person's name.
     pub fn held_back(&self) -> &[u8] {
-        &self.held
+        &self.all_held
     }
 
     /// Returns the number of values masked so far.

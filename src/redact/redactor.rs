@@ -1,18 +1,40 @@
 //! Masks known secret values in a text. Not here: streams (masker) and guesses (patterns).
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::people::{IdentityMapSource, PersonAliases, as_text};
 use super::secret_set::SecretSet;
 use super::{MASK, Masker, Secret, encodings};
 
-/// Masks known secret values. Clones share their values, so that one added later is masked everywhere from then on.
+/// The text in place of any while the identity map cannot be read.
+const WITHHELD: &str = "[withheld: the identity map cannot be read]";
+
+/// Masks known secret values, and replaces the owner's contacts by their aliases. Clones share both, so that a value
+/// added later is masked everywhere from then on.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     secret_set: Arc<RwLock<Arc<SecretSet>>>,
+    people: Arc<RwLock<PeopleState>>,
+}
+
+#[derive(Default)]
+struct PeopleState {
+    source: Option<Arc<dyn IdentityMapSource>>,
+    /// The last readable map.
+    aliases: Option<Arc<PersonAliases>>,
+    /// The reason why the present map cannot be read.
+    obstacle: Option<String>,
+}
+
+impl fmt::Debug for PeopleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PeopleState({:?})", self.aliases)
+    }
 }
 
 impl Redactor {
@@ -45,8 +67,65 @@ impl Redactor {
         }
     }
 
-    /// Masks every known value in a text and returns the number of matches. Copies nothing if there are none.
+    /// Replaces the people of this identity map from now on.
+    pub fn set_identity_map(&self, source: Arc<dyn IdentityMapSource>) {
+        self.people.write().source = Some(source);
+        self.refresh_people();
+    }
+
+    /// Loads the identity map if it changed.
+    pub fn refresh_people(&self) {
+        let Some(source) = self.people.read().source.clone() else {
+            return;
+        };
+        let Some(loaded) = source.load_if_changed() else {
+            return;
+        };
+        let mut people = self.people.write();
+        match loaded {
+            Ok(aliases) => {
+                people.aliases = aliases.map(Arc::new);
+                people.obstacle = None;
+            }
+            Err(why) => people.obstacle = Some(why),
+        }
+    }
+
+    /// Returns the reason why the identity map cannot be read, if there is one that cannot.
+    pub fn people_obstacle(&self) -> Option<String> {
+        self.people.read().obstacle.clone()
+    }
+
+    /// Replaces aliases of people by what the owner wrote, each written by `write`.
+    pub fn resolve_aliases<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str> {
+        match self.current_people() {
+            Some(people) => people.resolve_aliases(text, write),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Masks every known secret and replaces people, and returns the number of secrets. Copies nothing if there are none.
     pub fn mask<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
+        let (masked, count) = self.mask_secrets(text);
+        let people = match &*self.people.read() {
+            PeopleState {
+                aliases: None,
+                obstacle: Some(_),
+                ..
+            } if !masked.is_empty() => return (Cow::Borrowed(WITHHELD), count),
+            state => state.aliases.clone(),
+        };
+        let Some(people) = people else {
+            return (masked, count);
+        };
+        match people.replace_people(&masked) {
+            Cow::Borrowed(_) => (masked, count),
+            Cow::Owned(replaced) => (Cow::Owned(replaced), count),
+        }
+    }
+
+    /// Masks only secrets, for text that the owner alone sees.
+    pub fn mask_secrets<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let known = self.current_set();
         let places = known.find_secrets(text.as_bytes(), true).ranges;
         if places.is_empty() {
@@ -72,12 +151,35 @@ impl Redactor {
     /// `at_end` if no bytes follow.
     pub fn secret_ranges(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
         let found = self.current_set().find_secrets(bytes, at_end);
-        (found.ranges, found.decided)
+        let Some(people) = self.current_people() else {
+            return (found.ranges, found.decided);
+        };
+        let text = as_text(bytes, at_end);
+        let (matches, decided) = if at_end {
+            (people.find_people(&text), text.len())
+        } else {
+            people.find_decided(&text)
+        };
+        let people_ranges = matches.into_iter().map(|one| one.range);
+        let ranges = join_overlapping(found.ranges.into_iter().chain(people_ranges).collect());
+        let mut decided = decided.min(found.decided);
+        if let Some(cut) = ranges.iter().find(|range| range.end > decided) {
+            decided = decided.min(cut.start);
+        }
+        let whole = ranges.into_iter().filter(|range| range.end <= decided);
+        (whole.collect(), decided)
     }
 
-    /// Returns the length of the longest encoding of a known value; 0 if no value is known.
+    /// Returns the length of the longest text that is masked or replaced; 0 if none is known.
     pub fn longest_secret(&self) -> usize {
-        self.current_set().longest_encoding()
+        let longest_person = self
+            .current_people()
+            .map_or(0, |people| people.longest_text());
+        self.current_set().longest_encoding().max(longest_person)
+    }
+
+    pub(super) fn current_people(&self) -> Option<Arc<PersonAliases>> {
+        self.people.read().aliases.clone()
     }
 
     pub(super) fn current_set(&self) -> Arc<SecretSet> {
@@ -91,6 +193,19 @@ impl Redactor {
         }
         *known = Arc::new(known.with_encodings(forms));
     }
+}
+
+/// Returns the ranges in order; those that overlap become one.
+fn join_overlapping(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut().filter(|last| range.start < last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

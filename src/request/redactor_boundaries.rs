@@ -1,6 +1,8 @@
 //! The positions of secrets in a text, so that text is not cut inside a secret before it is masked.
 //! Not here: the masking (`seal`).
 
+use std::borrow::Cow;
+
 use crate::output::{MaskedRanges, MaskedTexts, SecretBoundaries};
 use crate::redact::{MASK, Redactor};
 
@@ -22,7 +24,11 @@ impl MaskedTexts for RedactorSecrets {
     fn longest_bytes(&self) -> usize {
         self.0.longest_secret()
     }
-    fn replacement_text(&self) -> &'static str {
-        MASK
+    fn replacement_text(&self, matched: &[u8]) -> String {
+        let text = String::from_utf8_lossy(matched);
+        match self.0.mask(&text).0 {
+            Cow::Owned(replaced) => replaced,
+            Cow::Borrowed(_) => MASK.to_owned(),
+        }
     }
 }

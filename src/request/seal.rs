@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
-use super::{CallFailure, CallOutcome, OutcomeKind, ReplyBody, ResultMeta};
+use super::{CallFailure, CallOutcome, ErrorCode, OutcomeKind, ReplyBody, ResultMeta};
 use crate::approval_answer::ApprovalDenial;
 use crate::ids::{RequestId, ToolName};
 use crate::output::number_format::{format_size, group_digits};
@@ -105,17 +105,30 @@ impl CallOutcome {
         }
     }
 
+    /// Returns an error in place of the outcome if names of people could not be replaced in it.
+    fn withheld_if(self, obstacle: Option<String>, may_have_run: bool) -> Self {
+        let Some(why) = obstacle else {
+            return self;
+        };
+        let mut failure = CallFailure::new(ErrorCode::PermissionDenied, why);
+        failure.meta.may_have_run = may_have_run;
+        Self::Error(failure)
+    }
+
     /// Masks and clips the outcome, and writes the payload.
     ///
     /// Text over its budget is stored whole (masked) under a handle, which the marker names. A JSON answer has no
     /// budget but the contract's limit. Beyond that, its JSON text is clipped and stored like any text, because a model
     /// can use a part of it, but not an error. May write a file.
     pub fn seal(self, sealing: &SealContext<'_>) -> CleanReply {
-        let (kind, body, mut meta, budget) = match self {
-            Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
-            Self::Error(failure) => failure_parts(OutcomeKind::Error, failure),
-            Self::Cancelled(failure) => failure_parts(OutcomeKind::Cancelled, failure),
-        };
+        sealing.redactor.refresh_people();
+        let obstacle = sealing.redactor.people_obstacle();
+        let (kind, body, mut meta, budget) =
+            match self.withheld_if(obstacle, sealing.attempt.is_some()) {
+                Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
+                Self::Error(failure) => failure_parts(OutcomeKind::Error, failure),
+                Self::Cancelled(failure) => failure_parts(OutcomeKind::Cancelled, failure),
+            };
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
         let run_ms = i64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
@@ -266,12 +279,12 @@ impl SecretScrubber<'_> {
                 Value::Object(clean)
             }
             Value::Number(number) => {
-                let before = self.masked;
-                let text = self.scrub_text(number.to_string());
-                if self.masked > before {
-                    Value::String(text)
-                } else {
+                let before = number.to_string();
+                let text = self.scrub_text(before.clone());
+                if text == before {
                     Value::Number(number)
+                } else {
+                    Value::String(text)
                 }
             }
             Value::Null | Value::Bool(_) => value,

@@ -17,6 +17,7 @@ mod error;
 mod gate;
 mod intent;
 mod observer;
+mod people_fields;
 mod registry;
 mod schema_arguments;
 mod schema_words;
@@ -47,6 +48,7 @@ pub use observer::{
     CallEnding, CallFollower, CallObserver, CallView, ChoiceFuture, DecisionFuture, FollowerChoice,
     NoObserver, ObservedCall, ObserverDecision, advice_when_stopped,
 };
+pub use people_fields::{AliasResolver, PeopleField};
 pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
@@ -94,6 +96,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const SAME_AS: Option<&'static str> = None;
     /// Its limits in words, each with its number, for readers of the catalog: `2,000 lines a call, 10,000 at most`.
     const LIMITS: &'static [&'static str] = &[];
+    /// The fields in which an alias of one of the owner's contacts means the person.
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[];
     /// The dependencies that its domain provides.
     type Deps: Clone + Send + Sync + 'static;
     /// The type of its answers.

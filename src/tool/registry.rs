@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use super::call_subject::describe_subject;
 use super::dynamic_tools::{DynamicTools, ToolRegistration};
 use super::{
-    BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError, ToolSpec, decode,
+    AliasResolver, BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError,
+    ToolSpec, decode,
 };
 use crate::request::{ErrorCode, ToolEffect};
 
@@ -58,6 +59,15 @@ impl ToolRegistry {
             entry.set_before_images(Arc::clone(images));
         }
         self.before_images = Some(Arc::clone(images));
+        self
+    }
+
+    /// Resolves aliases of people in the arguments of the device's own tools.
+    #[must_use]
+    pub fn with_aliases(mut self, aliases: &Arc<dyn AliasResolver>) -> Self {
+        for entry in self.own.values_mut().filter_map(Arc::get_mut) {
+            entry.set_aliases(Arc::clone(aliases));
+        }
         self
     }
 

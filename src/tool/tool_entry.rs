@@ -1,6 +1,7 @@
 //! Erases the types of tools: a tool becomes an entry with a name, and an entry decodes calls that can run.
 //! Not here: the set of entries (`registry`).
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{
-    BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall, Tool,
-    ToolContext, ToolError, ToolSpec, decode, schema_words,
+    AliasResolver, BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall,
+    Tool, ToolContext, ToolError, ToolSpec, decode, people_fields, schema_words,
 };
 use crate::ids::RequestId;
-use crate::request::{ToolEffect, ToolReply};
+use crate::request::{ErrorCode, ToolEffect, ToolReply};
 
 /// The tools of one domain, with their shared dependencies.
 pub struct ToolSet<D> {
@@ -66,6 +67,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
             decode: Box::new(decode),
             describe,
             before_images: None,
+            aliases: None,
         });
         self
     }
@@ -110,6 +112,8 @@ pub struct ToolEntry {
     describe: fn(&ToolSpec, &str) -> Option<CallDescription>,
     /// Stores before-images for its calls.
     before_images: Option<Arc<dyn BeforeImages>>,
+    /// Resolves aliases of people in its arguments.
+    aliases: Option<Arc<dyn AliasResolver>>,
 }
 
 impl ToolEntry {
@@ -175,12 +179,13 @@ impl ToolEntry {
             decode,
             describe: |_, _| None,
             before_images: None,
+            aliases: None,
         }
     }
 
     /// Describes a call with these arguments for a person; `None` if the tool cannot describe it.
     pub(super) fn describe_call(&self, args: &str) -> Option<CallDescription> {
-        (self.describe)(&self.spec, args)
+        (self.describe)(&self.spec, &self.real_arguments(args))
     }
 
     /// Returns the catalog's view of the tool.
@@ -198,12 +203,29 @@ impl ToolEntry {
             .map_or(self.spec.effect, |ready| ready.effect)
     }
 
+    /// Returns the arguments with aliases of people resolved where the tool declares it.
+    pub fn real_arguments<'t>(&self, args: &'t str) -> Cow<'t, str> {
+        match &self.aliases {
+            Some(aliases) => people_fields::resolve_arguments(&self.spec, args, aliases.as_ref()),
+            None => Cow::Borrowed(args),
+        }
+    }
+
+    /// Resolves aliases of people in its arguments from now on.
+    pub(super) fn set_aliases(&mut self, aliases: Arc<dyn AliasResolver>) {
+        self.aliases = Some(aliases);
+    }
+
     /// Decodes the arguments, without any effect.
     ///
     /// # Errors
     /// `invalid_args`, with the key, the expected value and the known keys.
     pub fn decode_call(&self, args: &str) -> Result<ReadyCall, ToolError> {
-        let mut ready = (self.decode)(&self.spec, args)?;
+        if let Some(aliases) = &self.aliases {
+            let unreadable = |why| ToolError::new(ErrorCode::PermissionDenied, why);
+            aliases.check_map().map_err(unreadable)?;
+        }
+        let mut ready = (self.decode)(&self.spec, &self.real_arguments(args))?;
         ready.keeping = self
             .before_images
             .clone()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Tool, catalog_schema};
+use super::{PeopleField, Tool, catalog_schema};
 use crate::request::ToolEffect;
 
 /// The queue of a call.
@@ -53,6 +53,8 @@ pub struct ToolSpec {
     pub examples: &'static [&'static str],
     /// Its limits in words.
     pub limits: &'static [&'static str],
+    /// The fields in which aliases of people are resolved.
+    pub people_fields: &'static [PeopleField],
     /// Its kind in ACP's terms, if its provider states it; otherwise it follows from domain and effect.
     pub stated_kind: Option<&'static str>,
     /// Its categories beside its domain.
@@ -100,6 +102,7 @@ impl ToolSpec {
             normalize: T::normalize,
             examples: T::EXAMPLES,
             limits: T::LIMITS,
+            people_fields: T::PEOPLE_FIELDS,
             stated_kind: None,
             categories: Vec::new(),
             origin: Cow::Borrowed(DEVICE_ORIGIN),

@@ -34,6 +34,7 @@ mod hostile;
 mod journal;
 mod output;
 mod pages;
+mod people;
 mod plugins;
 mod policy;
 mod runner;

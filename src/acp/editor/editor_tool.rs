@@ -67,6 +67,7 @@ pub(super) fn editor_tool_entry(
         normalize: |_| {},
         examples: &[],
         limits: &[],
+        people_fields: &[],
         stated_kind: Some(static_kind_name(&tool.kind)),
         categories: tool.categories.clone(),
         origin: Cow::Owned(format!("{EDITOR_ORIGIN}{}", session.editor)),

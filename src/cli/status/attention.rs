@@ -220,6 +220,8 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
         "clock_skew" => describe_clock_skew(status.backend.clock_skew_ms.unwrap_or_default()),
         "secrets" => item("Your secrets cannot be read".to_owned())
             .with_command("secrets list"),
+        "people" => item("The list of people whose names are replaced cannot be read, so no call is run".to_owned())
+            .with_command("people list"),
         "policy" => {
             let why = status.policy.broken.as_deref().unwrap_or_default();
             let why = console::cell_text(why, 300);

@@ -16,8 +16,8 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
 use crate::home::{
-    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
-    RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore, OwnerSwitch,
+    OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
 };
 use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
@@ -199,7 +199,8 @@ fn build_status(
     };
     let least_free = least_free_bytes(config, status.in_force.as_ref());
     let has_room = has_disk_space_at(&home.journal_file(), least_free);
-    status.degraded = problem_words(&status, has_room, &facts.degraded);
+    let is_map_unreadable = IdentityMapStore::in_home(home).load_aliases().is_err();
+    status.degraded = problem_words(&status, has_room, &facts.degraded, is_map_unreadable);
     Ok(status)
 }
 
@@ -254,7 +255,12 @@ fn list_approvals(home: &Home) -> anyhow::Result<[Vec<WaitingApproval>; 2]> {
 }
 
 /// Returns the current problems as keywords. `recorded` are those that the runner recorded last.
-fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&'static str> {
+fn problem_words(
+    status: &RunnerStatus,
+    has_room: bool,
+    recorded: &str,
+    is_map_unreadable: bool,
+) -> Vec<&'static str> {
     let is_recorded = |word: &str| recorded.split(',').any(|recorded| recorded == word);
     let backend = &status.backend;
     let skew = backend.clock_skew_ms.map(i64::unsigned_abs);
@@ -266,6 +272,7 @@ fn problem_words(status: &RunnerStatus, has_room: bool, recorded: &str) -> Vec<&
         ),
         (skew.is_some_and(|skew| skew > SKEW_MS), "clock_skew"),
         (status.secrets.is_none(), "secrets"),
+        (is_map_unreadable, "people"),
         (status.paused.is_some(), "paused"),
         (status.safe_mode.is_some(), "safe_mode"),
         (is_recorded("audit"), "audit"),

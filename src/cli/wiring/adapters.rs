@@ -1,6 +1,7 @@
 //! Adapters between modules that do not depend on each other: each implements a trait of one module with a type of
 //! another.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,7 @@ use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
 use crate::redact::{Masker, Redactor, Secret};
 use crate::runner::{CatalogSource, Clock, InspectedEffects, LeftoverCleanup};
-use crate::tool::{CallIntent, IntentOutcome};
+use crate::tool::{AliasResolver, CallIntent, IntentOutcome};
 use crate::trash::Trash;
 
 /// Creates a filter that masks secrets in streams of output.
@@ -55,6 +56,23 @@ impl StreamFilter for MaskingFilter {
     }
     fn rewritten_count(&self) -> u64 {
         self.0.masked_count()
+    }
+}
+
+/// Resolves aliases of people in arguments by the redactor's identity map.
+pub(super) fn alias_resolver(redactor: &Redactor) -> Arc<dyn AliasResolver> {
+    Arc::new(RedactorAliases(redactor.clone()))
+}
+
+struct RedactorAliases(Redactor);
+
+impl AliasResolver for RedactorAliases {
+    fn check_map(&self) -> Result<(), String> {
+        self.0.refresh_people();
+        self.0.people_obstacle().map_or(Ok(()), Err)
+    }
+    fn resolve<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str> {
+        self.0.resolve_aliases(text, write)
     }
 }
 

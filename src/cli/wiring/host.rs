@@ -25,7 +25,9 @@ use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
-use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
+use crate::home::{
+    ApprovalQuestions, Home, IdentityMapStore, PeopleAsker, RunnerPeople, SecretStore,
+};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
@@ -149,6 +151,7 @@ impl HostBase {
         journal: Option<&Journal>,
     ) -> anyhow::Result<Self> {
         let redactor = Redactor::new(masked_values::load_known_secrets(home, environment)?);
+        redactor.set_identity_map(Arc::new(IdentityMapStore::in_home(home)));
         logging::mask_with(&redactor);
         let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
@@ -255,7 +258,8 @@ impl HostBase {
                 default_answer: config.questions.default_answer.clone(),
                 turns: user::QuestionTurns::default(),
             },
-        })?;
+        })?
+        .with_aliases(&adapters::alias_resolver(&self.redactor));
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }

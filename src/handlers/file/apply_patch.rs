@@ -15,8 +15,8 @@ use super::patch::plan::{PlannedAction, PlannedChange, plan_patch};
 use super::patch::report::{diff_changes, summarize_changes};
 use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::tool::{
-    CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
-    ToolEffect, ToolError, ToolReply,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, PeopleField, ResultMeta, Tool,
+    ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// The longest patch.
@@ -59,6 +59,7 @@ impl Tool for ApplyPatch {
         "a file: 64 MB, all files of a patch: 256 MB",
         "text files only",
     ];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Patch("patch")];
     type Deps = FileDeps;
     type Output = ToolReply;
 

@@ -20,8 +20,8 @@ use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, W
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::SecretBoundaries;
 use crate::tool::{
-    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, ResultMeta, TextReplacement, Tool,
-    ToolContext, ToolEffect, ToolError, ToolReply,
+    CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, ResultMeta,
+    TextReplacement, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// Larger files are loaded only if their text is not found exactly.
@@ -84,6 +84,10 @@ impl Tool for Edit {
         "10 MB of new text; over the backend's HTTP wire 900 KB of arguments a request",
         "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
         "200,000 places a call, 64 MB of new text in all of them",
+    ];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[
+        PeopleField::Text("old_string"),
+        PeopleField::Text("new_string"),
     ];
     type Deps = FileDeps;
     type Output = ToolReply;

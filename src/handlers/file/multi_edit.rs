@@ -22,8 +22,8 @@ use crate::acp::{RawPath, WorkspacePath};
 use crate::output::SecretBoundaries;
 use crate::output::number_format::format_count;
 use crate::tool::{
-    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, ResultMeta, TextReplacement, Tool,
-    ToolContext, ToolEffect, ToolError, ToolReply,
+    CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, ResultMeta,
+    TextReplacement, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// The most edits of a call.
@@ -80,6 +80,7 @@ impl Tool for MultiEdit {
         "500 edits a call, 10 MB of text each; over the backend's HTTP wire 900 KB of arguments a request",
         "files of 64 MB, 32 MB in another encoding than UTF-8",
     ];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Text("edits")];
     type Deps = FileDeps;
     type Output = ToolReply;
 

@@ -10,8 +10,8 @@ use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::number_format::{format_count, format_size};
 use crate::tool::{
-    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// The largest content that is accepted.
@@ -66,6 +66,7 @@ impl Tool for Write {
     ];
     const LIMITS: &'static [&'static str] =
         &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Text("content")];
     type Deps = FileDeps;
     type Output = ToolReply;
 

@@ -9,8 +9,8 @@ use super::{FileDeps, mask_guard, written_file_meta};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::tool::{
-    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// Same as Write: creates or replaces a text file. To change a part use Edit.
@@ -40,6 +40,7 @@ impl Tool for WriteFile {
     ];
     const LIMITS: &'static [&'static str] =
         &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Text("content")];
     type Deps = FileDeps;
     type Output = ToolReply;
 

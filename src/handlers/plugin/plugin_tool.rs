@@ -151,6 +151,7 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
         normalize: |_| {},
         examples: &[],
         limits: &[],
+        people_fields: &[],
         stated_kind: None,
         categories: Vec::new(),
         origin: Cow::Owned(format!("plugin: {}", plugin.id)),

@@ -20,8 +20,8 @@ use crate::acp::RawPath;
 use crate::output::number_format::format_count;
 use crate::output::{SecretBoundaries, TextBudget};
 use crate::tool::{
-    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, PeopleField, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// The largest number of files or lines in an answer.
@@ -170,6 +170,7 @@ impl Tool for Grep {
         r#"{"pattern":"fn main","type":"rust"}"#,
         r#"{"pattern":"TODO|FIXME","output_mode":"content","context_lines":2,"path":"src"}"#,
     ];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Pattern("pattern")];
     type Deps = SearchDeps;
     type Output = ToolReply;
 

@@ -1,0 +1,7 @@
+//! The owner's identity map: contacts whose names, mail addresses and phone numbers leave this device only as aliases.
+//! One file, encrypted. Not here: finding and replacing them (redact).
+
+mod person_checks;
+mod store;
+
+pub use store::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};

@@ -1,0 +1,150 @@
+//! `people` and the file of the identity map.
+
+use serde_json::{Value, json};
+
+use crate::harness::stage::Stage;
+
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                files_below(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
+}
+
+async fn add(stage: &Stage, args: &[&str]) -> Value {
+    let args = [&["--json", "people", "add"], args].concat();
+    let ended = stage.command(&args).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w72_one_person_has_one_alias_however_many_identifiers() {
+    let stage = Stage::unpaired("").await;
+    let first = add(
+        &stage,
+        &[
+            "Anna Müller",
+            "--mail",
+            "anna@x.org",
+            "--phone",
+            "+49 30 1234567",
+        ],
+    )
+    .await;
+    let again = add(&stage, &["anna MÜLLER", "--also", "Anna M. Müller"]).await;
+    assert_eq!(first["alias"], again["alias"]);
+    let identifiers = again["identifiers"].as_array().expect("a list");
+    assert_eq!(identifiers.len(), 4, "{again}");
+    let alias = first["alias"].as_str().expect("a text");
+    let code = &alias["Person-".len()..alias.len() - 1];
+    assert!(
+        identifiers[1][1]
+            .as_str()
+            .is_some_and(|mail| mail.starts_with(&format!("person-{code}")))
+    );
+    let other = add(&stage, &["Ben Okoro"]).await;
+    assert!(!other["alias"].as_str().expect("a text").contains(code));
+    for (args, words) in [
+        (
+            &["people", "add", "Ben Okoro", "--mail", "ANNA@x.org"][..],
+            "belongs to another person",
+        ),
+        (&["people", "add", "Al"], "too short"),
+        (
+            &["people", "add", "Cleo Roy", "--phone", "12"],
+            "no phone number",
+        ),
+        (
+            &["people", "add", "Cleo Roy", "--mail", "cleo"],
+            "no mail address",
+        ),
+        (
+            &["people", "remove", "Nobody Here"],
+            "Nobody in the identity map",
+        ),
+    ] {
+        let ended = stage.command(args).await;
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.log.contains(words), "{ended:?}");
+    }
+    let listed = stage.command(&["people"]).await;
+    assert!(
+        listed.out.contains("Anna Müller") && !listed.out.contains("Cleo"),
+        "{listed:?}"
+    );
+    assert_eq!(
+        stage.command(&["people", "remove", alias]).await.code,
+        Some(0)
+    );
+    let listed = stage.command(&["people"]).await;
+    assert!(
+        !listed.out.contains("Anna") && listed.out.contains("Ben Okoro"),
+        "{listed:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
+    let stage = Stage::unpaired("").await;
+    add(&stage, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
+    add(&stage, &["Ben Okoro"]).await;
+    for path in files_below(&stage.setting.home) {
+        let bytes = std::fs::read(&path).expect("a file");
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("Müller") && !text.contains("1234567"),
+            "{}",
+            path.display()
+        );
+    }
+    let file = stage.setting.home.join("state/identity_map.json");
+    let key = stage.setting.home.join("keys/identity_map.key");
+    let whole = std::fs::read(&file).expect("the map");
+    stage.write("note.txt", "Anna Müller\n");
+    let args = json!({"file_path": "note.txt"}).to_string();
+    let read = ["call", "Read", args.as_str()];
+    let damage = |bytes: &[u8]| std::fs::write(&file, bytes).expect("written");
+    let key_text = std::fs::read(&key).expect("the key");
+    for step in 0..3 {
+        match step {
+            0 => damage(&whole[..whole.len() / 2]),
+            1 => damage(b""),
+            _ => {
+                damage(&whole);
+                std::fs::remove_file(&key).expect("removed");
+            }
+        }
+        let before = std::fs::read(&file).expect("the map");
+        let ended = stage.command(&["people", "add", "Cleo Roy"]).await;
+        assert_ne!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(std::fs::read(&file).expect("the map"), before);
+        let ended = stage.command(&read).await;
+        assert_ne!(ended.code, Some(0), "{ended:?}");
+        let shown = format!("{}{}", ended.out, ended.log);
+        assert!(
+            shown.contains("list of them cannot be read") && !shown.contains("Müller"),
+            "{shown}"
+        );
+        let status = stage.command(&["status", "--json"]).await.json();
+        assert!(
+            status["degraded"].to_string().contains("\"people\""),
+            "{status}"
+        );
+    }
+    std::fs::write(&key, key_text).expect("written");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("set");
+    let ended = stage.command(&read).await;
+    assert!(
+        ended.out.contains("Person-") && !ended.out.contains("Müller"),
+        "{ended:?}"
+    );
+}

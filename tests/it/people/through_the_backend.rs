@@ -1,0 +1,164 @@
+//! Names through the embedded backend: calls, progress, and what the backend and the log keep.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+async fn add_person(stage: &Stage, args: &[&str]) -> String {
+    let ended = stage
+        .command(&[&["--json", "people", "add"], args].concat())
+        .await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json()["alias"].as_str().expect("an alias").to_owned()
+}
+
+/// All text that the backend keeps.
+fn backend_rows(stage: &Stage) -> String {
+    let db = stage.database();
+    let mut names = db
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
+        .expect("a query");
+    let tables: Vec<String> = names
+        .query_map([], |row| row.get(0))
+        .expect("rows")
+        .collect::<Result<_, _>>()
+        .expect("names");
+    let mut all = String::new();
+    for table in tables {
+        let mut query = db
+            .prepare(&format!("SELECT * FROM \"{table}\""))
+            .expect("a query");
+        let columns = query.column_count();
+        let mut rows = query.query([]).expect("rows");
+        while let Some(row) = rows.next().expect("a row") {
+            for at in 0..columns {
+                write!(all, "{:?} ", row.get_ref(at).expect("a value")).expect("a text takes it");
+                if let Ok(text) = row.get::<_, String>(at) {
+                    all.push_str(&text);
+                }
+            }
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
+    let stage = Stage::new().await;
+    let anna = add_person(
+        &stage,
+        &[
+            "Anna Müller",
+            "--mail",
+            "anna@x.org",
+            "--phone",
+            "+49 30 1234567",
+        ],
+    )
+    .await;
+    let runner = stage.run();
+    stage.write(
+        "note.txt",
+        "Call Anna Müller\n(anna@x.org, 030 1234567)\nat noon.\n",
+    );
+    let text = stage
+        .caller
+        .have(Ask::new("Read", &json!({"file_path": "note.txt"})))
+        .await
+        .text();
+    assert!(
+        text.contains(&anna) && text.contains("@example.invalid") && text.contains("+999"),
+        "{text}"
+    );
+    // Added while the runner runs.
+    let ben = add_person(&stage, &["Ben Okoro"]).await;
+    let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
+    let edited = stage.caller.have(Ask::new("Edit", &edit)).await;
+    assert_eq!(edited.verdict().0, "ok", "{}", edited.text());
+    assert!(
+        edited.text().contains(&ben) || !edited.text().contains("Okoro"),
+        "{}",
+        edited.text()
+    );
+    let now = std::fs::read_to_string(stage.setting.workspace.join("note.txt")).expect("the file");
+    assert!(now.starts_with("Ask Ben Okoro or Anna Müller\n"), "{now}");
+    let missed =
+        json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
+    let hint = stage.caller.have(Ask::new("Edit", &missed)).await.text();
+    assert!(
+        !hint.contains("Okoro") && !hint.contains("Müller"),
+        "{hint}"
+    );
+    let found = stage
+        .caller
+        .have(Ask::new(
+            "Grep",
+            &json!({"pattern": format!("{ben} or"), "output_mode": "content"}),
+        ))
+        .await
+        .text();
+    assert!(found.contains(&ben), "{found}");
+    // A command stays as the agent wrote it.
+    let echoed = stage
+        .caller
+        .have(Ask::bash(&format!("echo {ben} | wc -c")))
+        .await
+        .text();
+    assert_eq!(echoed.trim(), (ben.len() + 1).to_string());
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: note.txt\n@@\n-Ask {ben} or {anna}\n+Ask {ben}\n*** End Patch\n"
+    );
+    let patched = stage
+        .caller
+        .have(Ask::new("ApplyPatch", &json!({"patch": patch})))
+        .await;
+    assert_eq!(patched.verdict().0, "ok", "{}", patched.text());
+    let written = json!({"file_path": "new.txt", "content": format!("{anna}\n")});
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Write", &written))
+            .await
+            .verdict()
+            .0,
+        "ok"
+    );
+    let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
+    assert_eq!(new, "Anna Müller\n");
+    // In pieces that split a name.
+    for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
+        stage.write(name, piece);
+    }
+    let slow = "cat 1; until [ -e go ]; do sleep 0.02; done; cat 2; sleep 0.1; cat 3";
+    let id = stage
+        .ask(Ask::bash(&format!("echo begin; {slow}")).with("progress", json!(true)))
+        .await;
+    let pieces = eventually("a piece", async || {
+        Some(stage.caller.pieces(&id).await).filter(|pieces| !pieces.is_empty())
+    })
+    .await;
+    stage.write("go", "");
+    let answer = stage.answer(&id).await.text();
+    assert!(
+        answer.contains(&format!("now {ben} and {anna}")),
+        "{answer}"
+    );
+    let pieces = Value::from(pieces).to_string();
+    let kept = backend_rows(&stage);
+    let titles = stage.command(&["history"]).await.out;
+    for (place, text) in [
+        ("pieces", &pieces),
+        ("backend", &kept),
+        ("log", &runner.log()),
+        ("history", &titles),
+    ] {
+        for name in ["Müller", "Okoro", "anna@x.org", "1234567"] {
+            assert!(!text.contains(name), "{name} in the {place}");
+        }
+    }
+    assert!(kept.contains(&ben), "the backend keeps aliases");
+}
