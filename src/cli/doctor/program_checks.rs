@@ -15,7 +15,8 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::context::command_runtime;
 use crate::config::ProcessEnvironment;
-use crate::home::shell_word;
+use crate::home::{command_to_type, shell_word};
+use crate::service::{ServiceManager, service_name};
 
 /// The name of this program.
 const PROGRAM: &str = "punie-runner";
@@ -194,8 +195,14 @@ pub(super) fn check_shell(facts: &DoctorFacts) -> CheckResult {
     })
 }
 
-/// Finds the units of the service.
-fn find_service_units(environment: &ProcessEnvironment) -> Vec<PathBuf> {
+/// Finds the units of this home's service, in the order in which systemd prefers them.
+fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
+    let (environment, config) = (&facts.environment, &facts.config);
+    let name = service_name(
+        ServiceManager::Systemd,
+        &config.home,
+        config.is_default_home(),
+    );
     let below_home = |folder: &str| environment.user_dir().map(|home| home.join(folder));
     let configured = environment
         .get("XDG_CONFIG_HOME")
@@ -207,26 +214,19 @@ fn find_service_units(environment: &ProcessEnvironment) -> Vec<PathBuf> {
         Some(PathBuf::from("/etc/systemd/user")),
         Some(PathBuf::from("/usr/lib/systemd/user")),
     ];
-    let entries = folders
-        .into_iter()
-        .flatten()
-        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-    let mut units: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(PROGRAM) && path.extension() == Some(OsStr::new("service"))
-        })
-        .collect();
-    units.sort();
+    let file = format!("{name}.service");
+    let units = folders.into_iter().flatten();
     units
+        .map(|folder| folder.join(&file))
+        .filter(|unit| unit.is_file())
+        .collect()
 }
 
 pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
-    let Some(unit) = find_service_units(environment).into_iter().next() else {
+    let Some(unit) = find_service_units(facts).into_iter().next() else {
         return Ok(Finding::ok(
-            "No service is installed; a runner runs in your terminal",
+            "No service is installed; the runner lasts as long as its terminal",
         ));
     };
     let name = unit.file_name().unwrap_or_default();
@@ -243,13 +243,13 @@ pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
         Finding::ok(format!("The service {shown} runs"))
     } else {
         Finding::problem(format!("The service {shown} does not run ({said})"))
-            .with_mend(format!("systemctl --user start {shown}"))
+            .with_mend(command_to_type("service start"))
     })
 }
 
 pub(super) fn check_linger(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
-    if find_service_units(environment).is_empty() {
+    if find_service_units(facts).is_empty() {
         return Ok(Finding::ok("No service is installed"));
     }
     let user = environment
