@@ -41,7 +41,7 @@ enum ConfigCommand {
     Set {
         /// The key with its table, such as limits.reads
         key: String,
-        /// The value; a text needs no quotes, a list is written as ["a", "b"]
+        /// The value; a text needs no quotes, a list is written as in TOML
         #[arg(allow_hyphen_values = true)]
         value: String,
     },

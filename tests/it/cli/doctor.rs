@@ -15,6 +15,7 @@ use punie_runner::home::{
     RunnerLock, SupervisionStore, SwitchState,
 };
 use punie_runner::ids::{ConversationId, RequestId};
+use punie_runner::service::{ServiceManager, service_name};
 use serde_json::{Value, json};
 
 use super::{Said, Serving, User, said};
@@ -491,11 +492,13 @@ fn spoil_files(user: &User, home: &Home) {
         ("home/state/mounts/left/key", "secret"),
         ("home/.device.json.0123456789abcdef.tmp", "half"),
         ("home/secrets/sealed.json", "not sealed"),
-        (".config/systemd/user/punie-runner.service", "[Service]\n"),
         ("bin/systemctl", "#!/bin/sh\necho failed\nexit 3\n"),
     ] {
         user.write(file, text);
     }
+    let service = service_name(ServiceManager::Systemd, home.root_dir(), false);
+    let unit = format!(".config/systemd/user/{service}.service");
+    user.write(&unit, "[Service]\n");
     set_mode(&user.path("home/secrets/sealed.json"), 0o600);
     set_mode(&user.path("bin/systemctl"), 0o755);
     set_mode(&home.tokens_dir(), 0o755);
