@@ -36,6 +36,7 @@ mod log_file;
 mod logging;
 mod logs;
 mod operator;
+mod packages;
 mod pair;
 mod pause;
 mod plugins;
@@ -154,6 +155,8 @@ enum CliCommand {
     Agents(agents::AgentsArgs),
     /// List, install and update plugins, which add tools
     Plugins(plugins::PluginsArgs),
+    /// List what packages installed; remove or restore some
+    Packages(packages::PackagesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
     /// List the requests and their results, or everything about one
@@ -338,6 +341,7 @@ fn dispatch_command(
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
+        CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),

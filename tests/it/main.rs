@@ -41,6 +41,7 @@ mod search;
 mod shell;
 mod sqlite;
 mod state;
+mod store;
 mod synapse;
 mod terminal;
 mod tool;

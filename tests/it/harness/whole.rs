@@ -91,6 +91,7 @@ pub fn whole() -> Whole {
             worker: super::process::worker_program(),
         },
         user: user_deps(&home),
+        store: None,
     })
     .expect("no two tools of one name");
     Whole {

@@ -1,0 +1,146 @@
+//! The renames of a change: what is staged takes the place of what is installed, which goes to the removed packages. Each
+//! step can be repeated, so that the process after a crash finishes what a record says. Not here: the record
+//! (package_records).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file moves packages between the folders of the home"
+)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::package_content::find_changes;
+use super::package_records::{ChangeSource, PendingChange};
+use crate::durable::sync_folder;
+use crate::failpoint;
+use crate::home::import::exchange_paths;
+use crate::home::layout::Home;
+
+/// The paths of a change.
+#[derive(Debug)]
+pub(super) struct ChangePaths<'a> {
+    change: &'a PendingChange,
+    installed: PathBuf,
+    source: Option<PathBuf>,
+    removed: Option<PathBuf>,
+}
+
+impl<'a> ChangePaths<'a> {
+    /// Returns the paths of a change in this home.
+    pub(super) fn in_home(home: &Home, change: &'a PendingChange) -> Self {
+        let name = change.kind.file_name(&change.id);
+        let removed_dir = home.removed_packages_dir();
+        let source = change.source.as_ref().map(|source| match source {
+            ChangeSource::Staging => home.package_staging_dir().join(&name),
+            ChangeSource::Removed(name) => removed_dir.join(name),
+        });
+        Self {
+            change,
+            installed: change.kind.folder(home).join(&name),
+            source,
+            removed: change
+                .removed
+                .as_ref()
+                .map(|removed| removed_dir.join(&removed.name)),
+        }
+    }
+
+    /// Moves the files. What an earlier process has moved stays where it is.
+    pub(super) fn move_files(&self) -> io::Result<()> {
+        let source = self.source.as_deref().filter(|path| is_there(path));
+        match (source, &self.removed) {
+            (Some(source), Some(removed)) => {
+                if is_there(&self.installed) {
+                    if self.is_new(source)? && !exchange_paths(source, &self.installed)? {
+                        rename_to_free_name(&self.installed, removed)?;
+                        failpoint::reach("packages.taken_away");
+                        rename_to_free_name(source, &self.installed)?;
+                    }
+                } else if self.is_new(source)? {
+                    rename_to_free_name(source, &self.installed)?;
+                }
+                failpoint::reach("packages.put_in_place");
+                if is_there(source) {
+                    rename_to_free_name(source, removed)?;
+                }
+            }
+            (Some(source), None) => rename_to_free_name(source, &self.installed)?,
+            (None, Some(removed)) if self.change.source.is_none() => {
+                if is_there(&self.installed) && !is_there(removed) {
+                    rename_to_free_name(&self.installed, removed)?;
+                }
+            }
+            (None, _) => {}
+        }
+        failpoint::reach("packages.moved");
+        let folders = [
+            Some(&self.installed),
+            self.source.as_ref(),
+            self.removed.as_ref(),
+        ];
+        let folders = folders
+            .into_iter()
+            .flatten()
+            .filter_map(|path| path.parent());
+        folders
+            .filter(|folder| is_there(folder))
+            .try_for_each(sync_folder)
+    }
+
+    /// Returns whether nothing has been moved yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        let has_removed = self.removed.as_deref().is_some_and(is_there);
+        let has_source = match &self.source {
+            Some(source) => is_there(source) && self.is_new(source).unwrap_or(false),
+            None => is_there(&self.installed),
+        };
+        has_source && !has_removed
+    }
+
+    /// Returns whether the source still has the new files: after an exchange it has the old ones.
+    fn is_new(&self, source: &Path) -> io::Result<bool> {
+        match (&self.change.source, &self.change.receipt) {
+            (Some(ChangeSource::Staging), Some(receipt)) => {
+                Ok(find_changes(source, &receipt.files)?.is_empty())
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Returns whether there is something at a path, also a link that leads nowhere.
+pub(super) fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Renames, and never replaces what is there.
+fn rename_to_free_name(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // A file system without that flag: nobody else holds the lock of the packages.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    if is_there(to) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
+}
+
+/// Removes a file or a folder, if it is there.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
