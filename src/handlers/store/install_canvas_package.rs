@@ -53,6 +53,7 @@ impl Tool for InstallCanvasPackage {
         &[("package_id", "packageId"), ("workspace_id", "workspaceId")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"packageId":"chart","source":"export default function App() {\n  return <main>Hello</main>;\n}\n","dependencies":{"d3":"^7.9.0"}}"#,
+        r#"{"packageId":"boards","workspaceId":"board-1"}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
         "250,000 characters of source",

@@ -64,6 +64,7 @@ impl Tool for InstallPluginPackage {
         &[("package_id", "packageId"), ("plugin_id", "pluginId")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"pluginId":"hello","version":"1.0.0","manifest":{"command":["node","server.js"]},"files":{"server.js":"// a server of the Model Context Protocol\n"}}"#,
+        r#"{"packageId":"pack","pluginId":"bundle","files":{"plugin.toml":"description = \"A skill.\"\n","skills/hello/SKILL.md":"Say hello.\n"}}"#,
     ];
     const LIMITS: &'static [&'static str] = &["200 files of 4,000,000 bytes together"];
     type Deps = StoreDeps;

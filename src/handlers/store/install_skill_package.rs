@@ -44,6 +44,7 @@ impl Tool for InstallSkillPackage {
     ];
     const EXAMPLES: &'static [&'static str] = &[
         r##"{"packageId":"notes-pack","skillId":"notes","name":"Notes","markdown":"# Notes\n\nTake notes in notes.md.\n","version":"1.0.0"}"##,
+        r##"{"skillId":"review","name":"Review","markdown":"---\nname: review\ndescription: Reviews changes.\n---\nRead the diff first.\n"}"##,
     ];
     const LIMITS: &'static [&'static str] = &[
         "an id has 1 to 64 of a-z 0-9 - _, a letter or digit first",

@@ -36,6 +36,7 @@ impl Tool for InstallThemePackage {
         &[("package_id", "packageId"), ("theme_id", "themeId")];
     const EXAMPLES: &'static [&'static str] = &[
         r##"{"themeId":"dusk","name":"Dusk","light":{"background":"#ffffff"},"dark":{"background":"#101018"}}"##,
+        r##"{"packageId":"themes","themeId":"plain","name":"Plain","light":{},"dark":{},"version":"0.1.0"}"##,
     ];
     const LIMITS: &'static [&'static str] = &["500 values a map, each of 500 characters"];
     type Deps = StoreDeps;

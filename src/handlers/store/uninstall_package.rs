@@ -50,8 +50,11 @@ impl Tool for UninstallPackage {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const ALIASES: &'static [(&'static str, &'static str)] =
         &[("package_id", "packageId"), ("local_id", "localId")];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"packageId":"notes-pack","type":"skill","localId":"notes"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"packageId":"notes-pack","type":"skill","localId":"notes"}"#,
+        r#"{"type":"plugin","localId":"hello"}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &["only what a package installed"];
     type Deps = StoreDeps;
     type Output = ToolReply;
 

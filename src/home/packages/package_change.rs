@@ -144,3 +144,81 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::packages::package_content::PackageContent;
+    use crate::home::packages::package_kind::PackageKind;
+    use crate::home::packages::package_records::{PackageReceipt, RemovedPackage};
+
+    fn content(text: &str) -> PackageContent {
+        let mut content = PackageContent::default();
+        content
+            .add_file("SKILL.md", text.to_owned())
+            .expect("a path");
+        content
+    }
+
+    fn receipt(text: &str) -> PackageReceipt {
+        PackageReceipt {
+            kind: PackageKind::Skill,
+            id: "notes".to_owned(),
+            package: "pack".to_owned(),
+            version: None,
+            sha256: String::new(),
+            files: content(text).file_hashes(),
+            at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn w55_an_update_is_finished_from_each_of_its_steps() {
+        // The old and the new files, each at one of the three places before the rest is done.
+        for (at_source, at_installed, at_removed) in [
+            (Some("new"), Some("old"), None),
+            (Some("old"), Some("new"), None),
+            (Some("new"), None, Some("old")),
+            (None, Some("new"), Some("old")),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let home = Home::open_home(&folder.path().join("home")).expect("a home");
+            for dir in [home.package_staging_dir(), home.removed_packages_dir()] {
+                fs::create_dir_all(dir).expect("made");
+            }
+            let removed = RemovedPackage {
+                name: "skill-notes-1".to_owned(),
+                receipt: receipt("old"),
+                at_ms: 0,
+            };
+            let change = PendingChange {
+                kind: PackageKind::Skill,
+                id: "notes".to_owned(),
+                source: Some(ChangeSource::Staging),
+                removed: Some(removed),
+                receipt: Some(receipt("new")),
+            };
+            let paths = ChangePaths::in_home(&home, &change);
+            let places = [
+                home.package_staging_dir().join("notes"),
+                home.skills_dir().join("notes"),
+                home.removed_packages_dir().join("skill-notes-1"),
+            ];
+            for (place, text) in places.iter().zip([at_source, at_installed, at_removed]) {
+                let written = text.map(|text| content(text).write_folder(place));
+                written.transpose().expect("written");
+            }
+            let is_first = at_installed == Some("old");
+            assert_eq!(
+                paths.is_untouched(),
+                is_first,
+                "{at_source:?} {at_installed:?}"
+            );
+            paths.move_files().expect("moved");
+            let read = |place: &Path| fs::read_to_string(place.join("SKILL.md")).ok();
+            let now: Vec<Option<String>> = places.iter().map(|place| read(place)).collect();
+            let expected = [None, Some("new".to_owned()), Some("old".to_owned())];
+            assert_eq!(now, expected, "{at_source:?} {at_installed:?}");
+        }
+    }
+}
