@@ -93,7 +93,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             } else if meta.is_symlink() {
                 let target = std::fs::read_link(&path).expect("a link");
                 found.insert(name, target.into_os_string().into_encoded_bytes());
-            } else if !name.ends_with(".lock") {
+            } else if path.extension().is_none_or(|ending| ending != "lock") {
                 found.insert(name, std::fs::read(&path).expect("a file"));
             }
         }

@@ -17,10 +17,12 @@ use crate::tool::{
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct InstallCanvasPackage {
+    /// An id.
     package_id: String,
     /// Its folder; the name or packageId by default.
     #[serde(default)]
     workspace_id: Option<String>,
+    /// For people.
     #[serde(default)]
     name: Option<String>,
     /// npm names with versions to add.
@@ -29,6 +31,7 @@ pub(super) struct InstallCanvasPackage {
     /// src/App.tsx.
     #[serde(default)]
     source: Option<String>,
+    /// Such as 1.2.0.
     #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
@@ -49,8 +52,6 @@ impl InstallCanvasPackage {
 impl Tool for InstallCanvasPackage {
     const NAME: &'static str = "InstallCanvasPackage";
     const EFFECT: ToolEffect = ToolEffect::Writes;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("package_id", "packageId"), ("workspace_id", "workspaceId")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"packageId":"chart","source":"export default function App() {\n  return <main>Hello</main>;\n}\n","dependencies":{"d3":"^7.9.0"}}"#,
         r#"{"packageId":"boards","workspaceId":"board-1"}"#,

@@ -24,10 +24,13 @@ pub(super) struct InstallPluginPackage {
     /// The packageId by default.
     #[serde(default)]
     plugin_id: Option<String>,
+    /// For the manifest.
     #[serde(default)]
     name: Option<String>,
+    /// Such as 1.2.0.
     #[serde(default)]
     version: Option<String>,
+    /// For the manifest.
     #[serde(default)]
     description: Option<String>,
     /// plugin.toml as an object.
@@ -60,8 +63,6 @@ impl InstallPluginPackage {
 impl Tool for InstallPluginPackage {
     const NAME: &'static str = "InstallPluginPackage";
     const EFFECT: ToolEffect = ToolEffect::Writes;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("package_id", "packageId"), ("plugin_id", "pluginId")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"pluginId":"hello","version":"1.0.0","manifest":{"command":["node","server.js"]},"files":{"server.js":"// a server of the Model Context Protocol\n"}}"#,
         r#"{"packageId":"pack","pluginId":"bundle","files":{"plugin.toml":"description = \"A skill.\"\n","skills/hello/SKILL.md":"Say hello.\n"}}"#,

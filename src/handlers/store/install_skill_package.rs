@@ -18,15 +18,19 @@ pub(super) struct InstallSkillPackage {
     /// The skillId by default.
     #[serde(default)]
     package_id: Option<String>,
+    /// Its folder.
     skill_id: String,
+    /// For people.
     name: String,
     /// SKILL.md. Without a head one is written.
     markdown: String,
-    /// ["general"] by default.
+    /// Only `general` by default.
     #[serde(default)]
     agent_types: Option<Vec<String>>,
+    /// Search terms.
     #[serde(default)]
     tags: Option<Vec<String>>,
+    /// Such as 1.2.0.
     #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
@@ -37,14 +41,9 @@ pub(super) struct InstallSkillPackage {
 impl Tool for InstallSkillPackage {
     const NAME: &'static str = "InstallSkillPackage";
     const EFFECT: ToolEffect = ToolEffect::Writes;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("package_id", "packageId"),
-        ("skill_id", "skillId"),
-        ("agent_types", "agentTypes"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r##"{"packageId":"notes-pack","skillId":"notes","name":"Notes","markdown":"# Notes\n\nTake notes in notes.md.\n","version":"1.0.0"}"##,
-        r##"{"skillId":"review","name":"Review","markdown":"---\nname: review\ndescription: Reviews changes.\n---\nRead the diff first.\n"}"##,
+        r#"{"skillId":"review","name":"Review","markdown":"---\nname: review\ndescription: Reviews changes.\n---\nRead the diff first.\n"}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
         "an id has 1 to 64 of a-z 0-9 - _, a letter or digit first",

@@ -11,17 +11,22 @@ use crate::tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-/// Install a theme on this device, or update what the same package installed; the answer is JSON. Maps have texts only.
+/// Install a theme on this device, or update what the same package installed; the answer is JSON.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct InstallThemePackage {
     /// The themeId by default.
     #[serde(default)]
     package_id: Option<String>,
+    /// Its file.
     theme_id: String,
+    /// For people.
     name: String,
+    /// Values by name.
     light: BTreeMap<String, String>,
+    /// The same.
     dark: BTreeMap<String, String>,
+    /// Such as 1.2.0.
     #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
@@ -32,11 +37,9 @@ pub(super) struct InstallThemePackage {
 impl Tool for InstallThemePackage {
     const NAME: &'static str = "InstallThemePackage";
     const EFFECT: ToolEffect = ToolEffect::Writes;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("package_id", "packageId"), ("theme_id", "themeId")];
     const EXAMPLES: &'static [&'static str] = &[
         r##"{"themeId":"dusk","name":"Dusk","light":{"background":"#ffffff"},"dark":{"background":"#101018"}}"##,
-        r##"{"packageId":"themes","themeId":"plain","name":"Plain","light":{},"dark":{},"version":"0.1.0"}"##,
+        r#"{"packageId":"themes","themeId":"plain","name":"Plain","light":{},"dark":{},"version":"0.1.0"}"#,
     ];
     const LIMITS: &'static [&'static str] = &["500 values a map, each of 500 characters"];
     type Deps = StoreDeps;

@@ -11,9 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::home::{
-    HomeError, InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore,
-};
+use crate::home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
 use crate::ids::to_hex;
 use crate::tool::{ErrorCode, ToolEntry, ToolError, ToolReply, ToolSet};
 
@@ -45,7 +43,7 @@ impl StoreDeps {
         let changed = tokio::task::spawn_blocking(move || change(&packages)).await;
         changed
             .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
-            .map_err(package_error)
+            .map_err(|error| package_error(&error))
     }
 
     /// Installs a package, if the arguments have the hash that is expected of them.
@@ -64,7 +62,7 @@ impl StoreDeps {
                  arguments as JSON without sha256, keys sorted, no blanks"
             )));
         }
-        let package = package.map_err(package_error)?;
+        let package = package.map_err(|error| package_error(&error))?;
         let hash = sha256.clone();
         let InstalledPackage { result, path } = self
             .change_packages(move |packages| packages.install_package(&package, &hash))
@@ -108,16 +106,15 @@ fn sort_keys(value: Value) -> Value {
     }
 }
 
-fn package_error(error: PackageError) -> ToolError {
-    let code = match &error {
+fn package_error(error: &PackageError) -> ToolError {
+    let code = match error {
         PackageError::Invalid(_) => ErrorCode::InvalidArgs,
         PackageError::Conflict(_) => ErrorCode::Stale,
         PackageError::Missing(_) => ErrorCode::NotFound,
-        PackageError::Home(HomeError::Damaged { .. }) => {
+        PackageError::Home(_) => {
             let text = format!("packages cannot be changed: {error}");
             return ToolError::new(ErrorCode::Io, text);
         }
-        PackageError::Home(_) => ErrorCode::Io,
     };
     ToolError::new(code, error.to_string())
 }

@@ -17,6 +17,7 @@ pub(super) struct UninstallPackage {
     /// To be checked.
     #[serde(default)]
     package_id: Option<String>,
+    /// What it is.
     r#type: PackageType,
     /// Its skillId, themeId, workspaceId or pluginId.
     local_id: String,
@@ -48,8 +49,6 @@ impl PackageType {
 impl Tool for UninstallPackage {
     const NAME: &'static str = "UninstallPackage";
     const EFFECT: ToolEffect = ToolEffect::Writes;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("package_id", "packageId"), ("local_id", "localId")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"packageId":"notes-pack","type":"skill","localId":"notes"}"#,
         r#"{"type":"plugin","localId":"hello"}"#,

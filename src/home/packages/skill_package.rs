@@ -1,6 +1,6 @@
 //! A skill as a package: its Markdown, with a head if it has none. Not here: loading skills.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
@@ -92,7 +92,7 @@ impl SkillPackage {
         let line = home_document::first_text_line(&self.markdown);
         let description = if line.is_empty() { &self.name } else { &line };
         let is_own_name = is_name_of(&self.name, &self.id);
-        let mut metadata = serde_json::Map::new();
+        let mut metadata = Map::new();
         metadata.insert("package".to_owned(), json!(self.package));
         if !is_own_name {
             metadata.insert("title".to_owned(), json!(self.name));
@@ -111,10 +111,10 @@ impl SkillPackage {
             ("metadata", Value::Object(metadata)),
         ];
         let lines = fields.iter().filter(|(_, value)| !value.is_null());
-        let lines: String = lines
-            .map(|(key, value)| format!("{key}: {value}\n"))
+        let lines: Vec<String> = lines
+            .map(|(key, value)| format!("{key}: {value}"))
             .collect();
-        format!("---\n{lines}---\n")
+        format!("---\n{}\n---\n", lines.join("\n"))
     }
 }
 
@@ -149,8 +149,7 @@ mod tests {
                 version: Some("1.0.0".to_owned()),
             };
             let text = skill.write_head() + &skill.markdown;
-            type Head = serde_json::Map<String, Value>;
-            let read = frontmatter::parse_frontmatter::<Head>(&text).expect(name);
+            let read = frontmatter::parse_frontmatter::<Map<String, Value>>(&text).expect(name);
             let keys: Vec<&str> = read.fields.keys().map(String::as_str).collect();
             let written = [
                 "name",

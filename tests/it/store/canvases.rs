@@ -27,9 +27,9 @@ async fn w56_a_canvas_is_written_from_the_template() {
             .read("apps/chart/index.html")
             .contains("<title>chart</title>")
     );
-    let names = super::files(&store.home.join("apps"));
+    let written = super::files(&store.home.join("apps"));
     assert!(
-        !names.keys().any(|name| name.contains("node_modules")),
+        !written.keys().any(|name| name.contains("node_modules")),
         "nothing was run"
     );
 

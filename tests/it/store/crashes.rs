@@ -73,12 +73,12 @@ async fn kill_and_check(stage: &Stage, case: &Case, args: &[&str], point: &str, 
         after
     };
     assert_eq!(now, expected, "{point}");
-    let state = stage.setting.home.join("state");
-    let records = std::fs::read_to_string(state.join("packages.json")).unwrap_or_default();
+    let folder = stage.setting.home.join("state");
+    let records = std::fs::read_to_string(folder.join("packages.json")).unwrap_or_default();
     assert!(!records.contains("\"pending\":{"), "{point}: {records}");
-    let staged = std::fs::read_dir(state.join("packages/staging")).expect("a folder");
+    let staged = std::fs::read_dir(folder.join("packages/staging")).expect("a folder");
     assert_eq!(staged.count(), 0, "{point}");
-    let removed = std::fs::read_dir(state.join("packages/removed")).expect("a folder");
+    let removed = std::fs::read_dir(folder.join("packages/removed")).expect("a folder");
     let known = stage.command(&["--json", "packages"]).await.out;
     let known = known
         .lines()

@@ -130,8 +130,11 @@ async fn a_caller_cannot_allow_a_plugin_of_which_it_saw_a_part() {
     // The person at the device reads all of it.
     let id = stage.ask(Ask::new(INSTALL, &args)).await;
     let listed = stage.listed_question().await;
-    let allow = ["approvals", "allow", listed["id"].as_str().expect("an id")];
-    stage.command(&allow).await;
+    for word in ["show", "allow"] {
+        let answer = ["approvals", word, listed["id"].as_str().expect("an id")];
+        let ended = stage.command(&answer).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 
