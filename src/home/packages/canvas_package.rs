@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::package_conflicts::PackageError;
 use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
-use super::package_store::{NewPackage, PackageError};
+use super::package_store::NewPackage;
 use super::package_version::{check_version, is_version};
 
 /// The most characters of the source.

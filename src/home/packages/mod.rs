@@ -3,7 +3,9 @@
 //! these kinds, and the tools (handlers).
 
 mod canvas_package;
+mod open_records;
 mod package_change;
+mod package_conflicts;
 mod package_content;
 mod package_kind;
 mod package_records;
@@ -14,11 +16,10 @@ mod skill_package;
 mod theme_package;
 
 pub use canvas_package::CanvasPackage;
+pub use package_conflicts::PackageError;
 pub use package_kind::{PackageKind, check_package_id};
 pub use package_records::{PackageReceipt, RemovedPackage};
-pub use package_store::{
-    InstallResult, InstalledPackage, ListedPackage, NewPackage, PackageError, PackageStore,
-};
+pub use package_store::{InstallResult, InstalledPackage, ListedPackage, NewPackage, PackageStore};
 pub use plugin_package::{PluginPackage, describe_plugin_package};
 pub use skill_package::{SkillPackage, list_skill_secrets};
 pub use theme_package::ThemePackage;

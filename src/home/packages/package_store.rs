@@ -1,34 +1,24 @@
 //! Installs, removes, restores and lists packages. One change at a time: it is staged, checked, recorded, moved, and
 //! recorded as complete. Not here: the moves (package_change), and what a package consists of.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the staging folder of packages"
-)]
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use super::package_change::{ChangePaths, is_there, remove_if_there};
+use super::open_records::{OpenRecords, now_ms};
+use super::package_change::{is_there, remove_if_there};
+use super::package_conflicts::{PackageError, check_update, foreign_item_error, list_command};
 use super::package_content::{PackageContent, find_changes};
 use super::package_kind::PackageKind;
-use super::package_records::{
-    ChangeSource, PackageReceipt, PackageRecords, PendingChange, RemovedPackage,
-};
-use super::package_version::compare_versions;
-use crate::durable::{open_lock_file, sync_folder};
+use super::package_records::{ChangeSource, PackageReceipt, PendingChange, RemovedPackage};
+use crate::durable::sync_folder;
 use crate::failpoint;
 use crate::home::command_hint::command_to_type;
 use crate::home::error::HomeError;
 use crate::home::file_modes::{self, FolderAccess};
 use crate::home::layout::Home;
-use crate::home::state_file::StateFile;
 use crate::home::{plugins, skills};
 use crate::ids::to_hex;
-
-/// The most changes that an error names.
-const NAMED_CHANGES: usize = 5;
 
 /// A package to be installed.
 #[derive(Debug, Clone)]
@@ -71,23 +61,6 @@ pub struct ListedPackage {
     pub changes: Option<Vec<String>>,
 }
 
-/// The reason why a package cannot be installed, removed or restored.
-#[derive(Debug, thiserror::Error)]
-pub enum PackageError {
-    /// The package itself is wrong.
-    #[error("{0}")]
-    Invalid(String),
-    /// Something else is there; the text names the choices.
-    #[error("{0}")]
-    Conflict(String),
-    /// There is no such package.
-    #[error("{0}")]
-    Missing(String),
-    /// The home cannot be used.
-    #[error(transparent)]
-    Home(#[from] HomeError),
-}
-
 /// The packages of one home.
 #[derive(Debug, Clone)]
 pub struct PackageStore {
@@ -110,7 +83,7 @@ impl PackageStore {
     /// The records are damaged, or the home cannot be written.
     pub fn recover_changes(&self) -> Result<(), PackageError> {
         if is_there(&self.home.packages_dir()) || is_there(&self.home.packages_file()) {
-            self.open_records()?;
+            OpenRecords::open_records(&self.home, self.keep)?;
         }
         Ok(())
     }
@@ -124,7 +97,7 @@ impl PackageStore {
         new: &NewPackage,
         sha256: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = self.open_records()?;
+        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
         let path = self.checked_path(new.kind, &new.id)?;
         let receipt = PackageReceipt {
             kind: new.kind,
@@ -174,7 +147,7 @@ impl PackageStore {
         id: &str,
         package: Option<&str>,
     ) -> Result<PackageReceipt, PackageError> {
-        let mut open = self.open_records()?;
+        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(receipt) = open.records.find_receipt(kind, id).cloned() else {
@@ -217,7 +190,7 @@ impl PackageStore {
         kind: PackageKind,
         id: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = self.open_records()?;
+        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(removed) = open.records.find_removed(kind, id).cloned() else {
@@ -250,7 +223,7 @@ impl PackageStore {
     /// # Errors
     /// The records are damaged, or the home cannot be written.
     pub fn list_packages(&self) -> Result<(Vec<ListedPackage>, Vec<RemovedPackage>), PackageError> {
-        let records = self.open_records()?.records;
+        let records = OpenRecords::open_records(&self.home, self.keep)?.records;
         let listed = records.installed.into_iter().map(|receipt| {
             let path = receipt.kind.folder(&self.home);
             let path = path.join(receipt.kind.file_name(&receipt.id));
@@ -261,33 +234,6 @@ impl PackageStore {
             }
         });
         Ok((listed.collect(), records.removed))
-    }
-
-    /// Locks and reads the records, finishes what an earlier process began, and removes what it left.
-    fn open_records(&self) -> Result<OpenRecords<'_>, PackageError> {
-        let lock_file = self.home.packages_lock_file();
-        let lock = open_lock_file(&lock_file).and_then(|file| file.lock().map(|()| file));
-        let lock = lock.map_err(HomeError::unwritable(&lock_file))?;
-        for folder in [
-            self.home.packages_dir(),
-            self.home.package_staging_dir(),
-            self.home.removed_packages_dir(),
-        ] {
-            file_modes::ensure_dir(&folder, FolderAccess::OwnerOnly)?;
-        }
-        let file = StateFile::new(self.home.packages_file());
-        let mut open = OpenRecords {
-            home: &self.home,
-            records: file.read()?.unwrap_or_default(),
-            file,
-            _lock: lock,
-        };
-        if open.records.pending.is_some() {
-            open.finish_pending()?;
-        }
-        open.drop_expired(self.keep)?;
-        open.remove_leftovers()?;
-        Ok(open)
     }
 
     /// Returns the path of a package, after a check that no link leads its folder out of the home.
@@ -338,148 +284,6 @@ impl PackageStore {
     }
 }
 
-/// The records, while no other process may change them.
-struct OpenRecords<'a> {
-    home: &'a Home,
-    file: StateFile<PackageRecords>,
-    records: PackageRecords,
-    _lock: File,
-}
-
-impl OpenRecords<'_> {
-    fn make_change(&mut self, change: PendingChange) -> Result<(), PackageError> {
-        self.records.pending = Some(change);
-        self.write_records()?;
-        failpoint::reach("packages.recorded");
-        match self.finish_pending()? {
-            None => Ok(()),
-            Some(error) => {
-                let folder = self.home.packages_dir();
-                Err(HomeError::unwritable(&folder)(error).into())
-            }
-        }
-    }
-
-    /// Finishes the pending change. If nothing of it can be moved, it is taken back; returns the reason.
-    fn finish_pending(&mut self) -> Result<Option<io::Error>, PackageError> {
-        let Some(change) = self.records.pending.clone() else {
-            return Ok(None);
-        };
-        let paths = ChangePaths::in_home(self.home, &change);
-        let failure = match paths.move_files() {
-            Ok(()) => {
-                self.records.complete_pending();
-                None
-            }
-            Err(error) if paths.is_untouched() => {
-                self.records.pending = None;
-                Some(error)
-            }
-            Err(error) => {
-                let folder = self.home.packages_dir();
-                return Err(HomeError::unwritable(&folder)(error).into());
-            }
-        };
-        self.write_records()?;
-        failpoint::reach("packages.complete");
-        self.remove_leftovers()?;
-        Ok(failure)
-    }
-
-    fn write_records(&self) -> Result<(), HomeError> {
-        self.file.write(&self.records)
-    }
-
-    fn drop_expired(&mut self, keep: Duration) -> Result<(), PackageError> {
-        let oldest = now_ms() - i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
-        let before = self.records.removed.len();
-        self.records.removed.retain(|one| one.at_ms >= oldest);
-        if self.records.removed.len() < before {
-            self.write_records()?;
-        }
-        Ok(())
-    }
-
-    /// Removes what is staged, and removed packages without a record.
-    fn remove_leftovers(&self) -> Result<(), PackageError> {
-        let removed = self.home.removed_packages_dir();
-        let is_recorded = |path: &Path| {
-            let name = path.file_name().unwrap_or_default();
-            let mut all = self.records.removed.iter();
-            path.starts_with(&removed) && all.any(|one| name == one.name.as_str())
-        };
-        for folder in [self.home.package_staging_dir(), removed.clone()] {
-            let entries = fs::read_dir(&folder).map_err(HomeError::unreadable(&folder))?;
-            for entry in entries {
-                let path = entry.map_err(HomeError::unreadable(&folder))?.path();
-                if !is_recorded(&path) {
-                    remove_if_there(&path).map_err(HomeError::unwritable(&path))?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Refuses an update that is not one of the same package, unchanged since, to the same or a newer version.
-fn check_update(
-    new: &PackageReceipt,
-    present: &PackageReceipt,
-    path: &Path,
-) -> Result<(), PackageError> {
-    let (word, id) = (present.kind.as_str(), &present.id);
-    let choices = format!(
-        "Nothing was changed. Choose another id; or uninstall it first (UninstallPackage), which keeps it for `{}`; `{}` lists \
-         what is installed",
-        command_to_type(&format!("packages restore {word} {id}")),
-        list_command()
-    );
-    let conflict = |why: String| Err(PackageError::Conflict(format!("{why}. {choices}")));
-    if new.package != present.package {
-        return conflict(format!(
-            "the {word} {id:?} belongs to the package {:?}, not to {:?}",
-            present.package, new.package
-        ));
-    }
-    let changes = find_changes(path, &present.files).map_err(HomeError::unreadable(path))?;
-    if !changes.is_empty() {
-        let named: Vec<&str> = changes
-            .iter()
-            .take(NAMED_CHANGES)
-            .map(String::as_str)
-            .collect();
-        let more = if changes.len() > NAMED_CHANGES {
-            " and more"
-        } else {
-            ""
-        };
-        return conflict(format!(
-            "the {word} {id:?} was changed since it was installed ({}{more})",
-            named.join(", ")
-        ));
-    }
-    match (&new.version, &present.version) {
-        (Some(new), Some(present)) if compare_versions(new, present).is_lt() => conflict(format!(
-            "the {word} {id:?} is installed in version {present}, which is newer than {new}"
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn foreign_item_error(kind: PackageKind, id: &str, path: &Path) -> PackageError {
-    PackageError::Conflict(format!(
-        "there is a {} {id:?} already, which no package installed: {}. Nothing was changed. Choose another id, or have the \
-         owner move it away; `{}` lists what packages installed",
-        kind.as_str(),
-        path.display(),
-        list_command()
-    ))
-}
-
-fn list_command() -> String {
-    command_to_type("packages")
-}
-
 /// Makes the record of a package that is taken away now, under a name of its own.
 fn removed_package(receipt: PackageReceipt) -> Result<RemovedPackage, PackageError> {
     let mut random = [0_u8; 8];
@@ -495,9 +299,4 @@ fn removed_package(receipt: PackageReceipt) -> Result<RemovedPackage, PackageErr
         receipt,
         at_ms: now_ms(),
     })
-}
-
-fn now_ms() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::package_conflicts::PackageError;
 use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
-use super::package_store::{NewPackage, PackageError};
+use super::package_store::NewPackage;
 use super::package_version::check_version;
 use crate::home::plugins;
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::package_conflicts::PackageError;
 use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
-use super::package_store::{NewPackage, PackageError};
+use super::package_store::NewPackage;
 use super::package_version::check_version;
 use crate::home::document_checks::is_name_of;
 use crate::home::{frontmatter, home_document, skills};
