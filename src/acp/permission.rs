@@ -26,8 +26,8 @@ use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, ju
 use crate::sandbox::NetworkAccess;
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DeclaredAccess, DecodedCall, ErrorCode, GateDecision,
-    GateFuture, NETWORK_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
-    ToolSpec,
+    GateFuture, NETWORK_RULE, OWNER_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
+    ToolError, ToolSpec,
 };
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
@@ -125,18 +125,23 @@ impl PermissionGate {
             GateDecision::NeedsApproval(subject) => subject,
         };
         let why = format!("it wants the whole network of this machine, because: {reason}");
-        let args = tool.canonical_args(call.args).unwrap_or_default();
-        let digest = to_hex(&Sha256::digest(args.to_string()));
-        Ok(GateDecision::NeedsApproval(ApprovalSubject {
-            why: Some(match subject.why {
-                Some(other) => format!("{why}; {other}"),
-                None => why,
-            }),
-            topic: Some(format!("network {digest}")),
-            rule: Some(NETWORK_RULE.to_owned()),
-            allowable_command: None,
-            ..subject
-        }))
+        let subject = bind_to_arguments(subject, NETWORK_RULE, why, tool, call);
+        Ok(GateDecision::NeedsApproval(subject))
+    }
+
+    /// Adds the call's own question to the owner. What was allowed before that was allowed by the tool's name.
+    fn add_owner_question(
+        tool: &ToolSpec,
+        call: DecodedCall<'_>,
+        permission: GateDecision,
+    ) -> GateDecision {
+        match (permission, &call.access.owner_question) {
+            (GateDecision::NeedsApproval(subject), Some(why)) => {
+                let subject = bind_to_arguments(subject, OWNER_RULE, why.clone(), tool, call);
+                GateDecision::NeedsApproval(subject)
+            }
+            (permission, _) => permission,
+        }
     }
 
     fn must_ask(&self, tool: &ToolSpec, effect: ToolEffect) -> bool {
@@ -183,7 +188,9 @@ impl PermissionGate {
             access,
             args,
         } = decoded;
-        let asks = self.must_ask(tool, effect) || self.wanted_network(access).is_some();
+        let asks = self.must_ask(tool, effect)
+            || self.wanted_network(access).is_some()
+            || access.owner_question.is_some();
         let Some(policy) = self
             .policy
             .as_ref()
@@ -233,6 +240,29 @@ impl PermissionGate {
             }
         })
         .await?
+    }
+}
+
+/// Limits an approval to exactly these arguments, for a question that a rule of the owner's about other calls must not
+/// answer.
+fn bind_to_arguments(
+    subject: ApprovalSubject,
+    rule: &str,
+    why: String,
+    tool: &ToolSpec,
+    call: DecodedCall<'_>,
+) -> ApprovalSubject {
+    let args = tool.canonical_args(call.args).unwrap_or_default();
+    let digest = to_hex(&Sha256::digest(args.to_string()));
+    ApprovalSubject {
+        why: Some(match subject.why {
+            Some(other) => format!("{why}; {other}"),
+            None => why,
+        }),
+        topic: Some(format!("{rule} {digest}")),
+        rule: Some(rule.to_owned()),
+        allowable_command: None,
+        ..subject
     }
 }
 
@@ -322,6 +352,7 @@ impl CallGate for PermissionGate {
             }
             let permission = self.check_rules(cx, tool, call).await?;
             let permission = self.check_whole_network(tool, call, permission)?;
+            let permission = Self::add_owner_question(tool, call, permission);
             self.check_confinement(tool, call).await?;
             Ok(permission)
         })

@@ -28,7 +28,9 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Ask for tools", &["send", "cancel", "call", "tools"]),
     (
         "Skills and secrets",
-        &["skills", "agents", "plugins", "secrets", "people"],
+        &[
+            "skills", "agents", "plugins", "packages", "secrets", "people",
+        ],
     ),
     (
         "Editors, backends, keys",

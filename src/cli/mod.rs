@@ -38,6 +38,7 @@ mod log_file;
 mod logging;
 mod logs;
 mod operator;
+mod packages;
 mod pair;
 mod pause;
 mod people;
@@ -158,6 +159,8 @@ enum CliCommand {
     Agents(agents::AgentsArgs),
     /// List, install and update plugins, which add tools
     Plugins(plugins::PluginsArgs),
+    /// List what packages installed; remove or restore some
+    Packages(packages::PackagesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
     /// Find what is wrong, and say how to mend it
@@ -352,6 +355,7 @@ fn dispatch_command(
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
+        CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),

@@ -10,7 +10,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    Trash, WebSocket,
+    Store, Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -52,6 +52,8 @@ pub struct Config {
     pub journal: JournalTitles,
     /// The limits of the trash.
     pub trash: Trash,
+    /// The tools for packages.
+    pub store: Store,
     /// The limits of the audit log.
     pub audit: Audit,
     /// The settings of a connected editor.

@@ -15,7 +15,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, Trash, WebSocket, Workspaces,
+    SafeMode, Sandbox, Store, Trash, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -151,6 +151,7 @@ impl Config {
             sandbox: Sandbox::read(&mut reader),
             journal: JournalTitles::read(&mut reader),
             trash: Trash::read(&mut reader),
+            store: Store::read(&mut reader),
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),
             log: Log::read(&mut reader),

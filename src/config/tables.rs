@@ -236,6 +236,12 @@ tables! {
         snapshots, "snapshots": bool = true, ..;
     }
 
+    /// Packages that agents install in the home: skills, themes, canvases and plugins (docs/packages.md).
+    ["store"] Store {
+        /// true: publish the tools InstallSkillPackage, InstallThemePackage, InstallCanvasPackage, InstallPluginPackage and UninstallPackage. Plugins, and skills with secrets, ask you first.
+        enabled, "enabled": bool = false, ..;
+    }
+
     /// What `punie-runner history` shows of requests.
     ["journal"] JournalTitles {
         /// Keep the command, paths or query of each request for 30 days, and its arguments and output for up to 7 days. Known secrets are masked. false: keep none of them.

@@ -7,6 +7,7 @@ pub mod search;
 pub mod shell;
 pub mod sqlite;
 pub mod state;
+pub mod store;
 pub mod terminal;
 pub mod user;
 
@@ -33,6 +34,8 @@ pub struct HandlerDeps {
     pub sqlite: sqlite::SqliteDeps,
     /// For questions to a person.
     pub user: user::UserDeps,
+    /// For packages, where the owner switched them on.
+    pub store: Option<store::StoreDeps>,
 }
 
 /// Builds the registry of all tools.
@@ -49,6 +52,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
         state::tools(deps.state),
         sqlite::tools(deps.sqlite),
         user::tools(deps.user),
+        deps.store.map(store::tools).unwrap_or_default(),
     ])
 }
 

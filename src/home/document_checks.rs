@@ -74,7 +74,7 @@ pub(super) fn find_flaws(
 }
 
 /// Returns whether a name is the id, or the id as people write it: `Git Helper` for `git-helper`.
-fn is_name_of(name: &str, id: &str) -> bool {
+pub(super) fn is_name_of(name: &str, id: &str) -> bool {
     let plain = |text: &str| {
         let folded = text.trim().to_lowercase();
         folded.replace([' ', '_'], "-")

@@ -127,6 +127,14 @@ pub(super) fn find_key_line(text: &str, key: &str) -> Option<usize> {
         .map(|(_, at)| at)
 }
 
+/// Returns whether a text begins with the opening line of a head.
+pub(super) fn has_head(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines()
+        .next()
+        .is_some_and(|first| first.trim_end() == FENCE)
+}
+
 /// Splits off the head, with its opening line so that line numbers are those of the file, and the body.
 fn split_head(text: &str) -> Result<Option<(&str, &str)>, FrontmatterError> {
     let mut lines = text.split_inclusive('\n');

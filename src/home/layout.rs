@@ -352,6 +352,34 @@ impl Home {
     pub fn plugin_tools_dir(&self) -> PathBuf {
         self.state_dir().join("plugins")
     }
+    /// Returns `themes/`: one file per theme.
+    pub fn themes_dir(&self) -> PathBuf {
+        self.root.join("themes")
+    }
+    /// Returns `apps/`: one folder per canvas.
+    pub fn apps_dir(&self) -> PathBuf {
+        self.root.join("apps")
+    }
+    /// Returns `state/packages.json`: the receipts of installed packages.
+    pub(super) fn packages_file(&self) -> PathBuf {
+        self.state_dir().join("packages.json")
+    }
+    /// Returns `state/packages.lock`, held while a package is installed or removed.
+    pub(super) fn packages_lock_file(&self) -> PathBuf {
+        self.state_dir().join("packages.lock")
+    }
+    /// Returns `state/packages/`: packages that are being installed, and removed ones.
+    pub(super) fn packages_dir(&self) -> PathBuf {
+        self.state_dir().join("packages")
+    }
+    /// Returns `state/packages/staging/`: a package that is being installed.
+    pub(super) fn package_staging_dir(&self) -> PathBuf {
+        self.packages_dir().join("staging")
+    }
+    /// Returns `state/packages/removed/`: what uninstalls and updates took away.
+    pub(super) fn removed_packages_dir(&self) -> PathBuf {
+        self.packages_dir().join("removed")
+    }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {
         Self::logs_below(&self.root)

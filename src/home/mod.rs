@@ -29,6 +29,7 @@ mod machine_id;
 mod mounted_secrets;
 mod new_device;
 mod owner_notices;
+mod packages;
 mod people;
 mod plugin_folder;
 mod plugins;
@@ -74,6 +75,11 @@ pub use mounted_secrets::{
 };
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
+pub use packages::{
+    CanvasPackage, InstallResult, InstalledPackage, ListedPackage, NewPackage, PackageError,
+    PackageKind, PackageReceipt, PackageStore, PluginPackage, RemovedPackage, SkillPackage,
+    ThemePackage, check_package_id, describe_plugin_package, list_skill_secrets,
+};
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
 pub use plugins::{Plugin, PluginPaths, load_plugins};

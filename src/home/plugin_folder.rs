@@ -19,11 +19,11 @@ use crate::ids::to_hex;
 /// The most files of a plugin: all are looked at before each call.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Resolves the folder of a plugin, which lies in the home.
-pub(super) fn resolve_folder(home: &Home, folder: &Path) -> Result<PathBuf, String> {
+/// Resolves the folder of a plugin, which lies below that of the plugins.
+pub(super) fn resolve_folder(plugins: &Path, folder: &Path) -> Result<PathBuf, String> {
     let real =
         |path: &Path| fs::canonicalize(path).map_err(|error| format!("cannot be read: {error}"));
-    let (folder, plugins) = (real(folder)?, real(&home.plugins_dir())?);
+    let (folder, plugins) = (real(folder)?, real(plugins)?);
     if folder.starts_with(&plugins) && folder != plugins {
         return Ok(folder);
     }

@@ -123,6 +123,15 @@ pub fn load_plugins(home: &Home) -> (Vec<Plugin>, Vec<HomeProblem>) {
 
 /// Checks that the plugin in this folder below the home's plugins can be loaded, and returns it.
 pub(super) fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> {
+    load_plugin_below(home, &home.plugins_dir(), folder)
+}
+
+/// Checks a plugin in a folder below `plugins`, a folder of the home.
+pub(super) fn load_plugin_below(
+    home: &Home,
+    plugins: &Path,
+    folder: &Path,
+) -> Result<Plugin, String> {
     let id = home_document::parse_document_id(folder)?;
     let text = document_file::read_document_text(home, &folder.join(FILE), FILE)
         .map_err(UnreadableDocument::into_text)?;
@@ -133,7 +142,7 @@ pub(super) fn load_plugin(home: &Home, folder: &Path) -> Result<Plugin, String> 
         ));
     }
     check_values(&manifest)?;
-    let folder = plugin_folder::resolve_folder(home, folder)?;
+    let folder = plugin_folder::resolve_folder(plugins, folder)?;
     let (program, args) = match &manifest.command {
         Some(command) => {
             let (program, args) = resolve_command(&folder, command)?;
@@ -182,6 +191,27 @@ fn brings_documents(folder: &Path) -> bool {
 /// Returns the id that a manifest gives, if it can be read and gives one.
 pub(super) fn read_manifest_id(text: &str) -> Option<String> {
     parse_manifest(text).ok()?.id
+}
+
+/// Describes what the plugin of this manifest runs and may use, for the question to the owner.
+pub(super) fn describe_manifest(text: &str) -> Result<String, String> {
+    let manifest = parse_manifest(text)?;
+    let Some(command) = manifest.command else {
+        return Ok("it runs nothing itself, and brings skills or agents".to_owned());
+    };
+    let paths = match manifest.paths {
+        PluginPaths::None => "sees no workspace",
+        PluginPaths::Read => "reads the workspaces",
+        PluginPaths::Write => "reads and writes the workspaces",
+    };
+    let network = match manifest.network {
+        ManifestNetwork::None => "has no network",
+        ManifestNetwork::Ask => "may ask for hosts",
+    };
+    Ok(format!(
+        "it runs {:?}, {paths}, {network}",
+        command.join(" ")
+    ))
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::document_checks::ConventionFields;
 use super::document_file::UnreadableDocument;
-use super::frontmatter::{TextList, ToolNames};
+use super::frontmatter::{self, TextList, ToolNames};
 use super::home_document::{
     self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
 };
@@ -145,6 +145,13 @@ pub fn load_skills(home: &Home, copy: CopyTexts) -> (Vec<Skill>, Vec<HomeProblem
     let (documents, problems) =
         home_document::read_documents::<SkillHead>(home, DocumentKind::Skill, copy);
     (documents.into_iter().map(Skill::from).collect(), problems)
+}
+
+/// Returns the secrets that the head of this text requests.
+pub(super) fn read_secret_mounts(text: &str) -> Result<Vec<SecretMount>, String> {
+    let parsed = frontmatter::parse_frontmatter::<SkillHead>(text);
+    let head = parsed.map_err(|bad| bad.to_string())?.fields;
+    Ok(head.secret_mounts.into_mounts())
 }
 
 /// Checks that the skill in this folder of the home can be loaded, and returns its flaws.

@@ -9,7 +9,7 @@ use super::schema_arguments::{SchemaArgument, list_arguments};
 use super::{CallLane, ToolSpec};
 
 /// The domains in the page's order, and what their tools are for. Other domains follow.
-const DOMAINS: [(&str, &str); 7] = [
+const DOMAINS: [(&str, &str); 8] = [
     ("file", "Read and change files"),
     ("search", "Find files and text"),
     ("shell", "Run commands"),
@@ -17,6 +17,7 @@ const DOMAINS: [(&str, &str); 7] = [
     ("sqlite", "SQLite files"),
     ("state", "Outputs and background tasks"),
     ("terminal", "Terminals that stay open"),
+    ("store", "Packages, with `enabled = true` under `[store]`"),
 ];
 
 /// Returns the place of a domain in a list: the common ones first, those of connected editors last.

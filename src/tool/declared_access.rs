@@ -24,6 +24,8 @@ pub struct DeclaredAccess {
     pub starts_programs: bool,
     /// The reason for which its command needs the runner's own network, if it asks for that.
     pub whole_network: Option<String>,
+    /// The reason for which the owner is asked whatever the rules say, unless one of theirs allows this tool by name.
+    pub owner_question: Option<String>,
     /// The call that it starts as a new request.
     pub starts_call: Option<StartedCall>,
 }
@@ -119,6 +121,15 @@ impl DeclaredAccess {
     pub fn starting_programs(self) -> Self {
         Self {
             starts_programs: true,
+            ..self
+        }
+    }
+
+    /// Adds a question to the owner.
+    #[must_use]
+    pub fn asking_owner(self, reason: String) -> Self {
+        Self {
+            owner_question: Some(reason),
             ..self
         }
     }

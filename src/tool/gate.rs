@@ -10,6 +10,9 @@ use super::{DeclaredAccess, ToolContext, ToolEffect, ToolError, ToolSpec};
 /// The rule of a question about a call that wants the runner's own network. No rule of the owner's answers it.
 pub const NETWORK_RULE: &str = "network";
 
+/// The rule of a question that only a rule of the owner's for this very tool answers.
+pub const OWNER_RULE: &str = "owner";
+
 /// The gate's answer: permission to run, or the error for the caller.
 pub type GateFuture<'a> =
     Pin<Box<dyn Future<Output = Result<GateDecision, ToolError>> + Send + 'a>>;

@@ -41,7 +41,8 @@ pub use description::{
 pub use dynamic_tools::ToolRegistration;
 pub use error::ToolError;
 pub use gate::{
-    ApprovalSubject, CallGate, DecodedCall, GateDecision, GateFuture, NETWORK_RULE, RecheckFuture,
+    ApprovalSubject, CallGate, DecodedCall, GateDecision, GateFuture, NETWORK_RULE, OWNER_RULE,
+    RecheckFuture,
 };
 pub use intent::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder, UnrecordedIntents};
 pub use observer::{

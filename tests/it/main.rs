@@ -42,6 +42,7 @@ mod search;
 mod shell;
 mod sqlite;
 mod state;
+mod store;
 mod synapse;
 mod terminal;
 mod tool;

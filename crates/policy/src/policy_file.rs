@@ -142,6 +142,19 @@ impl PolicyRules {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
+    /// Returns the rules without those that allow this tool among others: with these only a rule that names the tool
+    /// allows its calls.
+    #[must_use]
+    pub fn without_blanket_allows(&self, tool: &str) -> Self {
+        let is_kept = |rule: &&PolicyRule| {
+            rule.decision != PolicyDecision::Allow || rule.tools.iter().any(|name| name == tool)
+        };
+        Self {
+            rules: self.rules.iter().filter(is_kept).cloned().collect(),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn rules_about<'a>(
         &'a self,
         tool: &'a str,

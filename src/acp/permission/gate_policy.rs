@@ -1,6 +1,7 @@
 //! The owner's rules with the context to check a call against them: the verdict on a call, and the grants that it uses.
 //! Not here: the question that follows (permission), and the rules themselves (`crate::policy`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::access;
@@ -10,7 +11,8 @@ use crate::acp::local::local_terminals::LocalTerminals;
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::policy::{
-    AddedPolicyRule, PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, judge_call,
+    AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict,
+    judge_call,
 };
 use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 
@@ -42,14 +44,24 @@ impl GatePolicy {
             return Err(broken_rules_error(tool, broken));
         }
         let call = access::describe_for_policy(&self.workspace, tool, effect, access)?;
-        let verdict = judge_call(&current.rules, asks, &call, &[]);
+        let (rules, asks) = match access.owner_question {
+            Some(_) => (
+                Cow::Owned(current.rules.without_blanket_allows(&tool.name)),
+                true,
+            ),
+            None => (Cow::Borrowed(&*current.rules), asks),
+        };
+        let verdict = judge_call(&rules, asks, &call, &[]);
         if verdict.decision == PolicyDecision::Allow {
             return Ok((verdict, call));
         }
         let mut grants = self.active_rules.grants_for(request);
+        if access.owner_question.is_some() {
+            grants.retain(|grant| matches!(grant.target, GrantTarget::Tool(_)));
+        }
         loop {
             let with = judge_with_fewest_grants(&mut grants, |grants| {
-                judge_call(&current.rules, asks, &call, grants)
+                judge_call(&rules, asks, &call, grants)
             });
             // A call that does not run uses up no grant.
             let Some(request) = request.filter(|_| with.decision < PolicyDecision::Deny) else {

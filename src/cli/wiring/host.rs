@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
-use super::settings::open_trash;
+use super::settings::{open_packages, open_trash};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
@@ -24,7 +24,7 @@ use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+use crate::handlers::{self, file, git, search, shell, sqlite, state, store, terminal, user};
 use crate::home::{
     ApprovalQuestions, Home, IdentityMapStore, PeopleAsker, RunnerPeople, SecretStore,
 };
@@ -258,6 +258,9 @@ impl HostBase {
                 default_answer: config.questions.default_answer.clone(),
                 turns: user::QuestionTurns::default(),
             },
+            store: config.store.enabled.then(|| store::StoreDeps {
+                packages: open_packages(config, home),
+            }),
         })?
         .with_aliases(&adapters::alias_resolver(&self.redactor));
         if config.trash.max_mb == 0 {

@@ -30,4 +30,4 @@ pub use in_force::{
 };
 pub use openings::SandboxOpening;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
-pub use settings::{editor_settings, min_free_bytes, open_trash};
+pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};

@@ -180,7 +180,7 @@ pub fn assemble_runner(
     // Created before the host, so that its key is masked.
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::configured_request_auth(config, identity.device_id())?;
-    remove_left_files(home)?;
+    remove_left_files(config, home)?;
     let backend_identity = backends::backend_identity(config, home, source)?;
     let journal = Journal::open_for_backend(&home.journal_file(), &backend_identity)?;
     let supervision = SupervisionStore::in_home(home);
@@ -293,10 +293,14 @@ fn history_content(
     (Some(titles), Some(records))
 }
 
-/// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
-fn remove_left_files(home: &Home) -> anyhow::Result<()> {
+/// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given; finishes a change
+/// of packages in which it was killed.
+fn remove_left_files(config: &Config, home: &Home) -> anyhow::Result<()> {
     OwnerSwitches::in_home(home).remove_stop_orders();
     InForceFile::in_home(home).remove_text()?;
+    if let Err(error) = settings::open_packages(config, home).recover_changes() {
+        tracing::warn!(%error, "packages cannot be installed or removed");
+    }
     let left = home::remove_stale_mounts(home)?;
     if left > 0 {
         tracing::info!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
-use crate::home::Home;
+use crate::home::{Home, PackageStore};
 use crate::request::ToolEffect;
 use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
 use crate::trash::{Trash, TrashLimits};
@@ -89,6 +89,11 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
 /// Opens the trash of this home.
 pub fn open_trash(config: &Config, home: &Home) -> Trash {
     Trash::new(home, trash_limits(config))
+}
+
+/// Opens the packages of this home.
+pub fn open_packages(config: &Config, home: &Home) -> PackageStore {
+    PackageStore::in_home(home, trash_limits(config).keep)
 }
 
 /// Converts the limits of the trash.

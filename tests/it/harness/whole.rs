@@ -8,8 +8,12 @@ use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::background_tasks::NoTasks;
-use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
-use punie_runner::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
+use punie_runner::handlers::{
+    self, file, git, search, shell, sqlite, state, store, terminal, user,
+};
+use punie_runner::home::{
+    ApprovalQuestions, Home, PackageStore, PeopleAsker, RunnerPeople, SecretStore,
+};
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
@@ -22,8 +26,17 @@ pub struct Whole {
     _folders: TempDir,
 }
 
-/// All tools.
+/// The tools of a device whose owner switched nothing on.
 pub fn whole() -> Whole {
+    assemble(false)
+}
+
+/// The tools of a device whose owner switched on everything.
+pub fn whole_switched_on() -> Whole {
+    assemble(true)
+}
+
+fn assemble(is_switched_on: bool) -> Whole {
     let folders = tempfile::tempdir().expect("a folder for the test");
     let workspace = Workspace::open_roots(&[folders.path().to_owned()]).expect("a workspace");
     let outputs =
@@ -91,6 +104,9 @@ pub fn whole() -> Whole {
             worker: super::process::worker_program(),
         },
         user: user_deps(&home),
+        store: is_switched_on.then(|| store::StoreDeps {
+            packages: PackageStore::in_home(&home, std::time::Duration::ZERO),
+        }),
     })
     .expect("no two tools of one name");
     Whole {

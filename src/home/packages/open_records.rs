@@ -1,0 +1,149 @@
+//! The records of packages while they are locked: a change is recorded before and after it is made, and the next process
+//! that opens them finishes what was left. Not here: the moves (package_change).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the staging folder of packages"
+)]
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::package_change::{ChangePaths, remove_if_there};
+use super::package_conflicts::PackageError;
+use super::package_records::{PackageRecords, PendingChange};
+use crate::durable::open_lock_file;
+use crate::failpoint;
+use crate::home::error::HomeError;
+use crate::home::file_modes::{self, FolderAccess};
+use crate::home::layout::Home;
+use crate::home::state_file::StateFile;
+
+/// The records, while no other process may change them.
+pub(super) struct OpenRecords<'a> {
+    home: &'a Home,
+    file: StateFile<PackageRecords>,
+    pub(super) records: PackageRecords,
+    _lock: File,
+}
+
+impl<'a> OpenRecords<'a> {
+    /// Locks and reads the records, finishes what an earlier process began, and removes what it left.
+    pub(super) fn open_records(home: &'a Home, keep: Duration) -> Result<Self, PackageError> {
+        let lock_file = home.packages_lock_file();
+        let lock = open_lock_file(&lock_file).and_then(|file| file.lock().map(|()| file));
+        let lock = lock.map_err(HomeError::unwritable(&lock_file))?;
+        for folder in [
+            home.packages_dir(),
+            home.package_staging_dir(),
+            home.removed_packages_dir(),
+        ] {
+            file_modes::ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        }
+        let file = StateFile::new(home.packages_file());
+        let mut open = Self {
+            home,
+            records: file.read()?.unwrap_or_default(),
+            file,
+            _lock: lock,
+        };
+        if open.records.pending.is_some() {
+            open.finish_pending()?;
+        }
+        open.drop_expired(keep)?;
+        open.remove_leftovers()?;
+        Ok(open)
+    }
+
+    /// Records a change, makes it, and records that it is complete.
+    pub(super) fn make_change(&mut self, change: PendingChange) -> Result<(), PackageError> {
+        self.records.pending = Some(change);
+        self.write_records()?;
+        failpoint::reach("packages.recorded");
+        match self.finish_pending()? {
+            None => Ok(()),
+            Some(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::CrossesDevices
+                ) =>
+            {
+                Err(PackageError::Conflict(format!(
+                    "the files cannot be put in place: {error}. Nothing was changed. Its place must be free, and on the \
+                     file system of the home"
+                )))
+            }
+            Some(error) => {
+                let folder = self.home.packages_dir();
+                Err(HomeError::unwritable(&folder)(error).into())
+            }
+        }
+    }
+
+    /// Finishes the pending change. If nothing of it can be moved, it is taken back; returns the reason.
+    fn finish_pending(&mut self) -> Result<Option<io::Error>, PackageError> {
+        let Some(change) = self.records.pending.clone() else {
+            return Ok(None);
+        };
+        let paths = ChangePaths::in_home(self.home, &change);
+        let failure = match paths.move_files() {
+            Ok(()) => {
+                self.records.complete_pending();
+                None
+            }
+            Err(error) if paths.is_untouched() => {
+                self.records.pending = None;
+                Some(error)
+            }
+            Err(error) => {
+                let folder = self.home.packages_dir();
+                return Err(HomeError::unwritable(&folder)(error).into());
+            }
+        };
+        self.write_records()?;
+        failpoint::reach("packages.complete");
+        self.remove_leftovers()?;
+        Ok(failure)
+    }
+
+    fn write_records(&self) -> Result<(), HomeError> {
+        self.file.write(&self.records)
+    }
+
+    fn drop_expired(&mut self, keep: Duration) -> Result<(), PackageError> {
+        let oldest = now_ms() - i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let before = self.records.removed.len();
+        self.records.removed.retain(|one| one.at_ms >= oldest);
+        if self.records.removed.len() < before {
+            self.write_records()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is staged, and removed packages without a record.
+    fn remove_leftovers(&self) -> Result<(), PackageError> {
+        let removed = self.home.removed_packages_dir();
+        let is_recorded = |path: &Path| {
+            let name = path.file_name().unwrap_or_default();
+            let mut all = self.records.removed.iter();
+            path.starts_with(&removed) && all.any(|one| name == one.name.as_str())
+        };
+        for folder in [self.home.package_staging_dir(), removed.clone()] {
+            let entries = fs::read_dir(&folder).map_err(HomeError::unreadable(&folder))?;
+            for entry in entries {
+                let path = entry.map_err(HomeError::unreadable(&folder))?.path();
+                if !is_recorded(&path) {
+                    remove_if_there(&path).map_err(HomeError::unwritable(&path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the time in milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,156 @@
+//! A kill at every step of an install, an update, an uninstall and a restore.
+
+use std::ffi::OsStr;
+
+use serde_json::{Value, json};
+
+use super::{ENABLED, files, shown, skill, theme};
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+
+/// One kind of package for these tests.
+struct Case {
+    kind: &'static str,
+    id: &'static str,
+    place: &'static str,
+    tool: &'static str,
+    old: Value,
+    new: Value,
+}
+
+fn cases() -> [Case; 2] {
+    [
+        Case {
+            kind: "skill",
+            id: "notes",
+            place: "skills",
+            tool: "InstallSkillPackage",
+            old: skill("1.0.0", "Old."),
+            new: skill("2.0.0", "New."),
+        },
+        Case {
+            kind: "theme",
+            id: "dusk",
+            place: "themes",
+            tool: "InstallThemePackage",
+            old: theme("old"),
+            new: theme("new"),
+        },
+    ]
+}
+
+/// What is in place.
+fn placed(stage: &Stage, case: &Case) -> String {
+    let folder = stage.setting.home.join(case.place);
+    if folder.exists() {
+        shown(&files(&folder))
+    } else {
+        String::new()
+    }
+}
+
+async fn done(stage: &Stage, args: &[&str]) {
+    let ended = stage.command(args).await;
+    assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+}
+
+/// Kills a command at a point, and checks what is in place then, after the next start, and that nothing else is left.
+async fn kill_and_check(stage: &Stage, case: &Case, args: &[&str], point: &str, after: &str) {
+    let before = placed(stage, case);
+    let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
+    let ended = Program::start_with(&stage.setting, args, &armed)
+        .end()
+        .await;
+    assert_eq!(ended.code, None, "{point}: {ended:?}");
+    let now = placed(stage, case);
+    assert!(now == before || now == after, "{point}: {now}");
+    stage.once().await;
+    let now = placed(stage, case);
+    // Before there is a record nothing has begun; with one, the next start finishes it.
+    let expected = if point.starts_with("packages.staged") {
+        &*before
+    } else {
+        after
+    };
+    assert_eq!(now, expected, "{point}");
+    let folder = stage.setting.home.join("state");
+    let records = std::fs::read_to_string(folder.join("packages.json")).unwrap_or_default();
+    assert!(!records.contains("\"pending\":{"), "{point}: {records}");
+    let staged = std::fs::read_dir(folder.join("packages/staging")).expect("a folder");
+    assert_eq!(staged.count(), 0, "{point}");
+    let removed = std::fs::read_dir(folder.join("packages/removed")).expect("a folder");
+    let known = stage.command(&["--json", "packages"]).await.out;
+    let known = known
+        .lines()
+        .filter(|line| line.contains("\"state\":\"removed\""))
+        .count();
+    assert_eq!(removed.count(), known, "{point}");
+}
+
+/// The state of the home after a command without a kill, in a home of its own.
+async fn whole(case: &Case, steps: &[Vec<String>]) -> String {
+    let stage = Stage::unpaired(ENABLED).await;
+    for step in steps {
+        done(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    placed(&stage, case)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+async fn check_change(case: &Case, before: &[Vec<String>], change: Vec<String>, points: &[&str]) {
+    let mut steps = before.to_vec();
+    steps.push(change.clone());
+    let after = whole(case, &steps).await;
+    for point in points {
+        let stage = Stage::with(ENABLED).await;
+        for step in before {
+            done(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        }
+        let change: Vec<&str> = change.iter().map(String::as_str).collect();
+        let point = format!("packages.{point}=kill");
+        kill_and_check(&stage, case, &change, &point, &after).await;
+        // It works as if nothing had been.
+        let again = stage
+            .command(&["--json", "call", case.tool, &case.new.to_string()])
+            .await;
+        assert_eq!(again.code, Some(0), "{point}: {again:?}");
+    }
+}
+
+fn install(case: &Case, args: &Value) -> Vec<String> {
+    words(&["--json", "call", case.tool, &args.to_string()])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w55_a_kill_at_every_step_of_an_install_leaves_nothing_or_all() {
+    for case in cases() {
+        let points = ["staged", "recorded", "moved", "complete"];
+        check_change(&case, &[], install(&case, &case.new), &points).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w55_a_kill_at_every_step_of_an_update_leaves_the_old_or_the_new() {
+    for case in cases() {
+        let points = ["staged", "recorded", "put_in_place", "moved", "complete"];
+        let before = [install(&case, &case.old)];
+        check_change(&case, &before, install(&case, &case.new), &points).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w55_a_kill_at_every_step_of_an_uninstall_or_a_restore_loses_nothing() {
+    let points = ["recorded", "moved", "complete"];
+    for case in cases() {
+        let args = json!({"type": case.kind, "localId": case.id}).to_string();
+        let uninstall = words(&["--json", "call", "UninstallPackage", &args]);
+        let before = [install(&case, &case.old)];
+        check_change(&case, &before, uninstall.clone(), &points).await;
+        let before = [install(&case, &case.old), uninstall];
+        let restore = words(&["--json", "packages", "restore", case.kind, case.id]);
+        check_change(&case, &before, restore, &points).await;
+    }
+}

@@ -1,0 +1,183 @@
+//! Uninstalls, and bringing back what was removed.
+
+use serde_json::json;
+
+use super::{ENABLED, Store, files, shown, skill};
+use crate::harness::process::Ended;
+use crate::harness::stage::Stage;
+
+#[tokio::test]
+async fn w54_only_what_a_package_installed_is_removed() {
+    let store = Store::new();
+    store.write("skills/mine/SKILL.md", "Mine.\n");
+    let uninstall = "UninstallPackage";
+    let (code, text) = store
+        .refused(uninstall, &json!({"type": "skill", "localId": "mine"}))
+        .await;
+    assert_eq!(code, "not_found");
+    assert!(text.contains("only the owner removes it"), "{text}");
+    let (code, _) = store
+        .refused(uninstall, &json!({"type": "theme", "localId": "none"}))
+        .await;
+    assert_eq!(code, "not_found");
+    store
+        .install("InstallSkillPackage", &skill("1", "One."))
+        .await;
+    let wrong = json!({"packageId": "other", "type": "skill", "localId": "notes"});
+    let (_, text) = store.refused(uninstall, &wrong).await;
+    assert!(text.contains("belongs to the package \"pack\""), "{text}");
+    let said = store
+        .call(uninstall, &json!({"type": "mod", "localId": "x"}))
+        .await
+        .expect("a note");
+    assert_eq!(
+        (&said["uninstalled"], &said["requiresRevert"]),
+        (&json!(false), &json!(true))
+    );
+    assert!(
+        said["note"]
+            .as_str()
+            .expect("text")
+            .contains("SelfModRevert")
+    );
+}
+
+fn done(ended: Ended) -> String {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.out
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
+    let stage = Stage::unpaired(ENABLED).await;
+    let call = async |tool: &str, args: &str| stage.command(&["--json", "call", tool, args]).await;
+    done(call("InstallSkillPackage", &skill("1.0.0", "One.").to_string()).await);
+    let folder = stage.setting.home.join("skills/notes");
+    std::fs::write(folder.join("more.md"), "Mine.\n").expect("written");
+    let before = shown(&files(&folder));
+    let listed = stage.command(&["--json", "packages"]).await.json();
+    assert_eq!(
+        (&listed["state"], &listed["id"]),
+        (&json!("changed"), &json!("notes"))
+    );
+    assert_eq!(listed["changes"], json!(["added more.md"]));
+    let table = done(stage.command(&["packages"]).await);
+    for words in ["notes", "pack", "1.0.0", "changed since: added more.md"] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    done(call("UninstallPackage", r#"{"type":"skill","localId":"notes"}"#).await);
+    assert!(!folder.exists());
+    let listed = stage.command(&["--json", "packages"]).await.json();
+    assert_eq!(listed["state"], "removed");
+    done(
+        stage
+            .command(&["packages", "restore", "skill", "notes"])
+            .await,
+    );
+    assert_eq!(shown(&files(&folder)), before);
+
+    // It is a package's again: it can be uninstalled, and is not replaced by a restore.
+    let again = stage
+        .command(&["packages", "restore", "skill", "notes"])
+        .await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    let out = done(
+        stage
+            .command(&["packages", "uninstall", "skill", "notes"])
+            .await,
+    );
+    assert!(out.contains("packages restore skill notes"), "{out}");
+    done(call("InstallSkillPackage", &skill("2.0.0", "Two.").to_string()).await);
+    let there = stage
+        .command(&["packages", "restore", "skill", "notes"])
+        .await;
+    assert_eq!(there.code, Some(1), "{there:?}");
+    assert!(there.log.contains("Uninstall it first"), "{there:?}");
+    let bad = stage
+        .command(&["packages", "restore", "skill", "../x"])
+        .await;
+    assert_eq!(bad.code, Some(2), "{bad:?}");
+}
+
+#[tokio::test]
+async fn a_removed_package_is_kept_for_its_time() {
+    let store = Store::new();
+    store
+        .install("InstallSkillPackage", &skill("1", "One."))
+        .await;
+    store
+        .call(
+            "UninstallPackage",
+            &json!({"type": "skill", "localId": "notes"}),
+        )
+        .await
+        .expect("removed");
+    let removed = store.home.join("state/packages/removed");
+    assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), 1);
+    // A day is not over; a time of none is.
+    let home = punie_runner::home::Home::open_home(&store.home).expect("a home");
+    for (keep, left) in [(86_400, 1), (0, 0)] {
+        if left == 0 {
+            let file = store.home.join("state/packages.json");
+            let text = std::fs::read_to_string(&file).expect("records");
+            let envelope: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let mut records = envelope["data"].clone();
+            records["removed"][0]["atMs"] = json!(1);
+            std::fs::write(&file, records.to_string()).expect("written");
+        }
+        let packages =
+            punie_runner::home::PackageStore::in_home(&home, std::time::Duration::from_secs(keep));
+        packages.recover_changes().expect("a home");
+        assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), left);
+    }
+}
+
+#[tokio::test]
+async fn w90_a_damaged_record_refuses_changes_and_stays() {
+    let store = Store::new();
+    store
+        .install("InstallSkillPackage", &skill("1", "One."))
+        .await;
+    let file = store.home.join("state/packages.json");
+    std::fs::write(&file, "{\"sha256\": \"torn").expect("written");
+    let calls = [
+        ("InstallSkillPackage", skill("2", "Two.")),
+        (
+            "UninstallPackage",
+            json!({"type": "skill", "localId": "notes"}),
+        ),
+    ];
+    for (tool, args) in &calls {
+        let (code, text) = store.refused(tool, args).await;
+        assert_eq!(code, "io", "{text}");
+        for words in ["packages cannot be changed", "is damaged", "mv "] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+    // The version before works, as the text advises.
+    std::fs::rename(store.home.join("state/packages.json.previous"), &file).expect("moved");
+    assert_eq!(
+        store
+            .install("InstallSkillPackage", &skill("2", "Two."))
+            .await,
+        "updated"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w90_a_runner_with_a_damaged_record_does_everything_else() {
+    let stage = Stage::with(ENABLED).await;
+    std::fs::write(stage.setting.home.join("state/packages.json"), "torn").expect("written");
+    stage.write("a.txt", "Text.\n");
+    let read = stage
+        .ask(crate::harness::caller::Ask::new(
+            "Read",
+            &json!({"file_path": "a.txt"}),
+        ))
+        .await;
+    stage.once().await;
+    assert_eq!(stage.answer(&read).await.outcome, "ok");
+    let listed = stage.command(&["packages"]).await;
+    assert_eq!(listed.code, Some(78), "{listed:?}");
+    assert!(listed.log.contains("is damaged"), "{listed:?}");
+}
