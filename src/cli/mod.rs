@@ -189,7 +189,7 @@ enum CliCommand {
     Trash(trash::TrashArgs),
     /// List, set or remove the secrets of skills' commands
     Secrets(secrets::SecretsArgs),
-    /// List, add or remove contacts whose names agents see only as aliases
+    /// Contacts whose names agents see only as aliases
     People(people::PeopleArgs),
     /// Stop starting new calls until `resume`
     ///
