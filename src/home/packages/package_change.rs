@@ -189,6 +189,7 @@ mod tests {
             let removed = RemovedPackage {
                 name: "skill-notes-1".to_owned(),
                 receipt: receipt("old"),
+                is_replaced: true,
                 at_ms: 0,
             };
             let change = PendingChange {

@@ -35,6 +35,9 @@ pub struct RemovedPackage {
     pub name: String,
     /// Its receipt.
     pub receipt: PackageReceipt,
+    /// True if an update replaced it. Its files are then as the package brought them.
+    #[serde(default)]
+    pub is_replaced: bool,
     /// The time of the removal, in milliseconds since 1970.
     pub at_ms: i64,
 }
@@ -98,6 +101,13 @@ impl PackageRecords {
             .sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
         if let Some(ChangeSource::Removed(name)) = &change.source {
             self.removed.retain(|one| one.name != *name);
+        }
+        // Only the last replaced version is kept, so that many updates do not fill the disk.
+        if change.removed.as_ref().is_some_and(|one| one.is_replaced) {
+            self.removed.retain(|one| {
+                let is_same = (one.receipt.kind, &one.receipt.id) == (change.kind, &change.id);
+                !(one.is_replaced && is_same)
+            });
         }
         self.removed.extend(change.removed);
     }

@@ -118,7 +118,7 @@ impl PackageStore {
                     let result = InstallResult::Unchanged;
                     return Ok(InstalledPackage { result, path });
                 }
-                Some(removed_package(present)?)
+                Some(removed_package(present, true)?)
             }
         };
         self.stage_package(new)?;
@@ -170,7 +170,7 @@ impl PackageStore {
                 receipt.package
             )));
         }
-        let removed = is_there(&path).then(|| removed_package(receipt.clone()));
+        let removed = is_there(&path).then(|| removed_package(receipt.clone(), false));
         open.make_change(PendingChange {
             kind,
             id: id.to_owned(),
@@ -285,7 +285,10 @@ impl PackageStore {
 }
 
 /// Makes the record of a package that is taken away now, under a name of its own.
-fn removed_package(receipt: PackageReceipt) -> Result<RemovedPackage, PackageError> {
+fn removed_package(
+    receipt: PackageReceipt,
+    is_replaced: bool,
+) -> Result<RemovedPackage, PackageError> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random)
         .map_err(|error| PackageError::Invalid(format!("no random bytes: {error}")))?;
@@ -297,6 +300,7 @@ fn removed_package(receipt: PackageReceipt) -> Result<RemovedPackage, PackageErr
             to_hex(&random)
         ),
         receipt,
+        is_replaced,
         at_ms: now_ms(),
     })
 }

@@ -1,5 +1,7 @@
 //! A skill as a package: its Markdown, with a head if it has none. Not here: loading skills.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::package_conflicts::PackageError;
@@ -113,10 +115,31 @@ impl SkillPackage {
         ];
         let lines = fields.iter().filter(|(_, value)| !value.is_null());
         let lines: Vec<String> = lines
-            .map(|(key, value)| format!("{key}: {value}"))
+            .map(|(key, value)| format!("{key}: {}", to_yaml(value)))
             .collect();
         format!("---\n{}\n---\n", lines.join("\n"))
     }
+}
+
+/// Writes a value as JSON, which is YAML too once the characters are escaped that JSON takes as they are and YAML does not.
+fn to_yaml(value: &Value) -> String {
+    let is_refused = |c: char| {
+        matches!(
+            c,
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+        )
+    };
+    value
+        .to_string()
+        .chars()
+        .fold(String::new(), |mut text, c| {
+            if is_refused(c) {
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            } else {
+                text.push(c);
+            }
+            text
+        })
 }
 
 /// Returns the names of the secrets that the head of a skill requests for its commands. A head that cannot be read has
@@ -138,7 +161,7 @@ mod tests {
             "\"quoted\" # not a comment",
             "---",
             "- [a, b]: {c}",
-            "é 漢字 \u{2028} \u{7f} \u{feff}",
+            "é 漢字 😀 \u{2028} \u{7f} \u{85} \u{feff} \u{ffff}",
         ] {
             let skill = SkillPackage {
                 package: "pack".to_owned(),

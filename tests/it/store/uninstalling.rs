@@ -100,6 +100,25 @@ async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
 }
 
 #[tokio::test]
+async fn of_replaced_versions_the_last_is_kept() {
+    let store = Store::new();
+    let removed = store.home.join("state/packages/removed");
+    let count = || std::fs::read_dir(&removed).expect("a folder").count();
+    for (version, left) in [("1", 0), ("2", 1), ("3", 1), ("4", 1)] {
+        store
+            .install("InstallSkillPackage", &skill(version, version))
+            .await;
+        assert_eq!(count(), left, "version {version}");
+    }
+    let gone = json!({"type": "skill", "localId": "notes"});
+    store
+        .call("UninstallPackage", &gone)
+        .await
+        .expect("removed");
+    assert_eq!(count(), 2, "what was uninstalled is kept beside it");
+}
+
+#[tokio::test]
 async fn a_removed_package_is_kept_for_its_time() {
     let store = Store::new();
     store
