@@ -30,7 +30,7 @@ pub(super) struct OpenRecords<'a> {
 
 impl<'a> OpenRecords<'a> {
     /// Locks and reads the records, finishes what an earlier process began, and removes what it left.
-    pub(super) fn open_records(home: &'a Home, keep: Duration) -> Result<Self, PackageError> {
+    pub(super) fn lock_records(home: &'a Home, keep: Duration) -> Result<Self, PackageError> {
         let lock_file = home.packages_lock_file();
         let lock = open_lock_file(&lock_file).and_then(|file| file.lock().map(|()| file));
         let lock = lock.map_err(HomeError::unwritable(&lock_file))?;

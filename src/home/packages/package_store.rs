@@ -83,7 +83,7 @@ impl PackageStore {
     /// The records are damaged, or the home cannot be written.
     pub fn recover_changes(&self) -> Result<(), PackageError> {
         if is_there(&self.home.packages_dir()) || is_there(&self.home.packages_file()) {
-            OpenRecords::open_records(&self.home, self.keep)?;
+            OpenRecords::lock_records(&self.home, self.keep)?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl PackageStore {
         new: &NewPackage,
         sha256: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
+        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
         let path = self.checked_path(new.kind, &new.id)?;
         let receipt = PackageReceipt {
             kind: new.kind,
@@ -147,7 +147,7 @@ impl PackageStore {
         id: &str,
         package: Option<&str>,
     ) -> Result<PackageReceipt, PackageError> {
-        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
+        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(receipt) = open.records.find_receipt(kind, id).cloned() else {
@@ -190,7 +190,7 @@ impl PackageStore {
         kind: PackageKind,
         id: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = OpenRecords::open_records(&self.home, self.keep)?;
+        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(removed) = open.records.find_removed(kind, id).cloned() else {
@@ -223,7 +223,7 @@ impl PackageStore {
     /// # Errors
     /// The records are damaged, or the home cannot be written.
     pub fn list_packages(&self) -> Result<(Vec<ListedPackage>, Vec<RemovedPackage>), PackageError> {
-        let records = OpenRecords::open_records(&self.home, self.keep)?.records;
+        let records = OpenRecords::lock_records(&self.home, self.keep)?.records;
         let listed = records.installed.into_iter().map(|receipt| {
             let path = receipt.kind.folder(&self.home);
             let path = path.join(receipt.kind.file_name(&receipt.id));
