@@ -25,7 +25,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Ask for tools", &["send", "cancel", "call", "tools"]),
     (
         "Skills and secrets",
-        &["skills", "agents", "plugins", "secrets"],
+        &["skills", "agents", "plugins", "bridges", "secrets"],
     ),
     (
         "Editors, backends, keys",

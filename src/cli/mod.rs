@@ -8,6 +8,7 @@ mod approvals;
 mod asked_secret;
 mod audit;
 mod backend;
+mod bridges;
 mod call;
 mod call_line;
 mod caller_client;
@@ -154,6 +155,8 @@ enum CliCommand {
     Agents(agents::AgentsArgs),
     /// List, install and update plugins, which add tools
     Plugins(plugins::PluginsArgs),
+    /// Deploy programs of yours, and keep them running
+    Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
     /// List the requests and their results, or everything about one
@@ -338,6 +341,7 @@ fn dispatch_command(
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
+        CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),

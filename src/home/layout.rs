@@ -42,6 +42,8 @@ impl Home {
             home.supervision_dir(),
             home.threads_dir(),
             home.plugin_tools_dir(),
+            home.bridges_dir(),
+            home.bridges_state_dir(),
             home.trash_dir(),
             home.trash_manifests_dir(),
             home.trash_objects_dir(),
@@ -328,6 +330,14 @@ impl Home {
     /// Returns `state/plugins/`: the tools that each plugin has listed.
     pub fn plugin_tools_dir(&self) -> PathBuf {
         self.state_dir().join("plugins")
+    }
+    /// Returns `bridges/`: a folder for each bridge.
+    pub(super) fn bridges_dir(&self) -> PathBuf {
+        self.root.join("bridges")
+    }
+    /// Returns `state/bridges/`: what is known of the bridges, and changes of them that are under way.
+    pub(super) fn bridges_state_dir(&self) -> PathBuf {
+        self.state_dir().join("bridges")
     }
     /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {

@@ -22,9 +22,7 @@ use super::refusal::ConnectionFailure;
 use crate::acp::blocking::run_blocking;
 use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
-use crate::policy::{
-    HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules,
-};
+use crate::policy::{HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules};
 
 /// The most names that are resolved at a time. The system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 16;
