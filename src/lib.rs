@@ -14,6 +14,7 @@
 //! - [`acp`]: access to files and processes.
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
+//! - [`bridges`]: the owner's programs that the runner keeps running.
 //! - [`journal`]: the state that survives a crash.
 //! - [`backend`]: the client of the event backend; [`dev_backend`]: the embedded one.
 //! - [`home`]: everything under `~/.punie`; [`trash`]: the content before calls changed it; [`audit`]: requests and
@@ -37,6 +38,7 @@ pub mod acp;
 
 pub mod worker;
 
+pub mod bridges;
 pub mod handlers;
 
 pub mod journal;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::backend::{BackendError, BadUrl, RecoveryAction};
 use crate::config::ConfigError;
 use crate::dev_backend::DevBackendError;
-use crate::home::{HomeError, LockError};
+use crate::home::{BridgeError, HomeError, LockError};
 use crate::journal::JournalError;
 use crate::runner::RunnerError;
 
@@ -96,6 +96,9 @@ fn exit_for_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return Some(Exit::from_code(error.exit_code()));
     }
     if let Some(error) = cause.downcast_ref::<HomeError>() {
+        return Some(Exit::from_code(error.exit_code()));
+    }
+    if let Some(BridgeError::Home(error)) = cause.downcast_ref::<BridgeError>() {
         return Some(Exit::from_code(error.exit_code()));
     }
     if let Some(error) = cause.downcast_ref::<LockError>() {

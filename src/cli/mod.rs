@@ -8,6 +8,7 @@ mod approvals;
 mod asked_secret;
 mod audit;
 mod backend;
+mod bridges;
 mod call;
 mod call_line;
 mod caller_client;
@@ -161,6 +162,8 @@ enum CliCommand {
     Plugins(plugins::PluginsArgs),
     /// List what packages installed; remove or restore some
     Packages(packages::PackagesArgs),
+    /// Deploy programs of yours, and keep them running
+    Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
     /// Find what is wrong, and say how to mend it
@@ -356,6 +359,7 @@ fn dispatch_command(
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
         CliCommand::Packages(args) => packages::run_packages(&args, context),
+        CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),

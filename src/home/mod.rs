@@ -4,6 +4,7 @@
 mod agents;
 mod approvals;
 mod approver_presence;
+mod bridges;
 mod catalog_size;
 mod catalog_watch;
 mod command_hint;
@@ -49,10 +50,15 @@ mod supervision;
 mod switches;
 mod threads;
 mod tokens;
+mod trash_layout;
 
 pub use agents::{AgentDefinition, load_agents};
 pub use approvals::{AnswerResult, ApprovalQuestions, ListedQuestion, OpenQuestion};
 pub use approver_presence::ApproverPresence;
+pub use bridges::{
+    BridgeError, BridgeFolders, BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState,
+    StagedBridge, WantedState, check_bridge_name, check_pin, check_variable_name,
+};
 pub use catalog_size::fit_catalog;
 pub use catalog_watch::CatalogWatch;
 pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_word};

@@ -34,6 +34,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("acp", &["tool", "home", "output", "sandbox", "policy"]),
     ("trash", &["tool", "acp", "home", "output"]),
     ("worker", &["acp", "sandbox"]),
+    ("bridges", &["acp", "home", "redact", "policy"]),
     (
         "handlers",
         &["tool", "acp", "home", "output", "redact", "worker"],

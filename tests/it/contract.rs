@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use case::Run;
 use node::NodeServer;
+pub use node::is_required as node_is_required;
 use stage::{Deployment, Stage};
 
 const PRELUDE: &str = include_str!("../contract/prelude.json");

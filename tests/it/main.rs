@@ -17,6 +17,7 @@ mod acp_peers;
 mod agent_arguments;
 mod architecture;
 mod audit;
+mod bridges;
 mod catalog;
 mod cli;
 mod config;

@@ -10,6 +10,8 @@ mod forged;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
+mod other_programs;
+#[cfg(target_os = "linux")]
 mod quota;
 #[cfg(target_os = "linux")]
 mod shim;

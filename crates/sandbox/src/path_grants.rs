@@ -168,6 +168,9 @@ fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGran
     for shown in &rules.shown {
         grants.push_grant(shown, PathAccess::Read);
     }
+    if let Some(own) = &rules.own_folder {
+        grants.push_grant(own, PathAccess::Write);
+    }
     grants.list
 }
 

@@ -38,6 +38,8 @@ pub struct SandboxRules {
     pub own_home: PathBuf,
     /// The paths in the runner's home that commands may read.
     pub shown: Vec<PathBuf>,
+    /// The folder in the runner's home that one service alone writes. It gets no caches of commands then.
+    pub own_folder: Option<PathBuf>,
     /// The folder of the named pipes of background commands, which may reopen them.
     pub pipes: PathBuf,
     /// The commands' own folder for temporary files.
@@ -70,6 +72,7 @@ impl SandboxRules {
             workspace_access: WorkspaceAccess::Write,
             user_home: None,
             shown: Vec::new(),
+            own_folder: None,
             pipes: own_home.join("pipes"),
             command_home: own_home.join("command-home"),
             view_stage: own_home.join("view"),
@@ -94,6 +97,21 @@ impl SandboxRules {
             self.hide.extend(hidden);
         }
         self
+    }
+
+    /// Leaves a service nothing of the user's but programs: it reads one folder, writes another, and sees an empty one as
+    /// the user's home.
+    #[must_use]
+    pub fn with_own_folders(self, reads: PathBuf, writes: PathBuf, home: PathBuf) -> Self {
+        Self {
+            shown: vec![reads],
+            own_folder: Some(writes),
+            pipes: home.clone(),
+            command_home: home,
+            read: Vec::new(),
+            local_ports: Vec::new(),
+            ..self.with_workspace_access(WorkspaceAccess::Hidden)
+        }
     }
 
     /// Returns the workspaces and the additional paths that the owner makes writable.

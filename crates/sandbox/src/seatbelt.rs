@@ -73,6 +73,7 @@ pub fn sandbox_exec_args(
     let own = [&rules.temp, &rules.pipes];
     profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", own);
     profile.add_path_rule("allow file-write*", "subpath", "TEMP", [&rules.temp]);
+    let inside = inside.chain(&rules.own_folder);
     profile.add_path_rule("allow file-read* file-write*", "subpath", "GIVEN", inside);
     profile.add_path_rule("deny file-write*", "subpath", "KEEP", read_only);
     profile.add_path_rule("deny file-write-unlink", "literal", "STAY", in_place);
@@ -125,6 +126,7 @@ mod tests {
             ],
             user_home: Some("/Users/a".into()),
             shown: vec!["/Users/a/.punie/skills".into()],
+            own_folder: None,
             pipes: "/Users/a/.punie/state/shells".into(),
             write: vec!["/Users/a/.punie/state/trash/incoming".into()],
             read: vec!["/Users/a/.docker".into()],

@@ -30,9 +30,11 @@ impl WritableFolders {
             workspaces,
             write,
             temp,
+            own_folder,
             ..
         } = rules;
-        Self::from_folders(workspaces.iter().chain(write).chain([temp]))
+        let own = own_folder.iter().chain([temp]);
+        Self::from_folders(workspaces.iter().chain(write).chain(own))
     }
 
     fn from_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {

@@ -172,15 +172,12 @@ impl ViewContents {
             for name in SHOWN {
                 self.add_path(&home.join(name), false);
             }
-            let private_home = &rules.command_home;
-            for name in [".gitconfig", ".config/git/config"] {
-                copy_git_settings(&home.join(name), &private_home.join(name))?;
+            if rules.own_folder.is_none() {
+                self.add_command_folders(&rules.command_home, home)?;
             }
-            let too_large;
-            (self.private, too_large) = make_command_folders(private_home, home)?;
-            for path in &too_large {
-                self.add_path(path, false);
-            }
+        }
+        if let Some(path) = &rules.own_folder {
+            self.add_path(path, true);
         }
         for folder in &rules.search_path {
             let Some(path) = self.trusted.resolve_trusted(folder) else {
@@ -192,6 +189,19 @@ impl ViewContents {
                 self.add_path(folder, false);
                 self.add_path(shown, false);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the folders of commands in the folder that they see as the home.
+    fn add_command_folders(&mut self, private_home: &Path, home: &Path) -> io::Result<()> {
+        for name in [".gitconfig", ".config/git/config"] {
+            copy_git_settings(&home.join(name), &private_home.join(name))?;
+        }
+        let too_large;
+        (self.private, too_large) = make_command_folders(private_home, home)?;
+        for path in &too_large {
+            self.add_path(path, false);
         }
         Ok(())
     }

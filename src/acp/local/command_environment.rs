@@ -307,8 +307,7 @@ pub(super) fn insert_secrets(
     mounted: &MountedSecrets,
 ) -> Result<(), ToolError> {
     for (name, value) in mounted.secret_variables() {
-        let ours = RUNNER_SETTINGS.iter().any(|(known, _)| *known == name) || is_passed_on(name);
-        if (ours || is_loader_name(name)) && name != FOLDER_VARIABLE {
+        if !can_hold_secret(name) && name != FOLDER_VARIABLE {
             let text = format!(
                 "The skill mounts a secret as the variable {name}, which commands are given for another purpose or which \
                  changes which code programs load. Nothing was run. The owner can name another variable under \
@@ -319,6 +318,13 @@ pub(super) fn insert_secrets(
         env.insert(name.to_owned(), value.to_owned());
     }
     Ok(())
+}
+
+/// Returns whether a secret may be given to a program in this variable: programs get it for nothing else, and it does not
+/// change which code they load.
+pub fn can_hold_secret(name: &str) -> bool {
+    let ours = RUNNER_SETTINGS.iter().any(|(known, _)| *known == name) || is_passed_on(name);
+    !ours && !is_loader_name(name)
 }
 
 fn is_loader_name(name: &str) -> bool {

@@ -12,9 +12,11 @@ use parking_lot::RwLock;
 use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
-use crate::acp::network_proxy::NetworkProxy;
 #[cfg(unix)]
-use crate::sandbox::WorkspaceAccess;
+use super::service_process::{ServiceHosts, ServiceLaunch};
+#[cfg(unix)]
+use crate::acp::network_proxy::HostGate;
+use crate::acp::network_proxy::NetworkProxy;
 use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
 use crate::tool::{ErrorCode, ToolError};
 
@@ -64,27 +66,40 @@ impl Confinement {
         &self.proxy
     }
 
-    /// Creates the confinement of one service, which gets no more than commands do. It is tested anew, since its rules are
-    /// others.
+    /// Creates the confinement of one service. It is tested anew, since its rules are others.
     #[cfg(unix)]
-    pub(super) fn confinement_of_service(
-        &self,
-        workspaces: WorkspaceAccess,
-        has_network: bool,
-        shown: &Path,
-    ) -> Self {
+    pub(super) fn confinement_of_service(&self, launch: &ServiceLaunch) -> Self {
         let Some(current) = self.state() else {
             return self.clone();
         };
-        let mut setup = current.setup.clone();
-        setup.rules = setup.rules.with_workspace_access(workspaces);
-        setup.rules.shown = vec![shown.to_owned()];
-        if !has_network {
-            setup.rules.network = NetworkAccess::None;
+        let (mut setup, mut proxy) = (current.setup.clone(), self.proxy.clone());
+        setup.rules = match &launch.own {
+            Some(own) => setup.rules.with_own_folders(
+                launch.folder.clone(),
+                own.writes.clone(),
+                own.home.clone(),
+            ),
+            None => SandboxRules {
+                shown: vec![launch.folder.clone()],
+                ..setup.rules.with_workspace_access(launch.workspaces)
+            },
+        };
+        match &launch.network {
+            ServiceHosts::None => setup.rules.network = NetworkAccess::None,
+            ServiceHosts::AsCommands => {}
+            ServiceHosts::Declared(hosts) => {
+                setup.rules.network = NetworkAccess::Ask;
+                proxy = NetworkProxy::default();
+                proxy.set_gate(HostGate::for_hosts(hosts.clone()));
+            }
         }
+        let state = ConfinementState {
+            proxy: proxy.clone(),
+            ..current.with_setup(setup)
+        };
         Self {
-            shared: Some(Arc::new(RwLock::new(Arc::new(current.with_setup(setup))))),
-            proxy: self.proxy.clone(),
+            shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
+            proxy,
         }
     }
 

@@ -53,11 +53,12 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> StopRep
 /// Ends all processes that were started for `request`, also by an earlier process of the runner, found by their marks
 /// alone. Blocks until they have ended, or the steps are over.
 pub fn end_request_processes(request: &RequestId, sequence: &StopSequence) -> StopReport {
-    stop_process_tree(
-        ProcessTree::from_request_marks(request).as_ref(),
-        None,
-        sequence,
-    )
+    let tree = ProcessTree::from_request_marks(request);
+    let stopped = stop_process_tree(tree.as_ref(), None, sequence);
+    if let Some(tree) = tree.filter(|_| stopped.survivors.is_empty()) {
+        tree.remove_cgroups();
+    }
+    stopped
 }
 
 /// Finds all running processes that were started for `request`, by their marks alone. Blocks while it scans all

@@ -27,9 +27,10 @@ use super::protected_path_watch::ProtectedPathWatch;
 use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
 use crate::acp::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy, add_proxy_variables};
-use crate::acp::terminals::{CommandLaunch, StopReport, StopSequence, exit_phrase};
+use crate::acp::terminals::{CommandLaunch, ExitStatus, StopReport, StopSequence, exit_phrase};
 use crate::host_traffic::HostTraffic;
 use crate::ids::RequestId;
+use crate::policy::HostPattern;
 pub use crate::sandbox::WorkspaceAccess;
 use crate::sandbox::{NetworkAccess, SandboxProfile};
 use crate::tool::ToolError;
@@ -47,10 +48,32 @@ pub struct ServiceLaunch {
     pub folder: PathBuf,
     /// Its access to the workspaces.
     pub workspaces: WorkspaceAccess,
-    /// It may use the network as commands do, while a call is admitted.
-    pub has_network: bool,
+    /// Its own folders, beside which it gets nothing of the user's but programs.
+    pub own: Option<ServiceFolders>,
+    /// Its access to the network while a call is admitted.
+    pub network: ServiceHosts,
     /// Variables beside those of every command.
     pub env: Vec<(String, String)>,
+}
+
+/// The folders that a service alone uses.
+#[derive(Debug, Clone)]
+pub struct ServiceFolders {
+    /// The folder that it writes.
+    pub writes: PathBuf,
+    /// The folder that it sees as the user's home.
+    pub home: PathBuf,
+}
+
+/// The hosts that a service may reach.
+#[derive(Debug, Clone)]
+pub enum ServiceHosts {
+    /// None.
+    None,
+    /// Those that commands may reach.
+    AsCommands,
+    /// These alone, and nobody is asked.
+    Declared(Vec<HostPattern>),
 }
 
 /// A started service with its standard streams.
@@ -100,26 +123,23 @@ impl LocalTerminals {
             return Err(descriptor_limit::no_descriptors_error());
         }
         check_working_folder(&launch.folder)?;
-        let confinement = self.confinement().confinement_of_service(
-            launch.workspaces,
-            launch.has_network,
-            &launch.folder,
-        );
+        let confinement = self.confinement().confinement_of_service(launch);
         let words = confinement.wrapper_arguments(&launch.folder).await?;
         let (program, args) =
             wrap_program(words, PathBuf::from(&launch.program), launch.args.clone());
         let watch = confinement.watch_protected_paths(&launch.folder).await;
         let profile = service_profile(&confinement, watch.as_ref(), &launch.name).await?;
-        confinement.set_temp_variables(&mut env, &[]);
+        confinement.set_temp_variables(&mut env, &launch.env);
         confinement.limit_network_retries(&mut env);
-        let has_proxy = launch.has_network && confinement.effective_network() == NetworkAccess::Ask;
+        let has_hosts = !matches!(launch.network, ServiceHosts::None);
+        let has_proxy = has_hosts && confinement.effective_network() == NetworkAccess::Ask;
         let network = has_proxy.then(|| ServiceNetwork {
             proxy: confinement.network_proxy().clone(),
             key: CallNetwork::new_key(),
             call: Mutex::default(),
         });
         if let Some(network) = &network {
-            add_proxy_variables(&network.key, &mut env, &[]);
+            add_proxy_variables(&network.key, &mut env, &launch.env);
         }
         let mark = call_mark(request, 0);
         if let Some((name, value)) = mark.split_once('=') {
@@ -254,14 +274,24 @@ impl ServiceProcess {
 impl RunningService {
     /// Waits until the program has ended, for so long at most, and says how: `exit code 1`.
     pub async fn wait_for_end(self: &Arc<Self>, limit: Duration) -> Option<String> {
+        let status = self.wait_for_exit(Some(limit)).await;
+        status.as_ref().map(exit_phrase)
+    }
+
+    /// Returns the id of its first process.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Waits until the program has ended, for so long at most.
+    pub async fn wait_for_exit(self: &Arc<Self>, limit: Option<Duration>) -> Option<ExitStatus> {
         let service = Arc::clone(self);
         let waiting = tokio::task::spawn_blocking(move || {
-            let limit = Timespec::try_from(limit).ok();
+            let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
             let end = service.child.end_descriptor();
             // Whether it has ended is asked below, also if this fails.
             let _ = poll(&mut [PollFd::new(&end, PollFlags::IN)], limit.as_ref());
-            let status = service.child.poll_exit_status().ok()?;
-            status.as_ref().map(exit_phrase)
+            service.child.poll_exit_status().ok()?
         });
         waiting.await.ok().flatten()
     }

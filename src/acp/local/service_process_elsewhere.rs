@@ -8,8 +8,10 @@ use tokio::io::{Empty, Sink};
 
 use super::local_terminals::LocalTerminals;
 use crate::acp::network_proxy::NetworkCaller;
+use crate::acp::terminals::{ExitStatus, StopReport, StopSequence};
 use crate::host_traffic::HostTraffic;
 use crate::ids::RequestId;
+use crate::policy::HostPattern;
 pub use crate::sandbox::WorkspaceAccess;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -22,8 +24,26 @@ pub struct ServiceLaunch {
     pub args: Vec<String>,
     pub folder: PathBuf,
     pub workspaces: WorkspaceAccess,
-    pub has_network: bool,
+    pub own: Option<ServiceFolders>,
+    pub network: ServiceHosts,
     pub env: Vec<(String, String)>,
+}
+
+/// The folders that a service alone uses.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the same as where services can be started")]
+pub struct ServiceFolders {
+    pub writes: PathBuf,
+    pub home: PathBuf,
+}
+
+/// The hosts that a service may reach.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the same as where services can be started")]
+pub enum ServiceHosts {
+    None,
+    AsCommands,
+    Declared(Vec<HostPattern>),
 }
 
 /// A started service; there is none here.
@@ -71,6 +91,25 @@ impl RunningService {
     )]
     pub async fn wait_for_end(self: &Arc<Self>, _limit: Duration) -> Option<String> {
         None
+    }
+
+    /// Returns no process.
+    pub fn pid(&self) -> u32 {
+        0
+    }
+
+    /// Returns at once: there is no program.
+    #[expect(
+        clippy::unused_async,
+        reason = "the same as where services can be started"
+    )]
+    pub async fn wait_for_exit(self: &Arc<Self>, _limit: Option<Duration>) -> Option<ExitStatus> {
+        None
+    }
+
+    /// Has nothing to end.
+    pub fn stop_processes(&self, _sequence: &StopSequence) -> StopReport {
+        StopReport::default()
     }
 
     /// Admits a call to no network.

@@ -22,7 +22,7 @@ use super::refusal::ConnectionFailure;
 use crate::acp::blocking::run_blocking;
 use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
-use crate::policy::{HostName, HostVerdict, PolicyDecision, PolicyRules};
+use crate::policy::{HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules};
 
 /// The most names that are resolved at a time. The system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 16;
@@ -68,6 +68,8 @@ type SharedQuestion = WeakShared<BoxFuture<'static, QuestionEnd>>;
 /// Decides on connections of commands.
 pub struct HostGate {
     rules: Option<Arc<ActiveRules>>,
+    /// The hosts that were declared beforehand, in place of the owner's rules.
+    declared: Option<Arc<PolicyRules>>,
     asker: Option<HostAsker>,
     resolve: ResolveName,
     lookups: Arc<Semaphore>,
@@ -82,11 +84,34 @@ impl HostGate {
     pub fn new(rules: Option<Arc<ActiveRules>>, asker: Option<HostAsker>) -> Self {
         Self {
             rules,
+            declared: None,
             asker,
             resolve: Arc::new(|name, port| Ok((name, port).to_socket_addrs()?.collect())),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             answers: Mutex::default(),
             open: Mutex::default(),
+        }
+    }
+
+    /// Creates a gate that allows these hosts alone, and asks nobody.
+    pub fn for_hosts(hosts: Vec<HostPattern>) -> Self {
+        let allowed = PolicyRule {
+            name: "declared hosts".to_owned(),
+            decision: PolicyDecision::Allow,
+            reason: None,
+            tools: Vec::new(),
+            paths: Vec::new(),
+            command: Vec::new(),
+            hosts,
+            line: 0,
+        };
+        let declared = PolicyRules {
+            default: PolicyDecision::Deny,
+            rules: vec![allowed],
+        };
+        Self {
+            declared: Some(Arc::new(declared)),
+            ..Self::new(None, None)
         }
     }
 
@@ -110,6 +135,9 @@ impl HostGate {
         let tool = call.caller.tool.as_str();
         let verdict = rules.judge_host(tool, &target.host, target.port);
         if verdict.decision == PolicyDecision::Deny {
+            if self.declared.is_some() {
+                return Err(ConnectionFailure::undeclared(&shown));
+            }
             let cause = verdict.explain_cause();
             return Err(ConnectionFailure::by_rule(&shown, &cause));
         }
@@ -136,6 +164,9 @@ impl HostGate {
     }
 
     async fn current_rules(&self, target: &str) -> Result<Arc<PolicyRules>, ConnectionFailure> {
+        if let Some(declared) = &self.declared {
+            return Ok(Arc::clone(declared));
+        }
         let Some(rules) = self.rules.clone() else {
             return Ok(Arc::default());
         };

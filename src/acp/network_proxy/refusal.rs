@@ -27,6 +27,13 @@ impl ConnectionFailure {
         Self::Refused(format!("{target} was refused: {cause}. Do without it."))
     }
 
+    /// It is not among the hosts that were declared.
+    pub(super) fn undeclared(target: &str) -> Self {
+        Self::Refused(format!(
+            "{target} was refused: it is not among the hosts that this program was given."
+        ))
+    }
+
     /// No person can be asked.
     /// `pattern`: the host of a rule that would allow it; none where a rule of the owner's asks.
     pub(super) fn nobody_to_ask(target: &str, cause: &str, pattern: Option<&str>) -> Self {

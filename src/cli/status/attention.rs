@@ -19,7 +19,7 @@ pub(in crate::cli) const OTHER_PROCESS: &str = "Another process with this device
 /// One matter that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct AttentionItem {
-    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`.
+    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`, `bridges`.
     pub about: &'static str,
     pub text: String,
     /// The command that shows or ends it.
@@ -68,7 +68,18 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
         items.push(AttentionItem::new("commands", text));
     }
     items.extend(describe_stops(status, now_ms));
+    items.extend(describe_bridges(&status.bridge_problems));
     items
+}
+
+/// Describes the bridges that do not run as the owner wants.
+fn describe_bridges(problems: &[String]) -> Option<AttentionItem> {
+    let first = console::cell_text(problems.first()?, 300);
+    let more = match problems.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    Some(AttentionItem::new("bridges", format!("{first}{more}")).with_command("bridges list"))
 }
 
 fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<AttentionItem> {

@@ -59,6 +59,9 @@ pub(super) struct RunnerStatus {
     /// The calls about which a runner asked when it stopped.
     #[serde(skip)]
     pub interrupted_questions: Vec<InterruptedQuestion>,
+    /// What is wrong with bridges that the owner wants to run.
+    #[serde(skip)]
+    pub bridge_problems: Vec<String>,
     pub paused: Option<SwitchState>,
     pub safe_mode: Option<SwitchState>,
     /// The conversations that a person stopped in an editor.

@@ -16,8 +16,9 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
 use crate::home::{
-    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore, OwnerSwitch,
-    OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
+    BackendTokens, BridgeStore, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore,
+    OwnerSwitch, OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore,
+    WantedState, change_hint_flags,
 };
 use crate::journal::has_disk_space_at;
 use crate::runner::{Clock, SKEW_MS};
@@ -185,6 +186,7 @@ fn build_status(
         approvals,
         questions,
         interrupted_questions: approvals::list_interrupted_questions(home)?,
+        bridge_problems: list_bridge_problems(home, running),
         paused: switches.read_switch(OwnerSwitch::Paused),
         safe_mode: switches.read_switch(OwnerSwitch::SafeMode),
         stopped_conversations: supervision.stopped_conversations(),
@@ -252,6 +254,24 @@ fn list_approvals(home: &Home) -> anyhow::Result<[Vec<WaitingApproval>; 2]> {
         .into_iter()
         .partition(|question| question.input.is_none());
     Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
+}
+
+/// Lists what is wrong with the bridges. Without a runner none is expected to run.
+fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
+    let store = BridgeStore::in_home(home);
+    let (state, runs) = match (store.read_state(), store.read_runs()) {
+        (Ok(state), Ok(runs)) => (state, runs),
+        (Err(error), _) | (_, Err(error)) => return vec![format!("no bridge is started: {error}")],
+    };
+    let wanted = state
+        .bridges
+        .iter()
+        .filter(|(_, record)| running && record.wanted == WantedState::Started);
+    let trouble = wanted.filter_map(|(name, _)| {
+        let trouble = runs.get(name)?.describe_trouble()?;
+        Some(format!("the bridge {name} {trouble}"))
+    });
+    trouble.collect()
 }
 
 /// Returns the current problems as keywords. `recorded` are those that the runner recorded last.

@@ -60,6 +60,7 @@ pub(super) fn confinement_setup(
         .chain(&own_program)
         .map(|path| canonical_or_same(path))
         .collect(),
+        own_folder: None,
         pipes: canonical_or_same(&home.shells_dir()),
         temp: canonical_or_same(&home.temp_dir()),
         command_home: real_home_path(home, &home.command_home_dir()),

@@ -4,6 +4,7 @@
 mod adapters;
 mod backends;
 mod background_commands;
+mod bridges;
 mod confinement_setup;
 mod device;
 mod host;

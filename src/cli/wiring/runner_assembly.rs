@@ -11,10 +11,11 @@ use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::task_board::RunnerTaskBoard;
-use super::{adapters, settings, shell_records};
+use super::{adapters, bridges, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::StopSequence;
+use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::home::{
@@ -55,6 +56,7 @@ pub struct RunnerProcesses {
     live: LiveConfig,
     catalog: Arc<dyn CatalogSource>,
     plugins: PluginHost,
+    bridges: BridgeSupervisor,
 }
 
 impl RunnerProcesses {
@@ -75,11 +77,13 @@ impl RunnerProcesses {
             live: live.clone(),
             catalog: Arc::clone(catalog),
             plugins: host.plugins.clone(),
+            bridges: bridges::bridge_supervisor(host, home),
         }
     }
 
     /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
-    /// profile; keeps the trash within its limits; masks newly stored secrets; loads changed plugins. Dropping the returned value stops this.
+    /// profile; keeps the trash within its limits; masks newly stored secrets; loads changed plugins; keeps bridges running.
+    /// Dropping the returned value stops this.
     pub fn start_background_work(&self) -> JoinSet<()> {
         let terminals = self.terminals.clone();
         let mut tasks = JoinSet::new();
@@ -94,6 +98,7 @@ impl RunnerProcesses {
         tasks.spawn(self.live.clone().keep_published());
         let changes = self.catalog.subscribe_catalog();
         tasks.spawn(self.plugins.clone().follow_changes(changes));
+        tasks.spawn(self.bridges.clone().follow_state());
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
             self.redactor.clone(),
@@ -157,11 +162,13 @@ impl RunnerProcesses {
                 "shells in the background go on; the next start takes them up again"
             );
         }
-        let sequence = if stop.is_hurried() {
-            StopSequence::kill_at_once()
+        let (sequence, of_bridges) = if stop.is_hurried() {
+            (StopSequence::kill_at_once(), StopSequence::kill_at_once())
         } else {
-            StopSequence::for_timeout()
+            (StopSequence::for_timeout(), stop_sequence())
         };
+        // First: the end of all commands leaves a bridge less time.
+        self.bridges.stop_all(&of_bridges).await;
         self.terminals.stop_all_commands(sequence).await;
         self.journal.checkpoint_wal().await;
     }

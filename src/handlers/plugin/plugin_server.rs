@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::PluginDeps;
 use super::mcp::{McpFailure, McpServer};
 use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::service_process::{ServiceLaunch, WorkspaceAccess};
+use crate::acp::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
 use crate::home::{Plugin, PluginPaths};
 use crate::ids::RequestId;
 
@@ -59,7 +59,12 @@ pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunc
         args: plugin.args.clone(),
         folder: plugin.folder.clone(),
         workspaces,
-        has_network: plugin.has_network,
+        own: None,
+        network: if plugin.has_network {
+            ServiceHosts::AsCommands
+        } else {
+            ServiceHosts::None
+        },
         env: variable.into_iter().collect(),
     }
 }

@@ -21,8 +21,15 @@ const MAX_DEPTH: usize = 16;
 
 /// The files and links of a document, sorted by path.
 #[derive(Debug)]
-pub(super) struct DocumentTree {
+pub(in crate::home) struct DocumentTree {
     files: Vec<TreeFile>,
+}
+
+/// The most files and bytes of a tree.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::home) struct TreeLimits {
+    pub files: usize,
+    pub bytes: u64,
 }
 
 #[derive(Debug)]
@@ -41,9 +48,23 @@ enum TreeContent {
 
 impl DocumentTree {
     /// Lists the files of a document. One without a folder of its own is a single file, which gets `file_name`.
-    pub(super) fn list_document(root: &Path, file_name: &str) -> Result<Self, String> {
+    pub(in crate::home) fn list_document(root: &Path, file_name: &str) -> Result<Self, String> {
+        let limits = TreeLimits {
+            files: MAX_FILES,
+            bytes: MAX_BYTES,
+        };
+        Self::list_within(root, file_name, limits)
+    }
+
+    /// As [`DocumentTree::list_document`], within other limits.
+    pub(in crate::home) fn list_within(
+        root: &Path,
+        file_name: &str,
+        limits: TreeLimits,
+    ) -> Result<Self, String> {
         let mut listing = TreeListing {
             root,
+            limits,
             files: Vec::new(),
             bytes: 0,
         };
@@ -59,7 +80,7 @@ impl DocumentTree {
     }
 
     /// Returns the hash of all paths, contents, links and execute permissions.
-    pub(super) fn hash_tree(&self) -> Result<String, String> {
+    pub(in crate::home) fn hash_tree(&self) -> Result<String, String> {
         let mut hasher = Sha256::new();
         for file in &self.files {
             let path = file.within.as_os_str().as_encoded_bytes();
@@ -79,6 +100,14 @@ impl DocumentTree {
             hasher.update(content);
         }
         Ok(to_hex(&hasher.finalize()))
+    }
+
+    /// Returns the paths of the files in the document, and whether each is a link.
+    pub(in crate::home) fn relative_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.files.iter().map(|file| {
+            let is_link = matches!(file.content, TreeContent::Link(_));
+            (file.within.as_path(), is_link)
+        })
     }
 
     /// Copies the files into a new folder.
@@ -110,6 +139,7 @@ impl TreeFile {
 
 struct TreeListing<'a> {
     root: &'a Path,
+    limits: TreeLimits,
     files: Vec<TreeFile>,
     bytes: u64,
 }
@@ -166,11 +196,12 @@ impl TreeListing<'_> {
             source: path.to_owned(),
             content,
         });
-        if self.files.len() > MAX_FILES {
-            return Err(format!("it has more than {MAX_FILES} files"));
+        let TreeLimits { files, bytes } = self.limits;
+        if self.files.len() > files {
+            return Err(format!("it has more than {files} files"));
         }
-        if self.bytes > MAX_BYTES {
-            return Err(format!("it has more than {} MiB", MAX_BYTES >> 20));
+        if self.bytes > bytes {
+            return Err(format!("it has more than {} MiB", bytes >> 20));
         }
         Ok(())
     }

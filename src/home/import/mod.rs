@@ -3,7 +3,7 @@
 
 mod archive;
 mod document_search;
-mod document_tree;
+pub(super) mod document_tree;
 mod import_index;
 mod import_run;
 mod import_source;

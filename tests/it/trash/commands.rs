@@ -81,7 +81,7 @@ impl Owner {
 }
 
 #[test]
-fn a_folder_that_was_removed_comes_back_byte_for_byte() {
+fn w53_a_folder_that_was_removed_comes_back_byte_for_byte() {
     let owner = Owner::new();
     build(&owner.path("work/folder"));
     let before = tree(&owner.path("work"));
@@ -193,7 +193,7 @@ fn what_is_there_again_is_not_replaced() {
 }
 
 #[test]
-fn a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
+fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
     let owner = Owner::new();
     owner.write("work/a/b.txt", "old\n");
     // A command's environment is not the tester's to set, so the shim is started as the command would.

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Owner;
 
 #[test]
-fn the_oldest_goes_when_the_trash_is_full() {
+fn w53_the_oldest_goes_when_the_trash_is_full() {
     let owner = Owner::new();
     owner.has_a_trash_of(1);
     let mut requests = Vec::new();

@@ -203,7 +203,7 @@ fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
 }
 
 #[test]
-fn options_messages_and_exit_codes_are_the_systems() {
+fn w51_options_messages_and_exit_codes_are_the_systems() {
     let owner = Owner::new();
     learn_terms(&owner);
     let mut differences = Vec::new();

@@ -11,6 +11,7 @@ pub(crate) fn rules(home: &Path) -> SandboxRules {
         workspaces: vec![home.join("work")],
         user_home: Some(home.to_owned()),
         shown: vec![home.join(".punie/skills")],
+        own_folder: None,
         ..least
     }
 }

@@ -1,0 +1,17 @@
+//! Assembles the supervision of bridges. Not here: the command about them.
+
+use super::host::ToolHost;
+use crate::bridges::{BridgeDeps, BridgeSupervisor};
+use crate::home::{BridgeStore, Home, SecretStore};
+use crate::runner::Clock;
+
+/// Creates the supervisor of this home's bridges, which starts nothing yet.
+pub(super) fn bridge_supervisor(host: &ToolHost, home: &Home) -> BridgeSupervisor {
+    BridgeSupervisor::new(BridgeDeps {
+        terminals: host.terminals.clone(),
+        store: BridgeStore::in_home(home),
+        secrets: SecretStore::in_home(home),
+        redactor: host.redactor.clone(),
+        now_ms: || Clock::system_clock().now_ms(),
+    })
+}

@@ -1,0 +1,237 @@
+//! The bundle of a bridge: a file or a folder that the owner names. It is checked and copied without following any link.
+//! Not here: its dependencies (package_lock), and putting it in place (bridge_change).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file reads the bundles that the owner names and writes their copies"
+)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::package_lock::BundlePackage;
+use crate::home::import::document_tree::{DocumentTree, TreeLimits};
+
+/// The most files and bytes of a bundle.
+const LIMITS: TreeLimits = TreeLimits {
+    files: 2_000,
+    bytes: 32 << 20,
+};
+/// The files that Node runs where the bundle names none.
+const MAIN_FILES: &[&str] = &[
+    "bridge.js",
+    "bridge.mjs",
+    "bridge.cjs",
+    "index.js",
+    "index.mjs",
+    "index.cjs",
+];
+/// Files by which a bundle would tell npm what to do.
+const NPM_FILES: &[&str] = &[".npmrc", "package-lock.json", "npm-shrinkwrap.json"];
+
+/// A bundle whose files may be copied.
+#[derive(Debug)]
+pub(super) struct BridgeBundle {
+    folder: PathBuf,
+    files: Vec<PathBuf>,
+    /// The part of its `package.json` that is used.
+    pub package: BundlePackage,
+    /// The file that Node runs.
+    pub main: String,
+}
+
+impl BridgeBundle {
+    /// Lists and checks a bundle; an error is a part of a sentence.
+    pub fn open_bundle(source: &Path) -> Result<Self, String> {
+        let meta = fs::symlink_metadata(source).map_err(|error| error.to_string())?;
+        if meta.is_file() {
+            let name = source.file_name().unwrap_or_default();
+            let is_script = ["js", "mjs", "cjs"]
+                .iter()
+                .any(|end| source.extension() == Some(end.as_ref()));
+            let name = name.to_str().filter(|_| is_script);
+            let name = name.ok_or("it is neither a folder nor a file .js, .mjs or .cjs")?;
+            return Ok(Self {
+                folder: source.parent().unwrap_or(Path::new(".")).to_owned(),
+                files: vec![name.into()],
+                package: BundlePackage::default(),
+                main: name.to_owned(),
+            });
+        }
+        if !meta.is_dir() {
+            return Err("it is neither a folder nor a plain file".to_owned());
+        }
+        let mut bundle = Self {
+            files: list_files(source)?,
+            folder: source.to_owned(),
+            package: BundlePackage::default(),
+            main: String::new(),
+        };
+        if bundle.has_file("package.json") {
+            let mut text = String::new();
+            let file = bundle.open_file(Path::new("package.json"));
+            file.and_then(|file| file.take(1 << 20).read_to_string(&mut text))
+                .map_err(|error| format!("its package.json: {error}"))?;
+            bundle.package = BundlePackage::parse(&text)?;
+        }
+        bundle.main = bundle.find_main()?;
+        Ok(bundle)
+    }
+
+    fn has_file(&self, name: &str) -> bool {
+        self.files
+            .iter()
+            .any(|file| file.as_path() == Path::new(name))
+    }
+
+    fn find_main(&self) -> Result<String, String> {
+        if let Some(main) = &self.package.main {
+            let main = main.strip_prefix("./").unwrap_or(main);
+            if self.has_file(main) {
+                return Ok(main.to_owned());
+            }
+            return Err(format!(
+                "its package.json names {main:?} as main, and there is no such file"
+            ));
+        }
+        let found = MAIN_FILES.iter().find(|name| self.has_file(name));
+        found.map(|name| (*name).to_owned()).ok_or_else(|| {
+            "it has neither bridge.js nor index.js. Name the file as main in its package.json"
+                .to_owned()
+        })
+    }
+
+    /// Copies the files into a new folder; an error is a part of a sentence.
+    pub fn copy_to(&self, to: &Path) -> Result<(), String> {
+        for file in &self.files {
+            self.copy_file(file, &to.join(file))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    fn copy_file(&self, within: &Path, to: &Path) -> io::Result<()> {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let from = self.open_file(within)?;
+        if !from.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a plain file any more"));
+        }
+        let mut options = OpenOptions::new();
+        let mut copy = options.write(true).create_new(true).open(to)?;
+        io::copy(&mut from.take(LIMITS.bytes), &mut copy)?;
+        copy.sync_all()
+    }
+
+    /// Opens a file of the bundle; no part of its path may be a link.
+    #[cfg(target_os = "linux")]
+    fn open_file(&self, within: &Path) -> io::Result<File> {
+        use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+        let folder = File::open(&self.folder)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        Ok(openat2(folder, within, flags, Mode::empty(), resolve)?.into())
+    }
+
+    /// Opens a file of the bundle; it may not be a link.
+    #[cfg(not(target_os = "linux"))]
+    fn open_file(&self, within: &Path) -> io::Result<File> {
+        crate::home::file_modes::open_nonblocking(&self.folder.join(within), false)
+    }
+}
+
+/// Lists the files of a folder, and refuses those by which a bundle would lead elsewhere.
+fn list_files(source: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    let tree = DocumentTree::list_within(source, "", LIMITS)?;
+    for (within, is_link) in tree.relative_paths() {
+        if is_link {
+            return Err(format!(
+                "{} is a link. Copy the file instead",
+                within.display()
+            ));
+        }
+        let is_named = |name: &str| within.iter().any(|part| part.eq_ignore_ascii_case(name));
+        if is_named("node_modules") {
+            return Err(
+                "it has a folder node_modules. Remove that, and name what it needs with --dependency name@1.2.3".to_owned(),
+            );
+        }
+        if NPM_FILES.iter().any(|name| is_named(name)) {
+            return Err(format!(
+                "{} would tell npm what to do. Remove it: deploy writes its own",
+                within.display()
+            ));
+        }
+        files.push(within.to_owned());
+    }
+    Ok(files)
+}
+
+/// Returns the hash of the code of a bridge with its dependencies; an error is a part of a sentence. Blocks, for seconds
+/// where there are many.
+pub(super) fn hash_code(code: &Path) -> Result<String, String> {
+    let limits = TreeLimits {
+        files: 100_000,
+        bytes: 1 << 30,
+    };
+    DocumentTree::list_within(code, "", limits)?.hash_tree()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("one")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        let opened = BridgeBundle::open_bundle(folder.path());
+        opened.expect_err("refused")
+    }
+
+    #[test]
+    fn w62_a_bundle_tells_npm_nothing() {
+        for (name, words) in [
+            (".npmrc", "would tell npm"),
+            ("lib/.NPMRC", "would tell npm"),
+            ("package-lock.json", "would tell npm"),
+            ("node_modules/a/index.js", "node_modules"),
+        ] {
+            let why = refused(&[("bridge.js", ""), (name, "")]);
+            assert!(why.contains(words), "{name}: {why}");
+        }
+        assert!(refused(&[("other.js", "")]).contains("neither bridge.js"));
+        let why = refused(&[("package.json", r#"{"main":"../x.js"}"#)]);
+        assert!(why.contains("no such file"), "{why}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn w62_no_link_of_a_bundle_is_followed() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("secret")).expect("made");
+        fs::write(at("secret/key.js"), "key").expect("written");
+        fs::create_dir_all(at("bundle/lib")).expect("made");
+        for name in ["bundle/bridge.js", "bundle/lib/key.js"] {
+            fs::write(at(name), "own").expect("written");
+        }
+        let bundle = BridgeBundle::open_bundle(&at("bundle")).expect("usable");
+        // Exchanged after it was looked at.
+        fs::remove_dir_all(at("bundle/lib")).expect("removed");
+        symlink(at("secret"), at("bundle/lib")).expect("a link");
+        if cfg!(target_os = "linux") {
+            bundle.copy_to(&at("copy")).expect_err("a link on the way");
+        }
+        let why = BridgeBundle::open_bundle(&at("bundle")).expect_err("a link");
+        assert!(why.contains("link"), "{why}");
+        symlink(at("bundle"), at("alias")).expect("a link");
+        BridgeBundle::open_bundle(&at("alias")).expect_err("a link itself");
+    }
+}

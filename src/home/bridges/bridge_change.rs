@@ -1,0 +1,374 @@
+//! Changes of a bridge's files: staged beside, decided by one write of the state, then put in place by renames. A crash
+//! leaves the old bridge, or a decided change that the next process completes. Not here: ending its processes.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the staging folders of bridges"
+)]
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::bridge_bundle::{BridgeBundle, hash_code};
+use super::bridge_record::{BridgeRecord, PendingChange, WantedState};
+use super::bridge_store::{BridgeLock, BridgeStore};
+use super::package_lock::{check_package_lock, package_text};
+use super::{BridgeError, BridgeFolders, HomeError};
+use crate::durable::{Readers, replace_file, sync_folder};
+use crate::failpoint;
+use crate::home::file_modes::{FolderAccess, ensure_dir};
+
+const LOCK_FILE: &str = "package-lock.json";
+
+/// A bridge that is staged. Its folder is removed when this is dropped, unless it was committed.
+#[derive(Debug)]
+pub struct StagedBridge {
+    store: BridgeStore,
+    name: String,
+    id: String,
+    main: String,
+    dependencies: Vec<String>,
+    is_committed: bool,
+    // Only one process stages at a time.
+    _lock: BridgeLock,
+}
+
+impl BridgeStore {
+    fn staging_dir(&self) -> PathBuf {
+        self.folder.join("staging")
+    }
+
+    /// Copies a bundle into a new staging folder, with the `package.json` that npm gets. Blocks.
+    ///
+    /// # Errors
+    /// [`BridgeError`] for a name or a bundle that cannot be used, and while another process deploys.
+    pub fn stage_bridge(
+        &self,
+        name: &str,
+        source: &Path,
+        dependencies: &[String],
+    ) -> Result<StagedBridge, BridgeError> {
+        let folders = self.folders(name)?;
+        let unusable = |why: String| BridgeError::Unusable(format!("{}: {why}", source.display()));
+        let bundle = BridgeBundle::open_bundle(source).map_err(unusable)?;
+        let pins = bundle.package.merge_pins(dependencies);
+        let pins = pins.map_err(BridgeError::Unusable)?;
+        let state = self.read_state()?;
+        let lock = self.lock_staging()?;
+        let staged = StagedBridge {
+            store: self.clone(),
+            name: name.to_owned(),
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            main: bundle.main.clone(),
+            dependencies: pins,
+            is_committed: false,
+            _lock: lock,
+        };
+        for folder in [self.staging_dir(), staged.folder(), staged.code_dir()] {
+            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        }
+        bundle.copy_to(&staged.code_dir()).map_err(unusable)?;
+        let kind = bundle.package.kind.as_deref();
+        let text = package_text(name, kind, &staged.dependencies);
+        let package = staged.code_dir().join("package.json");
+        replace_file(&package, text.as_bytes(), Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&package))?;
+        let before = state.bridges.get(name);
+        if before.is_some_and(|before| before.dependencies == staged.dependencies) {
+            staged.reuse_lock(&folders)?;
+        }
+        failpoint::reach("bridge.copied");
+        Ok(staged)
+    }
+
+    fn lock_staging(&self) -> Result<BridgeLock, BridgeError> {
+        self.try_lock_staging()?.ok_or_else(|| {
+            BridgeError::Unusable("another command changes a bridge now. Try again".to_owned())
+        })
+    }
+
+    /// Decides that a bridge is removed with its data. [`BridgeStore::finish_change`] removes it. Returns false if there
+    /// is none of this name.
+    ///
+    /// # Errors
+    /// [`HomeError`] when the state is damaged or cannot be written.
+    pub fn decide_removal(&self, name: &str) -> Result<bool, BridgeError> {
+        let _lock = self.lock_staging()?;
+        let staging = uuid::Uuid::new_v4().simple().to_string();
+        let folder = self.staging_dir().join(&staging);
+        for folder in [self.staging_dir(), folder] {
+            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        }
+        let change = PendingChange { staging, new: None };
+        let is_there = self.change_state(|state| {
+            let is_there = state.bridges.contains_key(name);
+            if is_there && !state.pending.contains_key(name) {
+                state.pending.insert(name.to_owned(), change);
+            }
+            is_there
+        })?;
+        failpoint::reach("bridge.decided");
+        Ok(is_there)
+    }
+
+    /// Completes the decided change of a bridge, if there is one. Its processes have ended. Blocks.
+    ///
+    /// # Errors
+    /// [`BridgeError`] when a file cannot be written or read, or the staged code is not what was decided on: then the
+    /// bridge is as it was before.
+    pub fn finish_change(&self, name: &str, _lock: &BridgeLock) -> Result<(), BridgeError> {
+        let Some(change) = self.read_state()?.pending.remove(name) else {
+            return Ok(());
+        };
+        let folders = self.folders(name)?;
+        let staging = self.staging_dir().join(&change.staging);
+        let io_error = HomeError::unwritable(folders.root_dir());
+        match &change.new {
+            Some(new) => {
+                if let Err(why) = check_staged(&staging, new) {
+                    put_back(&folders, &staging).map_err(io_error)?;
+                    self.change_state(|state| state.pending.remove(name))?;
+                    self.remove_staging(&change.staging);
+                    return Err(BridgeError::Unusable(format!(
+                        "{name} stays as it was, because {why}. Deploy it again"
+                    )));
+                }
+                place_code(&folders, &staging)?;
+            }
+            None => {
+                move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
+                failpoint::reach("bridge.aside");
+            }
+        }
+        self.record_run(name, None)?;
+        self.change_state(|state| {
+            state.pending.remove(name);
+            let before = state.bridges.remove(name);
+            if let Some(new) = change.new {
+                let new = match before {
+                    Some(before) => BridgeRecord {
+                        wanted: before.wanted,
+                        wanted_at_ms: before.wanted_at_ms,
+                        ..new
+                    },
+                    None => new,
+                };
+                state.bridges.insert(name.to_owned(), new);
+            }
+        })?;
+        failpoint::reach("bridge.recorded");
+        self.remove_staging(&change.staging);
+        Ok(())
+    }
+
+    /// Removes the staging folders of processes that ended before they decided on a change. Blocks.
+    ///
+    /// # Errors
+    /// [`HomeError`] when the state cannot be read.
+    pub fn remove_stale_staging(&self) -> Result<(), HomeError> {
+        // A command that stages just now must not find the lock taken.
+        if self.list_undecided_staging()?.is_empty() {
+            return Ok(());
+        }
+        let Some(_lock) = self.try_lock_staging()? else {
+            return Ok(());
+        };
+        for id in self.list_undecided_staging()? {
+            self.remove_staging(&id);
+        }
+        Ok(())
+    }
+
+    fn list_undecided_staging(&self) -> Result<Vec<String>, HomeError> {
+        let ids = fs::read_dir(self.staging_dir())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let ids = ids.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let ids: Vec<String> = ids.collect();
+        let pending = self.read_state()?.pending;
+        let is_decided = |id: &String| pending.values().any(|change| change.staging == *id);
+        Ok(ids.into_iter().filter(|id| !is_decided(id)).collect())
+    }
+
+    fn remove_staging(&self, id: &str) {
+        let folder = self.staging_dir().join(id);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(%error, folder = %folder.display(), "a staging folder of a bridge is left");
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that the code of a bridge is what was deployed; an error is a part of a sentence. Blocks.
+    ///
+    /// # Errors
+    /// It is not, or cannot be read.
+    pub fn check_code(&self, name: &str, record: &BridgeRecord) -> Result<(), String> {
+        let folders = self.folders(name).map_err(|error| error.to_string())?;
+        let is_same = hash_code(&folders.code_dir())? == record.sha256;
+        let changed = || "its code is not what was deployed. Deploy it again".to_owned();
+        is_same.then_some(()).ok_or_else(changed)
+    }
+}
+
+impl StagedBridge {
+    /// Returns the staging folder, in which npm may write.
+    pub fn folder(&self) -> PathBuf {
+        self.store.staging_dir().join(&self.id)
+    }
+
+    /// Returns the folder of the code.
+    pub fn code_dir(&self) -> PathBuf {
+        self.folder().join("code")
+    }
+
+    /// Returns the folder that npm sees as the user's home, which is not deployed.
+    pub fn npm_dir(&self) -> PathBuf {
+        self.folder().join("npm")
+    }
+
+    /// Returns its dependencies, each `name@x.y.z`.
+    pub fn dependencies(&self) -> &[String] {
+        &self.dependencies
+    }
+
+    /// Returns whether it has a lock file, that of the bridge before with the same dependencies.
+    pub fn has_lock(&self) -> bool {
+        self.code_dir().join(LOCK_FILE).is_file()
+    }
+
+    /// Takes the lock file of the bridge before.
+    fn reuse_lock(&self, folders: &BridgeFolders) -> Result<(), HomeError> {
+        let (from, to) = (
+            folders.code_dir().join(LOCK_FILE),
+            self.code_dir().join(LOCK_FILE),
+        );
+        match fs::copy(&from, &to) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(HomeError::unwritable(&to)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the lock file names packages of the registry alone; an error is a part of a sentence.
+    ///
+    /// # Errors
+    /// It does not, or cannot be read.
+    pub fn check_lock(&self) -> Result<(), String> {
+        let text = fs::read_to_string(self.code_dir().join(LOCK_FILE));
+        let text = text.map_err(|error| format!("npm wrote no lock file ({error})"))?;
+        check_package_lock(&text)
+    }
+
+    /// Decides that this bridge takes the place of the one before. [`BridgeStore::finish_change`] puts it in place.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// [`BridgeError`] when the code cannot be read or the state written: then nothing has changed.
+    pub fn decide_deployment(
+        mut self,
+        secrets: std::collections::BTreeMap<String, String>,
+        hosts: Vec<String>,
+        now_ms: i64,
+    ) -> Result<(), BridgeError> {
+        failpoint::reach("bridge.installed");
+        let code = self.code_dir();
+        let sha256 = hash_code(&code).map_err(BridgeError::Unusable)?;
+        sync_files(&self.folder()).map_err(HomeError::unwritable(&code))?;
+        let new = BridgeRecord {
+            sha256,
+            main: self.main.clone(),
+            dependencies: self.dependencies.clone(),
+            secrets,
+            hosts,
+            wanted: WantedState::Stopped,
+            wanted_at_ms: 0,
+            deployed_at_ms: now_ms,
+        };
+        let (id, name) = (self.id.clone(), self.name.clone());
+        let is_free = self.store.change_state(|state| {
+            let is_free = !state.pending.contains_key(&name);
+            if is_free {
+                let (staging, new) = (id, Some(new));
+                state.pending.insert(name, PendingChange { staging, new });
+            }
+            is_free
+        })?;
+        if !is_free {
+            let text = format!(
+                "another change of {} is not complete yet. Try again",
+                self.name
+            );
+            return Err(BridgeError::Unusable(text));
+        }
+        self.is_committed = true;
+        failpoint::reach("bridge.decided");
+        Ok(())
+    }
+}
+
+impl Drop for StagedBridge {
+    fn drop(&mut self) {
+        if !self.is_committed {
+            self.store.remove_staging(&self.id);
+        }
+    }
+}
+
+/// Checks that the staged code is what was decided on, unless it is in place already.
+fn check_staged(staging: &Path, new: &BridgeRecord) -> Result<(), String> {
+    let code = staging.join("code");
+    if is_absent(&code) || hash_code(&code)? == new.sha256 {
+        return Ok(());
+    }
+    Err("its staged code has changed".to_owned())
+}
+
+/// Puts the staged code in the place of the one before, if it is not there already.
+fn place_code(folders: &BridgeFolders, staging: &Path) -> Result<(), HomeError> {
+    let (new, code) = (staging.join("code"), folders.code_dir());
+    ensure_dir(folders.root_dir(), FolderAccess::OwnerOnly)?;
+    let placed = (|| {
+        if is_absent(&new) {
+            return Ok(());
+        }
+        move_aside(&code, &staging.join("old"))?;
+        failpoint::reach("bridge.aside");
+        fs::rename(&new, &code)?;
+        failpoint::reach("bridge.placed");
+        sync_folder(staging)?;
+        sync_folder(folders.root_dir())
+    })();
+    placed.map_err(HomeError::unwritable(&code))
+}
+
+/// Moves what is there to a name that is free, unless that was done already.
+fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
+    if is_absent(from) || !is_absent(to) {
+        return Ok(());
+    }
+    fs::rename(from, to)
+}
+
+/// Takes the old code back, if it was moved aside and nothing came.
+fn put_back(folders: &BridgeFolders, staging: &Path) -> io::Result<()> {
+    let (old, code) = (staging.join("old"), folders.code_dir());
+    if is_absent(&old) || !is_absent(&code) {
+        return Ok(());
+    }
+    fs::rename(old, code)
+}
+
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err()
+}
+
+/// Makes all files of a folder durable.
+fn sync_files(folder: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(fs::File::open(folder)?)?;
+    sync_folder(folder)
+}

@@ -1,0 +1,72 @@
+//! Bridges with real Node programs, a real runner and a real npm: deployed, kept running, confined, and exchanged.
+#![cfg(target_os = "linux")]
+
+mod deploying;
+mod npm_registry;
+mod running;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::contract::node_is_required;
+use crate::harness::process::Ended;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// Returns whether the test cannot run, for lack of Node. Where Node is required, that is a failure.
+fn lacks_node() -> bool {
+    let has_all = ["node", "npm"].iter().all(|program| {
+        let asked = Command::new(program).arg("--version").output();
+        asked.is_ok_and(|output| output.status.success())
+    });
+    assert!(has_all || !node_is_required(), "node and npm are missing");
+    if !has_all {
+        eprintln!("skipped: node and npm are missing");
+    }
+    !has_all
+}
+
+/// Writes a file of a bundle; the bundle's folder.
+fn write_bundle(stage: &Stage, name: &str, code: &str) -> PathBuf {
+    let folder = stage.setting.logs.join("bundles").join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("bridge.js"), code).expect("written");
+    folder
+}
+
+/// Deploys a bundle with these arguments beside.
+async fn deploy(stage: &Stage, name: &str, bundle: &std::path::Path, beside: &[&str]) -> Ended {
+    let bundle = bundle.display().to_string();
+    let args = ["--json", "bridges", "deploy", name, &bundle];
+    stage.command(&[&args, beside].concat()).await
+}
+
+async fn bridges(stage: &Stage, args: &[&str]) -> Ended {
+    let ended = stage
+        .command(&[&["--json", "bridges"], args].concat())
+        .await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended
+}
+
+/// What `bridges list` says of one.
+async fn listed(stage: &Stage, name: &str) -> Option<Value> {
+    let ended = bridges(stage, &["list"]).await;
+    let lines = ended.out.lines();
+    let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.into_iter().find(|line| line["name"] == name)
+}
+
+/// The text of a file in the data folder of a bridge, once it is there.
+async fn data(stage: &Stage, name: &str, file: &str) -> String {
+    let path = stage
+        .setting
+        .home
+        .join("bridges")
+        .join(name)
+        .join("data")
+        .join(file);
+    eventually(file, async || std::fs::read_to_string(&path).ok()).await
+}

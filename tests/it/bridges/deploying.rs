@@ -1,0 +1,217 @@
+//! Deployments: what is refused, what npm does, and a kill at every step. Not here: running what is deployed.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use super::npm_registry::NpmRegistry;
+use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
+use crate::harness::process::{Ended, Program};
+use crate::harness::stage::Stage;
+
+/// Deploys with this registry, and with the points at which the process ends.
+async fn deploy_with(
+    stage: &Stage,
+    bundle: &Path,
+    beside: &[&str],
+    variables: &[(&str, &str)],
+) -> Ended {
+    let bundle = bundle.display().to_string();
+    let args = ["--json", "bridges", "deploy", "fresh", &bundle];
+    let variables: Vec<(&str, &OsStr)> = variables
+        .iter()
+        .map(|(name, value)| (*name, OsStr::new(*value)))
+        .collect();
+    Program::start_with(&stage.setting, &[&args, beside].concat(), &variables)
+        .end()
+        .await
+}
+
+/// The names in a folder of the home.
+fn names_in(stage: &Stage, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(stage.setting.home.join(folder));
+    let entries = entries.into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment() {
+    if lacks_node() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let ran = stage.file("ran");
+    let script = format!(
+        "echo ran > {}; echo ran > ran; echo ran > ../ran",
+        ran.display()
+    );
+    let scripts = format!(
+        r#"{{"name":"scripted","version":"1.2.3","dependencies":{{"inner":"^1.0.0"}},
+            "scripts":{{"preinstall":"{script}","install":"{script}","postinstall":"{script}"}}}}"#
+    );
+    let inner = r#"{"name":"inner","version":"1.0.5"}"#;
+    let elsewhere = r#"{"name":"elsewhere","version":"1.0.0","dependencies":{"inner":"URL/inner/-/inner-1.0.5.tgz"}}"#;
+    let registry = NpmRegistry::start(&[
+        (&scripts, "module.exports = 'outer ' + require('inner');"),
+        (inner, "module.exports = 'inner';"),
+        (elsewhere, ""),
+    ])
+    .await;
+    let settings = [("npm_config_registry", registry.url.as_str())];
+    let bundle = write_bundle(
+        &stage,
+        "fresh",
+        "require('fs').writeFileSync(process.env.PUNIE_BRIDGE_DATA + '/said', require('scripted'));",
+    );
+    let refused = deploy_with(
+        &stage,
+        &bundle,
+        &["--dependency", "elsewhere@1.0.0"],
+        &settings,
+    )
+    .await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.log.contains("does not come from the registry"),
+        "{refused:?}"
+    );
+    let missing = deploy_with(
+        &stage,
+        &bundle,
+        &["--dependency", "scripted@9.9.9"],
+        &settings,
+    )
+    .await;
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert_eq!(names_in(&stage, "bridges"), [""; 0], "nothing is deployed");
+    let deployed = deploy_with(
+        &stage,
+        &bundle,
+        &["--dependency", "scripted@1.2.3"],
+        &settings,
+    )
+    .await;
+    assert_eq!(deployed.code, Some(0), "{deployed:?}");
+    assert!(!ran.exists(), "a script ran");
+    let code = stage.setting.home.join("bridges/fresh/code");
+    assert!(!code.join("ran").exists() && !code.join("node_modules/scripted/ran").exists());
+    let lock = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
+    assert!(lock.contains("sha512-") && lock.contains("1.0.5"), "{lock}");
+    // With the same dependencies, the same versions: the lock file before is used again.
+    std::fs::write(bundle.join("more.js"), "").expect("written");
+    let again = deploy_with(
+        &stage,
+        &bundle,
+        &["--dependency", "scripted@1.2.3"],
+        &settings,
+    )
+    .await;
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let same = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
+    assert_eq!(same, lock);
+    assert_eq!(names_in(&stage, "state/bridges/staging"), [""; 0]);
+    bridges(&stage, &["start", "fresh"]).await;
+    let _runner = stage.run();
+    assert_eq!(data(&stage, "fresh", "said").await, "outer inner");
+}
+
+#[tokio::test]
+async fn w62_what_cannot_be_pinned_or_named_is_refused() {
+    let stage = Stage::unpaired("").await;
+    let bundle = write_bundle(&stage, "plain", "");
+    for (name, beside) in [
+        ("../escape", &[][..]),
+        ("Upper", &[]),
+        ("fine", &["--dependency", "left-pad@^1.0.0"]),
+        (
+            "fine",
+            &["--dependency", "left-pad@git+https://example.org/x.git"],
+        ),
+        ("fine", &["--dependency", "left-pad"]),
+        ("fine", &["--host", "a b"]),
+        ("fine", &["--secret", "NODE_OPTIONS=bot"]),
+        ("fine", &["--secret", "PATH=bot"]),
+        ("fine", &["--secret", "BOT"]),
+    ] {
+        let refused = deploy(&stage, name, &bundle, beside).await;
+        assert_eq!(refused.code, Some(2), "{name} {beside:?}: {refused:?}");
+    }
+    // It made npm run a program although its scripts were off.
+    std::fs::write(bundle.join(".npmrc"), "script-shell=./evil\n").expect("written");
+    let refused = deploy(&stage, "fine", &bundle, &[]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.log.contains(".npmrc would tell npm"), "{refused:?}");
+    assert_eq!(names_in(&stage, "bridges"), [""; 0]);
+    // A link in the place of a bridge's folder is not followed.
+    std::fs::remove_file(bundle.join(".npmrc")).expect("removed");
+    let place = stage.setting.home.join("bridges/linked");
+    std::os::unix::fs::symlink(&stage.setting.workspace, &place).expect("a link");
+    let refused = deploy(&stage, "linked", &bundle, &[]).await;
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    assert_eq!(
+        std::fs::read_dir(&stage.setting.workspace)
+            .expect("there")
+            .count(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
+    let stage = Stage::unpaired("").await;
+    let (old, new) = (
+        write_bundle(&stage, "old", "old"),
+        write_bundle(&stage, "new", "new"),
+    );
+    let code = stage.setting.home.join("bridges/fresh/code/bridge.js");
+    for (point, left) in [
+        ("bridge.copied", "old"),
+        ("bridge.installed", "old"),
+        ("bridge.decided", "new"),
+        ("bridge.aside", "new"),
+        ("bridge.placed", "new"),
+        ("bridge.recorded", "new"),
+    ] {
+        let deployed = deploy_with(&stage, &old, &[], &[]).await;
+        assert_eq!(deployed.code, Some(0), "{deployed:?}");
+        let before = listed(&stage, "fresh").await.expect("deployed");
+        let kill = format!("{point}=kill");
+        let killed = deploy_with(&stage, &new, &[], &[("PUNIE_FAILPOINTS", &kill)]).await;
+        assert_eq!(killed.code, None, "{point}: {killed:?}");
+        // The next command completes it or takes it back.
+        let after = listed(&stage, "fresh").await.expect("deployed");
+        assert_eq!(
+            std::fs::read_to_string(&code).expect("code"),
+            left,
+            "{point}"
+        );
+        assert_eq!(
+            after["sha256"] == before["sha256"],
+            left == "old",
+            "{point}"
+        );
+        assert_eq!(
+            names_in(&stage, "state/bridges/staging"),
+            [""; 0],
+            "{point}"
+        );
+        assert_eq!(names_in(&stage, "bridges"), ["fresh"], "{point}");
+    }
+    for point in ["bridge.decided", "bridge.aside", "bridge.recorded"] {
+        deploy_with(&stage, &old, &[], &[]).await;
+        let kill = format!("{point}=kill");
+        let remove = ["bridges", "remove", "fresh"];
+        let armed = [("PUNIE_FAILPOINTS", OsStr::new(&kill))];
+        let killed = Program::start_with(&stage.setting, &remove, &armed)
+            .end()
+            .await;
+        assert_eq!(killed.code, None, "{point}: {killed:?}");
+        assert_eq!(listed(&stage, "fresh").await, None, "{point}");
+        for folder in ["bridges", "state/bridges/staging"] {
+            assert_eq!(names_in(&stage, folder), [""; 0], "{point}");
+        }
+    }
+}

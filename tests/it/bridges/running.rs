@@ -1,0 +1,250 @@
+//! A deployed bridge: kept running by the runner, confined, ended with all its processes. Not here: deployments.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
+use crate::harness::process::is_alive;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+/// Says what it can do, has a child in a session of its own, and does not end on SIGTERM.
+const CURIOUS: &str = r#"
+const fs = require("fs"), net = require("net"), { spawn } = require("child_process");
+const data = process.env.PUNIE_BRIDGE_DATA, [work, declared, other] = ["WORK", DECLARED, OTHER];
+process.on("SIGTERM", () => console.log("not yet"));
+const child = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+const attempt = (work) => { try { work(); return "yes"; } catch (error) { return error.code; } };
+const connect = (port) => new Promise((done) => {
+  const proxy = new URL(process.env.HTTPS_PROXY || "http://127.0.0.1:1");
+  const socket = net.connect(proxy.port, proxy.hostname, () => socket.write(
+    `CONNECT 127.0.0.1:${port} HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic ` +
+    Buffer.from(`${proxy.username}:${proxy.password}`).toString("base64") + "\r\n\r\n"));
+  socket.on("data", (text) => { done(String(text).split(" ")[1]); socket.destroy(); });
+  socket.on("error", (error) => done(error.code));
+});
+(async () => {
+  const report = {
+    pids: [process.pid, child.pid],
+    ownFolder: attempt(() => fs.writeFileSync(__dirname + "/x", "")),
+    workspace: attempt(() => fs.readFileSync(work + "/notes")),
+    home: attempt(() => fs.readdirSync(data + "/../../../state")),
+    home2: fs.realpathSync(process.env.HOME) === fs.realpathSync(data),
+    declared: await connect(declared), other: await connect(other),
+  };
+  console.log("the secret is " + process.env.BOT_TOKEN);
+  fs.writeFileSync(data + "/part", JSON.stringify(report));
+  fs.renameSync(data + "/part", data + "/report");
+})();
+setInterval(() => {}, 1000);
+"#;
+
+async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let serving = tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let _ = client.read(&mut [0; 64]).await;
+            let _ = client.shutdown().await;
+        }
+    });
+    (port, serving)
+}
+
+async fn set_secret(stage: &Stage, name: &str, value: &str) {
+    use punie_runner::home::{Home, SecretStore};
+    use punie_runner::redact::Secret;
+    let home = Home::open_home(&stage.setting.home).expect("a home");
+    let secrets = SecretStore::in_home(&home);
+    secrets
+        .set_secret(name, &Secret::new(value.to_owned()))
+        .expect("stored");
+}
+
+#[tokio::test]
+async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
+    if lacks_node() {
+        return;
+    }
+    let stage = Stage::new().await;
+    stage.write("notes", "private");
+    let ((declared, _serving), (other, _others)) = (serve_once().await, serve_once().await);
+    let code = CURIOUS
+        .replace("WORK", &stage.setting.workspace.display().to_string())
+        .replace("DECLARED", &declared.to_string())
+        .replace("OTHER", &other.to_string());
+    let bundle = write_bundle(&stage, "curious", &code);
+    let host = format!("127.0.0.1:{declared}");
+    let beside = ["--host", &host, "--secret", "BOT_TOKEN=bot"];
+    let deployed = deploy(&stage, "curious", &bundle, &beside).await;
+    assert_eq!(deployed.code, Some(0), "{deployed:?}");
+    let runner = stage.run();
+    eventually("a runner", async || {
+        stage.status().await["running"].as_bool().filter(|is| *is)
+    })
+    .await;
+    // Without its secret it is not started, and says so.
+    let started = stage.command(&["bridges", "start", "curious"]).await;
+    assert_eq!(started.code, Some(1), "{started:?}");
+    assert!(started.log.contains("secrets set bot"), "{started:?}");
+    let status = stage.status().await["attention"].to_string();
+    assert!(
+        status.contains("the bridge curious was not started"),
+        "{status}"
+    );
+    set_secret(&stage, "bot", "value-of-the-bot-token").await;
+    let started = bridges(&stage, &["start", "curious"]).await;
+    assert_eq!(started.json()["state"], "running", "{started:?}");
+    let report = data(&stage, "curious", "report").await;
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["declared"], "200", "{report}");
+    assert_eq!(report["other"], "403", "{report}");
+    assert_eq!(report["home2"], true, "{report}");
+    for refused in ["ownFolder", "workspace", "home"] {
+        let code = report[refused].as_str().expect("a text");
+        assert!(
+            ["EACCES", "ENOENT", "EROFS"].contains(&code),
+            "{refused}: {report}"
+        );
+    }
+    let pids = report["pids"].as_array().expect("a list");
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
+    let stopped = bridges(&stage, &["stop", "--all"]).await;
+    assert_eq!(stopped.json()["state"], "stopped");
+    assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
+    let log = stage.setting.home.join("logs/bridge-curious.log");
+    let log = std::fs::read_to_string(log).expect("a log");
+    assert!(
+        log.contains("the secret is ") && log.contains("not yet"),
+        "{log}"
+    );
+    assert!(!log.contains("value-of-the-bot-token"), "{log}");
+    assert_eq!(
+        listed(&stage, "curious").await.expect("one")["state"],
+        "stopped"
+    );
+    drop(runner);
+}
+
+/// Writes its process id on a line, and says which version it is.
+const COUNTING: &str = r#"
+const fs = require("fs"), data = process.env.PUNIE_BRIDGE_DATA;
+fs.appendFileSync(data + "/pids", `VERSION ${process.pid}\n`);
+setInterval(() => {}, 1000);
+"#;
+
+async fn lines_of(stage: &Stage, name: &str, count: usize) -> Vec<String> {
+    let path = stage
+        .setting
+        .home
+        .join("bridges")
+        .join(name)
+        .join("data/pids");
+    eventually("its starts", async || {
+        let text = std::fs::read_to_string(&path).ok()?;
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        (lines.len() >= count && text.ends_with('\n')).then_some(lines)
+    })
+    .await
+}
+
+fn pid_of(line: &str) -> &str {
+    line.rsplit(' ').next().expect("a word")
+}
+
+#[tokio::test]
+async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
+    if lacks_node() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let version = |name: &str| write_bundle(&stage, name, &COUNTING.replace("VERSION", name));
+    deploy(&stage, "counting", &version("one"), &[]).await;
+    let started = bridges(&stage, &["start", "counting"]).await;
+    assert_eq!(
+        started.json()["state"],
+        "wanted",
+        "no runner runs: {started:?}"
+    );
+    let runner = stage.run();
+    let first = lines_of(&stage, "counting", 1).await;
+    assert!(is_alive(pid_of(&first[0])));
+    runner.kill();
+    let runner = stage.run();
+    let second = lines_of(&stage, "counting", 2).await;
+    assert!(
+        !is_alive(pid_of(&second[0])),
+        "the copy of the killed runner"
+    );
+    assert!(is_alive(pid_of(&second[1])));
+    let deployed = deploy(&stage, "counting", &version("two"), &[]).await;
+    assert_eq!(deployed.code, Some(0), "{deployed:?}");
+    let third = lines_of(&stage, "counting", 3).await;
+    assert!(
+        !is_alive(pid_of(&third[1])) && third[2].starts_with("two "),
+        "{third:?}"
+    );
+    let removed = bridges(&stage, &["remove", "counting"]).await;
+    assert_eq!(removed.json()["state"], "removed");
+    assert!(!is_alive(pid_of(&third[2])));
+    assert!(!stage.setting.home.join("bridges/counting").exists());
+    drop(runner);
+}
+
+#[tokio::test]
+async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
+    if lacks_node() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let once = "if (!fs.existsSync(data + '/again')) { fs.writeFileSync(data + '/again', ''); process.exit(3); }\n";
+    let code = COUNTING.replace("setInterval", &format!("{once}setInterval"));
+    deploy(
+        &stage,
+        "ending",
+        &write_bundle(&stage, "ending", &code),
+        &[],
+    )
+    .await;
+    bridges(&stage, &["start", "ending"]).await;
+    let runner = stage.run();
+    let pids = lines_of(&stage, "ending", 2).await;
+    let seen = eventually("the second copy on the list", async || {
+        listed(&stage, "ending")
+            .await
+            .filter(|line| line["state"] == "running")
+    })
+    .await;
+    assert_eq!(seen["lastExit"], "exit code 3", "{seen}");
+    assert_eq!(seen["restarts"], 1, "{seen}");
+    runner.terminate();
+    assert_eq!(runner.end().await.code, Some(0));
+    assert!(!is_alive(pid_of(&pids[1])), "it ends with the runner");
+    assert_eq!(
+        listed(&stage, "ending").await.expect("one")["state"],
+        "wanted"
+    );
+}
+
+#[tokio::test]
+async fn w62_a_damaged_state_file_stops_no_runner() {
+    let stage = Stage::new().await;
+    let bundle = write_bundle(&stage, "any", "");
+    assert_eq!(deploy(&stage, "any", &bundle, &[]).await.code, Some(0));
+    let state = stage.setting.home.join("state/bridges/bridges.json");
+    std::fs::write(&state, "{\"sha256\":").expect("torn");
+    let _runner = stage.run();
+    let status = eventually("a runner", async || {
+        Some(stage.status().await).filter(|status| status["running"] == true)
+    })
+    .await;
+    let attention = status["attention"].to_string();
+    assert!(
+        attention.contains("no bridge is started") && attention.contains("damaged"),
+        "{attention}"
+    );
+    let listed = stage.command(&["bridges"]).await;
+    assert_eq!(listed.code, Some(78), "{listed:?}");
+    assert_eq!(std::fs::read(&state).expect("there"), b"{\"sha256\":");
+}
