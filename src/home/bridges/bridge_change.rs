@@ -99,14 +99,24 @@ impl BridgeStore {
         for folder in [self.staging_dir(), folder] {
             ensure_dir(&folder, FolderAccess::OwnerOnly)?;
         }
-        let change = PendingChange { staging, new: None };
-        let is_there = self.change_state(|state| {
+        let change = PendingChange {
+            staging: staging.clone(),
+            new: None,
+        };
+        let (is_there, is_decided) = self.change_state(|state| {
             let is_there = state.bridges.contains_key(name);
-            if is_there && !state.pending.contains_key(name) {
+            let is_decided = is_there && !state.pending.contains_key(name);
+            if is_decided {
                 state.pending.insert(name.to_owned(), change);
             }
-            is_there
+            (is_there, is_decided)
         })?;
+        if !is_decided {
+            self.remove_staging(&staging);
+        }
+        if is_there && !is_decided {
+            return Err(incomplete_change(name));
+        }
         failpoint::reach("bridge.decided");
         Ok(is_there)
     }
@@ -298,11 +308,7 @@ impl StagedBridge {
             is_free
         })?;
         if !is_free {
-            let text = format!(
-                "another change of {} is not complete yet. Try again",
-                self.name
-            );
-            return Err(BridgeError::Unusable(text));
+            return Err(incomplete_change(&self.name));
         }
         self.is_committed = true;
         failpoint::reach("bridge.decided");
@@ -316,6 +322,12 @@ impl Drop for StagedBridge {
             self.store.remove_staging(&self.id);
         }
     }
+}
+
+fn incomplete_change(name: &str) -> BridgeError {
+    BridgeError::Unusable(format!(
+        "another change of {name} is not complete yet. Try again"
+    ))
 }
 
 /// Checks that the staged code is what was decided on, unless it is in place already.

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
-use crate::harness::process::is_alive;
+use crate::harness::process::{Program, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
@@ -28,7 +28,7 @@ const connect = (port) => new Promise((done) => {
     pids: [process.pid, child.pid],
     ownFolder: attempt(() => fs.writeFileSync(__dirname + "/x", "")),
     workspace: attempt(() => fs.readFileSync(work + "/notes")),
-    home: attempt(() => fs.readdirSync(data + "/../../../state")),
+    home: attempt(() => fs.readFileSync(data + "/../../../state/bridges/bridges.json")),
     home2: fs.realpathSync(process.env.HOME) === fs.realpathSync(data),
     declared: await connect(declared), other: await connect(other),
   };
@@ -185,9 +185,22 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
         !is_alive(pid_of(&third[1])) && third[2].starts_with("two "),
         "{third:?}"
     );
+    // The runner completes what a killed command had decided.
+    let bundle = version("three").display().to_string();
+    let args = ["bridges", "deploy", "counting", &bundle];
+    let armed = [("PUNIE_FAILPOINTS", "bridge.decided=kill".as_ref())];
+    let killed = Program::start_with(&stage.setting, &args, &armed)
+        .end()
+        .await;
+    assert_eq!(killed.code, None, "{killed:?}");
+    let fourth = lines_of(&stage, "counting", 4).await;
+    assert!(
+        !is_alive(pid_of(&fourth[2])) && fourth[3].starts_with("three "),
+        "{fourth:?}"
+    );
     let removed = bridges(&stage, &["remove", "counting"]).await;
     assert_eq!(removed.json()["state"], "removed");
-    assert!(!is_alive(pid_of(&third[2])));
+    assert!(!is_alive(pid_of(&fourth[3])));
     assert!(!stage.setting.home.join("bridges/counting").exists());
     drop(runner);
 }
