@@ -133,22 +133,19 @@ impl BridgeStore {
         let folders = self.folders(name)?;
         let staging = self.staging_dir().join(&change.staging);
         let io_error = HomeError::unwritable(folders.root_dir());
-        match &change.new {
-            Some(new) => {
-                if let Err(why) = check_staged(&staging, new) {
-                    put_back(&folders, &staging).map_err(io_error)?;
-                    self.change_state(|state| state.pending.remove(name))?;
-                    self.remove_staging(&change.staging);
-                    return Err(BridgeError::Unusable(format!(
-                        "{name} stays as it was, because {why}. Deploy it again"
-                    )));
-                }
-                place_code(&folders, &staging)?;
+        if let Some(new) = &change.new {
+            if let Err(why) = check_staged(&staging, new) {
+                put_back(&folders, &staging).map_err(io_error)?;
+                self.change_state(|state| state.pending.remove(name))?;
+                self.remove_staging(&change.staging);
+                return Err(BridgeError::Unusable(format!(
+                    "{name} stays as it was, because {why}. Deploy it again"
+                )));
             }
-            None => {
-                move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
-                failpoint::reach("bridge.aside");
-            }
+            place_code(&folders, &staging)?;
+        } else {
+            move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
+            failpoint::reach("bridge.aside");
         }
         self.record_run(name, None)?;
         self.change_state(|state| {

@@ -51,7 +51,7 @@ async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
     (port, serving)
 }
 
-async fn set_secret(stage: &Stage, name: &str, value: &str) {
+fn set_secret(stage: &Stage, name: &str, value: &str) {
     use punie_runner::home::{Home, SecretStore};
     use punie_runner::redact::Secret;
     let home = Home::open_home(&stage.setting.home).expect("a home");
@@ -92,7 +92,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
         status.contains("the bridge curious was not started"),
         "{status}"
     );
-    set_secret(&stage, "bot", "value-of-the-bot-token").await;
+    set_secret(&stage, "bot", "value-of-the-bot-token");
     let started = bridges(&stage, &["start", "curious"]).await;
     assert_eq!(started.json()["state"], "running", "{started:?}");
     let report = data(&stage, "curious", "report").await;
@@ -245,8 +245,8 @@ async fn w62_a_damaged_state_file_stops_no_runner() {
     let stage = Stage::new().await;
     let bundle = write_bundle(&stage, "any", "");
     assert_eq!(deploy(&stage, "any", &bundle, &[]).await.code, Some(0));
-    let state = stage.setting.home.join("state/bridges/bridges.json");
-    std::fs::write(&state, "{\"sha256\":").expect("torn");
+    let file = stage.setting.home.join("state/bridges/bridges.json");
+    std::fs::write(&file, "{\"sha256\":").expect("torn");
     let _runner = stage.run();
     let status = eventually("a runner", async || {
         Some(stage.status().await).filter(|status| status["running"] == true)
@@ -259,5 +259,5 @@ async fn w62_a_damaged_state_file_stops_no_runner() {
     );
     let listed = stage.command(&["bridges"]).await;
     assert_eq!(listed.code, Some(78), "{listed:?}");
-    assert_eq!(std::fs::read(&state).expect("there"), b"{\"sha256\":");
+    assert_eq!(std::fs::read(&file).expect("there"), b"{\"sha256\":");
 }
