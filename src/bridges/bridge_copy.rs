@@ -1,6 +1,7 @@
 //! One running copy of a bridge: started confined, with its secrets, its output in its log. Not here: when it is started
 //! and ended (supervisor).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -126,9 +127,7 @@ async fn launch_bridge(
         deps.redactor.clone(),
         record.secrets.clone(),
     );
-    let reading = tokio::task::spawn_blocking(move || {
-        read_secrets(&store, &redactor, wanted.into_iter().collect())
-    });
+    let reading = tokio::task::spawn_blocking(move || read_secrets(&store, &redactor, &wanted));
     let mut env = reading.await.map_err(|error| error.to_string())??;
     let data = folders.data_dir().display().to_string();
     env.push(("HOME".to_owned(), data.clone()));
@@ -177,10 +176,10 @@ pub(super) fn proxied_loopback(hosts: &[String]) -> Vec<(String, String)> {
 fn read_secrets(
     store: &SecretStore,
     redactor: &Redactor,
-    wanted: Vec<(String, String)>,
+    wanted: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, String> {
     let mut variables = Vec::new();
-    for (variable, name) in &wanted {
+    for (variable, name) in wanted {
         let value = store.get_secret(name).map_err(|error| error.to_string())?;
         let value = value.ok_or_else(|| {
             format!(
@@ -191,7 +190,7 @@ fn read_secrets(
         redactor.add_secret(&value);
         variables.push((variable.clone(), value.expose().clone()));
     }
-    store.record_use(wanted.iter().map(|(_, name)| name.as_str()));
+    store.record_use(wanted.values().map(String::as_str));
     Ok(variables)
 }
 
@@ -200,16 +199,16 @@ async fn copy_output(mut output: impl AsyncRead + Unpin, mut masker: Masker, log
     let mut chunk = vec![0; 16 << 10];
     loop {
         let read = output.read(&mut chunk).await.unwrap_or(0);
-        let mut masked = Vec::new();
+        let mut clean = Vec::new();
         if read == 0 {
-            masker.finish(&mut masked);
+            masker.finish(&mut clean);
         } else {
-            masker.push(&chunk[..read], &mut masked);
+            masker.push(&chunk[..read], &mut clean);
         }
-        if !masked.is_empty() {
+        if !clean.is_empty() {
             let log = Arc::clone(&log);
             // A log that cannot be written stops nothing.
-            let _ = tokio::task::spawn_blocking(move || log.append(&masked)).await;
+            let _ = tokio::task::spawn_blocking(move || log.append(&clean)).await;
         }
         if read == 0 {
             return;

@@ -22,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 /// The most of npm's messages that an error shows, in bytes.
 const MAX_MESSAGE: usize = 4_000;
 
-/// What npm is told beside the command. Its files of settings are empty ones; those of the owner and of a bundle are not
-/// read.
+/// What npm is told beside the command. Its files of settings are ones that are not there; those of the owner and of a
+/// bundle are not read.
 const OPTIONS: &[&str] = &[
     "--ignore-scripts",
     "--omit=dev",
@@ -35,8 +35,6 @@ const OPTIONS: &[&str] = &[
     "--install-links=false",
     "--omit-lockfile-registry-resolved",
     "--replace-registry-host=always",
-    "--userconfig=/dev/null",
-    "--globalconfig=/dev/null",
 ];
 
 /// The address of a registry.
@@ -171,6 +169,11 @@ fn launch_npm(
     let own = [
         format!("--registry={}", registry.url),
         format!("--cache={}", npm.join("cache").display()),
+        format!("--userconfig={}", npm.join("no-user-settings").display()),
+        format!(
+            "--globalconfig={}",
+            npm.join("no-global-settings").display()
+        ),
         format!("--prefix={}", staged.code_dir().display()),
     ];
     let words = command.iter().chain(OPTIONS);

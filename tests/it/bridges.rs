@@ -5,6 +5,7 @@ mod deploying;
 mod npm_registry;
 mod running;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -23,7 +24,7 @@ fn lacks_node() -> bool {
     });
     assert!(has_all || !node_is_required(), "node and npm are missing");
     if !has_all {
-        eprintln!("skipped: node and npm are missing");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: node and npm are missing");
     }
     !has_all
 }

@@ -99,14 +99,24 @@ impl BridgeStore {
         for folder in [self.staging_dir(), folder] {
             ensure_dir(&folder, FolderAccess::OwnerOnly)?;
         }
-        let change = PendingChange { staging, new: None };
-        let is_there = self.change_state(|state| {
+        let change = PendingChange {
+            staging: staging.clone(),
+            new: None,
+        };
+        let (is_there, is_decided) = self.change_state(|state| {
             let is_there = state.bridges.contains_key(name);
-            if is_there && !state.pending.contains_key(name) {
+            let is_decided = is_there && !state.pending.contains_key(name);
+            if is_decided {
                 state.pending.insert(name.to_owned(), change);
             }
-            is_there
+            (is_there, is_decided)
         })?;
+        if !is_decided {
+            self.remove_staging(&staging);
+        }
+        if is_there && !is_decided {
+            return Err(incomplete_change(name));
+        }
         failpoint::reach("bridge.decided");
         Ok(is_there)
     }
@@ -123,22 +133,19 @@ impl BridgeStore {
         let folders = self.folders(name)?;
         let staging = self.staging_dir().join(&change.staging);
         let io_error = HomeError::unwritable(folders.root_dir());
-        match &change.new {
-            Some(new) => {
-                if let Err(why) = check_staged(&staging, new) {
-                    put_back(&folders, &staging).map_err(io_error)?;
-                    self.change_state(|state| state.pending.remove(name))?;
-                    self.remove_staging(&change.staging);
-                    return Err(BridgeError::Unusable(format!(
-                        "{name} stays as it was, because {why}. Deploy it again"
-                    )));
-                }
-                place_code(&folders, &staging)?;
+        if let Some(new) = &change.new {
+            if let Err(why) = check_staged(&staging, new) {
+                put_back(&folders, &staging).map_err(io_error)?;
+                self.change_state(|state| state.pending.remove(name))?;
+                self.remove_staging(&change.staging);
+                return Err(BridgeError::Unusable(format!(
+                    "{name} stays as it was, because {why}. Deploy it again"
+                )));
             }
-            None => {
-                move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
-                failpoint::reach("bridge.aside");
-            }
+            place_code(&folders, &staging)?;
+        } else {
+            move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
+            failpoint::reach("bridge.aside");
         }
         self.record_run(name, None)?;
         self.change_state(|state| {
@@ -298,11 +305,7 @@ impl StagedBridge {
             is_free
         })?;
         if !is_free {
-            let text = format!(
-                "another change of {} is not complete yet. Try again",
-                self.name
-            );
-            return Err(BridgeError::Unusable(text));
+            return Err(incomplete_change(&self.name));
         }
         self.is_committed = true;
         failpoint::reach("bridge.decided");
@@ -316,6 +319,12 @@ impl Drop for StagedBridge {
             self.store.remove_staging(&self.id);
         }
     }
+}
+
+fn incomplete_change(name: &str) -> BridgeError {
+    BridgeError::Unusable(format!(
+        "another change of {name} is not complete yet. Try again"
+    ))
 }
 
 /// Checks that the staged code is what was decided on, unless it is in place already.

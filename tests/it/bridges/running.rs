@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
-use crate::harness::process::is_alive;
+use crate::harness::process::{Program, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
@@ -28,7 +28,7 @@ const connect = (port) => new Promise((done) => {
     pids: [process.pid, child.pid],
     ownFolder: attempt(() => fs.writeFileSync(__dirname + "/x", "")),
     workspace: attempt(() => fs.readFileSync(work + "/notes")),
-    home: attempt(() => fs.readdirSync(data + "/../../../state")),
+    home: attempt(() => fs.readFileSync(data + "/../../../state/bridges/bridges.json")),
     home2: fs.realpathSync(process.env.HOME) === fs.realpathSync(data),
     declared: await connect(declared), other: await connect(other),
   };
@@ -51,7 +51,7 @@ async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
     (port, serving)
 }
 
-async fn set_secret(stage: &Stage, name: &str, value: &str) {
+fn set_secret(stage: &Stage, name: &str, value: &str) {
     use punie_runner::home::{Home, SecretStore};
     use punie_runner::redact::Secret;
     let home = Home::open_home(&stage.setting.home).expect("a home");
@@ -92,7 +92,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
         status.contains("the bridge curious was not started"),
         "{status}"
     );
-    set_secret(&stage, "bot", "value-of-the-bot-token").await;
+    set_secret(&stage, "bot", "value-of-the-bot-token");
     let started = bridges(&stage, &["start", "curious"]).await;
     assert_eq!(started.json()["state"], "running", "{started:?}");
     let report = data(&stage, "curious", "report").await;
@@ -185,9 +185,22 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
         !is_alive(pid_of(&third[1])) && third[2].starts_with("two "),
         "{third:?}"
     );
+    // The runner completes what a killed command had decided.
+    let bundle = version("three").display().to_string();
+    let args = ["bridges", "deploy", "counting", &bundle];
+    let armed = [("PUNIE_FAILPOINTS", "bridge.decided=kill".as_ref())];
+    let killed = Program::start_with(&stage.setting, &args, &armed)
+        .end()
+        .await;
+    assert_eq!(killed.code, None, "{killed:?}");
+    let fourth = lines_of(&stage, "counting", 4).await;
+    assert!(
+        !is_alive(pid_of(&fourth[2])) && fourth[3].starts_with("three "),
+        "{fourth:?}"
+    );
     let removed = bridges(&stage, &["remove", "counting"]).await;
     assert_eq!(removed.json()["state"], "removed");
-    assert!(!is_alive(pid_of(&third[2])));
+    assert!(!is_alive(pid_of(&fourth[3])));
     assert!(!stage.setting.home.join("bridges/counting").exists());
     drop(runner);
 }
@@ -232,8 +245,8 @@ async fn w62_a_damaged_state_file_stops_no_runner() {
     let stage = Stage::new().await;
     let bundle = write_bundle(&stage, "any", "");
     assert_eq!(deploy(&stage, "any", &bundle, &[]).await.code, Some(0));
-    let state = stage.setting.home.join("state/bridges/bridges.json");
-    std::fs::write(&state, "{\"sha256\":").expect("torn");
+    let file = stage.setting.home.join("state/bridges/bridges.json");
+    std::fs::write(&file, "{\"sha256\":").expect("torn");
     let _runner = stage.run();
     let status = eventually("a runner", async || {
         Some(stage.status().await).filter(|status| status["running"] == true)
@@ -246,5 +259,5 @@ async fn w62_a_damaged_state_file_stops_no_runner() {
     );
     let listed = stage.command(&["bridges"]).await;
     assert_eq!(listed.code, Some(78), "{listed:?}");
-    assert_eq!(std::fs::read(&state).expect("there"), b"{\"sha256\":");
+    assert_eq!(std::fs::read(&file).expect("there"), b"{\"sha256\":");
 }
