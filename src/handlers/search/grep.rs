@@ -170,7 +170,7 @@ impl Tool for Grep {
         r#"{"pattern":"fn main","type":"rust"}"#,
         r#"{"pattern":"TODO|FIXME","output_mode":"content","context_lines":2,"path":"src"}"#,
     ];
-    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Pattern("pattern")];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Pattern("pattern", "literal")];
     type Deps = SearchDeps;
     type Output = ToolReply;
 

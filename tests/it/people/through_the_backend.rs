@@ -129,6 +129,16 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     );
     let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
+    let parts = json!({"pattern": "M.ller", "path": "new.txt", "output_mode": "content", "only_matching": true});
+    let parts = stage.caller.have(Ask::new("Grep", &parts)).await.text();
+    assert!(
+        parts.contains(&anna) && !parts.contains("Müller"),
+        "{parts}"
+    );
+    let literal =
+        json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
+    let literal = stage.caller.have(Ask::new("Grep", &literal)).await.text();
+    assert!(literal.contains(&anna), "{literal}");
     // In pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
         stage.write(name, piece);
