@@ -28,6 +28,7 @@ mod layout_check;
 mod loaded_versions;
 mod machine_id;
 mod mounted_secrets;
+mod name_grammar;
 mod new_device;
 mod owner_notices;
 mod packages;

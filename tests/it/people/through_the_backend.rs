@@ -9,11 +9,8 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
 async fn add_person(stage: &Stage, args: &[&str]) -> String {
-    let ended = stage
-        .command(&[&["--json", "people", "add"], args].concat())
-        .await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    ended.json()["alias"].as_str().expect("an alias").to_owned()
+    let added = super::commands::add(stage, args).await;
+    added["alias"].as_str().expect("an alias").to_owned()
 }
 
 /// All text that the backend keeps.
