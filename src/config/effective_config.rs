@@ -9,7 +9,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    Trash, WebSocket,
+    SelfMod, Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -55,6 +55,8 @@ pub struct Config {
     pub audit: Audit,
     /// The settings of a connected editor.
     pub editor: Editor,
+    /// The folder of self-modification.
+    pub self_mod: SelfMod,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.

@@ -31,7 +31,7 @@ pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    Trash, WebSocket,
+    SelfMod, Trash, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

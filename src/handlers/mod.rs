@@ -4,6 +4,7 @@ pub mod file;
 pub mod git;
 pub mod plugin;
 pub mod search;
+pub mod self_mod;
 pub mod shell;
 pub mod sqlite;
 pub mod state;
@@ -33,6 +34,8 @@ pub struct HandlerDeps {
     pub sqlite: sqlite::SqliteDeps,
     /// For questions to a person.
     pub user: user::UserDeps,
+    /// For self-modification, where the owner has set its root.
+    pub self_mod: Option<self_mod::SelfModDeps>,
 }
 
 /// Builds the registry of all tools.
@@ -49,6 +52,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
         state::tools(deps.state),
         sqlite::tools(deps.sqlite),
         user::tools(deps.user),
+        deps.self_mod.map(self_mod::tools).unwrap_or_default(),
     ])
 }
 

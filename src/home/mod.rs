@@ -24,6 +24,7 @@ mod keychain;
 mod layout;
 mod loaded_versions;
 mod machine_id;
+mod mods;
 mod mounted_secrets;
 mod new_device;
 mod owner_notices;
@@ -65,6 +66,10 @@ pub use import::{
 pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use machine_id::MachineId;
+pub use mods::{
+    AppliedBatch, AppliedFile, ChangePhase, FeatureRecord, FeatureStatus, FileState, ModLock,
+    ModStore, PendingChange, PendingFinish, PendingStep, StagedFile, StagedFiles,
+};
 pub use mounted_secrets::{
     FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, remove_stale_mounts,
 };

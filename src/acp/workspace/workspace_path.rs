@@ -24,6 +24,9 @@ pub struct WorkspacePath {
     exists: bool,
     dangling: Option<DanglingLink>,
     pub(super) names_folder: bool,
+    /// The requested path as an absolute one, before links were followed.
+    pub(super) asked_absolute: Option<PathBuf>,
+    shown: Option<String>,
 }
 
 /// A symbolic link to a file that does not exist.
@@ -57,7 +60,24 @@ impl WorkspacePath {
             exists,
             dangling,
             names_folder: false,
+            asked_absolute: None,
+            shown: None,
         }
+    }
+
+    /// Returns this path as one whose content stands in for that of another: texts name the other one.
+    #[must_use]
+    pub fn shown_as(self, other: &Self) -> Self {
+        Self {
+            shown: Some(other.display_text()),
+            ..self
+        }
+    }
+
+    /// Returns whether the text named a path below this folder, and a symlink led out of it.
+    pub fn leads_out_of(&self, folder: &Path) -> bool {
+        let asked = self.asked_absolute.as_deref();
+        asked.is_some_and(|asked| asked.starts_with(folder)) && !self.absolute.starts_with(folder)
     }
 
     /// Returns the absolute path, for display and for walking.
@@ -67,7 +87,9 @@ impl WorkspacePath {
 
     /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
     pub fn display_text(&self) -> String {
-        path_text(&self.absolute)
+        self.shown
+            .clone()
+            .unwrap_or_else(|| path_text(&self.absolute))
     }
 
     /// Builds the error of a tool that could not access the file.

@@ -18,13 +18,13 @@ use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
-use crate::acp::{LocalClient, Workspace};
+use crate::acp::{FileClient, FileViews, LocalClient, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+use crate::handlers::{self, file, git, search, self_mod, shell, sqlite, state, terminal, user};
 use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use crate::journal::Journal;
 use crate::output::OutputStore;
@@ -139,6 +139,7 @@ struct HostBase {
     trash: Trash,
     before_images: BeforeImageStore,
     people: PeopleAsker,
+    self_mod: Option<Arc<self_mod::SelfModArea>>,
 }
 
 impl HostBase {
@@ -170,6 +171,7 @@ impl HostBase {
         #[cfg(unix)]
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
+        let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
             redactor,
@@ -186,7 +188,16 @@ impl HostBase {
                 questions: ApprovalQuestions::in_home(home),
                 runner: RunnerPeople::default(),
             },
+            self_mod,
         })
+    }
+
+    /// Puts staged files before a client, where the owner has switched self-modification on.
+    fn file_client(&self, client: Arc<EditorOverlay>) -> Arc<dyn FileClient> {
+        match &self.self_mod {
+            Some(area) => Arc::new(self_mod::StagedFileClient::new(client, Arc::clone(area))),
+            None => client,
+        }
     }
 
     /// Builds the tools. Their changes go to the trash, if it keeps anything.
@@ -214,10 +225,18 @@ impl HostBase {
         };
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {
-            file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
+            file: file::FileDeps::new(
+                self.file_client(client.clone()),
+                workspace.clone(),
+                worker.clone(),
+            ),
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),
+                views: self
+                    .self_mod
+                    .clone()
+                    .map(|area| Arc::new(area) as Arc<dyn FileViews>),
             },
             shell: shell::ShellDeps {
                 terminals: client.clone(),
@@ -255,6 +274,10 @@ impl HostBase {
                 default_answer: config.questions.default_answer.clone(),
                 turns: user::QuestionTurns::default(),
             },
+            self_mod: self
+                .self_mod
+                .clone()
+                .map(|area| self_mod::SelfModDeps { area }),
         })?;
         if config.trash.max_mb == 0 {
             return Ok(registry);
@@ -362,6 +385,25 @@ pub fn open_workspace(
         exit::CommandError::with_exit(
             Exit::Config,
             format!("a workspace cannot be opened: {cause}"),
+        )
+    })
+}
+
+/// Opens the state of self-modification, if the owner has set its root.
+fn open_self_mod(
+    config: &Config,
+    home: &Home,
+    workspace: &Workspace,
+    is_runner: bool,
+) -> anyhow::Result<Option<Arc<self_mod::SelfModArea>>> {
+    let Some(root) = &config.self_mod.root else {
+        return Ok(None);
+    };
+    let area = self_mod::SelfModArea::open_area(home, workspace, root, is_runner);
+    area.map(Some).map_err(|cause| {
+        exit::CommandError::with_exit(
+            Exit::Config,
+            format!("self_mod.root cannot be used: {}", cause.model_text()),
         )
     })
 }

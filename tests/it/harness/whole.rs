@@ -53,6 +53,7 @@ pub fn whole() -> Whole {
         search: search::SearchDeps {
             workspace: workspace.clone(),
             user_ignore: None,
+            views: None,
         },
         shell: shell::ShellDeps {
             terminals: client.clone(),
@@ -91,6 +92,7 @@ pub fn whole() -> Whole {
             worker: super::process::worker_program(),
         },
         user: user_deps(&home),
+        self_mod: None,
     })
     .expect("no two tools of one name");
     Whole {
