@@ -39,6 +39,10 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
         // Nothing runs here, so any folder will do for assembling the tools.
         config.workspaces.push(home.root_dir().to_owned());
     }
+    if args.markdown {
+        // The page has the tools of all domains.
+        config.self_mod.root = config.workspaces.first().cloned();
+    }
     let runtime = command_runtime()?;
     let _inside = runtime.enter();
     let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;

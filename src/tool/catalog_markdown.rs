@@ -9,7 +9,7 @@ use super::schema_arguments::{SchemaArgument, list_arguments};
 use super::{CallLane, ToolSpec};
 
 /// The domains in the page's order, and what their tools are for. Other domains follow.
-const DOMAINS: [(&str, &str); 7] = [
+const DOMAINS: [(&str, &str); 8] = [
     ("file", "Read and change files"),
     ("search", "Find files and text"),
     ("shell", "Run commands"),
@@ -17,7 +17,11 @@ const DOMAINS: [(&str, &str); 7] = [
     ("sqlite", "SQLite files"),
     ("state", "Outputs and background tasks"),
     ("terminal", "Terminals that stay open"),
+    ("self_mod", "Self-modification"),
 ];
+
+/// The domains whose tools exist only where the owner has set a key of config.toml.
+const SWITCHED_ON_BY: [(&str, &str); 1] = [("self_mod", "`root` under `[self_mod]`")];
 
 /// Returns the place of a domain in a list: the common ones first, those of connected editors last.
 pub fn domain_rank(domain: &str) -> usize {
@@ -57,6 +61,12 @@ fn write_domain(text: &mut String, tools: &[&ToolSpec]) {
     let known = DOMAINS.iter().find(|(known, _)| *known == domain);
     let title = known.map_or(domain, |(_, title)| title);
     let _ = writeln!(text, "\n## {title} ({domain})\n");
+    if let Some((_, key)) = SWITCHED_ON_BY.iter().find(|(known, _)| *known == domain) {
+        let _ = writeln!(
+            text,
+            "These tools exist only where {key} is set in config.toml.\n"
+        );
+    }
     let (same, own): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
         tools.iter().partition(|spec| spec.same_as.is_some());
     if !own.is_empty() {

@@ -36,7 +36,7 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
 
 #[test]
 fn the_page_of_tools_is_what_the_program_writes() {
-    let whole = whole();
+    let whole = whole_with_optional();
     let (written, page) = (
         page("tools.md"),
         punie_runner::tool::render_catalog_markdown(whole.registry.device_specs()),
@@ -53,7 +53,7 @@ fn the_page_of_tools_is_what_the_program_writes() {
 
 #[test]
 fn every_tool_on_the_page_has_limits_and_two_examples() {
-    let whole = whole();
+    let whole = whole_with_optional();
     for spec in whole.registry.device_specs() {
         assert!(!spec.limits.is_empty(), "{} names no limits", spec.name);
         assert!(

@@ -41,8 +41,10 @@ impl Tool for SelfModPackage {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     // A second attempt makes the same blueprint.
     const DECLARES: bool = true;
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"description":"A dark theme","implementation":"New colours in theme.css"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"description":"A dark theme","implementation":"New colours in theme.css"}"#,
+        r#"{"feature_id":"mod-0a1b2c3d4e5f","description":"A dark theme","implementation":"Colours"}"#,
+    ];
     const LIMITS: &'static [&'static str] = &["512 KB of contents"];
     type Deps = SelfModDeps;
     type Output = ToolReply;

@@ -44,6 +44,7 @@ impl Tool for SelfModRevert {
     const DECLARES: bool = true;
     const EXAMPLES: &'static [&'static str] =
         &["{}", r#"{"steps":2}"#, r#"{"discard_staged":true}"#];
+    const LIMITS: &'static [&'static str] = &["all batches of one feature a call"];
     type Deps = SelfModDeps;
     type Output = ToolReply;
 

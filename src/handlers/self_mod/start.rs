@@ -35,7 +35,10 @@ impl Tool for SelfModStart {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     // The id is that of the request, so that a second attempt finds the feature of the first.
     const DECLARES: bool = true;
-    const EXAMPLES: &'static [&'static str] = &[r#"{"name":"Dark theme"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"name":"Dark theme"}"#,
+        r#"{"name":"Dark theme","description":"Colours for the night"}"#,
+    ];
     const LIMITS: &'static [&'static str] = &["200 characters of name, 4,000 of description"];
     type Deps = SelfModDeps;
     type Output = String;

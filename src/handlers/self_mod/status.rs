@@ -23,7 +23,8 @@ pub(super) struct SelfModStatus {
 impl Tool for SelfModStatus {
     const NAME: &'static str = "SelfModStatus";
     const EFFECT: ToolEffect = ToolEffect::Reads;
-    const EXAMPLES: &'static [&'static str] = &["{}"];
+    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"feature_id":"mod-0a1b2c3d4e5f"}"#];
+    const LIMITS: &'static [&'static str] = &["30,000 characters an answer"];
     type Deps = SelfModDeps;
     type Output = String;
 

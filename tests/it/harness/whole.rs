@@ -8,7 +8,9 @@ use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::background_tasks::NoTasks;
-use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+use punie_runner::handlers::{
+    self, file, git, search, self_mod, shell, sqlite, state, terminal, user,
+};
 use punie_runner::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
@@ -22,8 +24,17 @@ pub struct Whole {
     _folders: TempDir,
 }
 
-/// All tools.
+/// The tools of a device whose owner has switched nothing on.
 pub fn whole() -> Whole {
+    assemble(false)
+}
+
+/// All tools, also those of domains that the owner switches on.
+pub fn whole_with_optional() -> Whole {
+    assemble(true)
+}
+
+fn assemble(with_optional: bool) -> Whole {
     let folders = tempfile::tempdir().expect("a folder for the test");
     let workspace = Workspace::open_roots(&[folders.path().to_owned()]).expect("a workspace");
     let outputs =
@@ -44,6 +55,8 @@ pub fn whole() -> Whole {
         scripts,
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
+    let area = self_mod::SelfModArea::open_area(&home, &workspace, folders.path(), false)
+        .expect("a folder of the workspace");
     let registry = handlers::build_registry(handlers::HandlerDeps {
         file: file::FileDeps::new(
             client.clone(),
@@ -92,7 +105,7 @@ pub fn whole() -> Whole {
             worker: super::process::worker_program(),
         },
         user: user_deps(&home),
-        self_mod: None,
+        self_mod: with_optional.then(|| self_mod::SelfModDeps { area }),
     })
     .expect("no two tools of one name");
     Whole {
