@@ -7,7 +7,7 @@ use std::path::Path;
 use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
 use punie_runner::policy::PolicyRules;
 
-use crate::harness::whole::whole;
+use crate::harness::whole::whole_with_optional;
 
 fn repository_file(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("the file")

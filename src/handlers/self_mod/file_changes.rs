@@ -2,17 +2,14 @@
 //! file. Not here: changing several files as one (pending_changes).
 
 use std::ffi::OsStr;
-use std::io::{self, Read, Seek as _};
+use std::io::{self, Seek as _};
 use std::path::Path;
-
-use sha2::{Digest as _, Sha256};
 
 use super::current_file::{permission_bits, set_permission_bits};
 use super::self_mod_area::{SelfModArea, content_error};
 use crate::acp::WorkspacePath;
 use crate::durable::temp_name;
-use crate::home::{AppliedFile, FileState, PendingStep};
-use crate::ids::to_hex;
+use crate::home::{AppliedFile, FileState, ModStore, PendingStep};
 use crate::tool::{CallIntent, FileChange, ToolError};
 
 /// Reads the present state of a file; `None` if there is none.
@@ -22,21 +19,8 @@ pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<File
         opened => opened?,
     };
     let mode = permission_bits(&file.metadata()?);
-    let (mut hasher, mut size) = (Sha256::new(), 0);
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            break;
-        }
-        hasher.update(&buffer[..n]);
-        size += n as u64;
-    }
-    Ok(Some(FileState {
-        sha256: to_hex(&hasher.finalize()),
-        size,
-        mode,
-    }))
+    let (sha256, size) = ModStore::copy_hashed(&mut file, &mut io::sink())?;
+    Ok(Some(FileState { sha256, size, mode }))
 }
 
 /// Returns whether two states have the same content, or are both no file.

@@ -161,8 +161,10 @@ fn describe_reverted(
         .iter()
         .filter(|batch| batch.id < first)
         .count();
-    let reverted = format_count((feature.batches.len() - left) as u64, "batch");
-    let reverted = reverted.replace("batchs", "batches");
+    let reverted = match feature.batches.len() - left {
+        1 => "1 batch".to_owned(),
+        many => format!("{many} batches"),
+    };
     let files = pending.steps.iter().map(|step| &step.file);
     let lines: String = files
         .clone()

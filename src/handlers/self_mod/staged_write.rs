@@ -1,12 +1,9 @@
 //! A write to a staged file: made on a copy by this machine's own file client, then stored by its hash. Not here: what
 //! is written.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use sha2::{Digest as _, Sha256};
 
 use super::current_file::{permission_bits, set_permission_bits};
 use super::self_mod_area::{SelfModArea, content_error, state_error};
@@ -14,8 +11,7 @@ use crate::acp::WorkspacePath;
 use crate::acp::files::WriteReport;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::failpoint::reach_of;
-use crate::home::FileState;
-use crate::ids::to_hex;
+use crate::home::{FileState, ModStore};
 use crate::tool::{CallIntent, ToolError};
 
 /// The copy on which a write is made. Its folder goes when it is dropped.
@@ -61,34 +57,10 @@ impl ScratchFile {
         mode: Option<u32>,
     ) -> io::Result<FileState> {
         let (folder, name) = self.path.open_parent_folder(false)?;
-        let mut to = HashingWriter {
-            file: folder.create_new_file(&name, 0o600)?,
-            hasher: Sha256::new(),
-        };
-        let size = io::copy(from, &mut to)?;
-        set_permission_bits(&to.file, mode)?;
-        Ok(FileState {
-            sha256: to_hex(&to.hasher.finalize()),
-            size,
-            mode,
-        })
-    }
-}
-
-struct HashingWriter {
-    file: File,
-    hasher: Sha256,
-}
-
-impl io::Write for HashingWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.file.write(bytes)?;
-        self.hasher.update(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        let mut file = folder.create_new_file(&name, 0o600)?;
+        let (sha256, size) = ModStore::copy_hashed(from, &mut file)?;
+        set_permission_bits(&file, mode)?;
+        Ok(FileState { sha256, size, mode })
     }
 }
 

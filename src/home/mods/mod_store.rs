@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -199,13 +199,11 @@ impl ModStore {
         self.pending_file().write(&pending.cloned())
     }
 
-    /// Stores a content durably. Returns its hash and size.
+    /// Copies bytes, and returns their hash and number.
     ///
     /// # Errors
     /// The system's.
-    pub fn store_content(&self, mut from: impl Read) -> io::Result<(String, u64)> {
-        let folder = self.blobs_dir();
-        let mut draft = DraftFile::create_beside(&folder.join("content"), Readers::OwnerOnly)?;
+    pub fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
         let (mut hasher, mut size) = (Sha256::new(), 0);
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -214,13 +212,22 @@ impl ModStore {
                 read => read?,
             };
             if n == 0 {
-                break;
+                return Ok((to_hex(&hasher.finalize()), size));
             }
             hasher.update(&buffer[..n]);
-            draft.file.write_all(&buffer[..n])?;
+            to.write_all(&buffer[..n])?;
             size += n as u64;
         }
-        let sha256 = to_hex(&hasher.finalize());
+    }
+
+    /// Stores a content durably. Returns its hash and size.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn store_content(&self, mut from: impl Read) -> io::Result<(String, u64)> {
+        let folder = self.blobs_dir();
+        let mut draft = DraftFile::create_beside(&folder.join("content"), Readers::OwnerOnly)?;
+        let (sha256, size) = Self::copy_hashed(&mut from, &mut draft.file)?;
         let path = folder.join(&sha256);
         // A stored content has this hash already, unless the disk has damaged it.
         if !path.is_file() {
@@ -249,9 +256,9 @@ impl ModStore {
     /// # Errors
     /// The system's, or `InvalidData`.
     pub fn check_content(&self, sha256: &str) -> io::Result<()> {
-        let mut hasher = Sha256::new();
-        io::copy(&mut self.open_content(sha256)?, &mut hasher)?;
-        if to_hex(&hasher.finalize()) == sha256 {
+        let mut content = self.open_content(sha256)?;
+        let (found, _) = Self::copy_hashed(&mut content, &mut io::sink())?;
+        if found == sha256 {
             Ok(())
         } else {
             Err(io::Error::new(

@@ -128,5 +128,5 @@ async fn a_root_outside_the_workspace_is_refused_at_the_start() {
     stage.configure("root = \"app\"", "root = \"/usr\"");
     let refused = stage.run().end().await;
     assert_ne!(refused.code, Some(0));
-    assert!(refused.err.contains("self_mod.root"), "{refused:?}");
+    assert!(refused.log.contains("self_mod.root"), "{refused:?}");
 }
