@@ -102,19 +102,15 @@ impl ModStore {
     ) -> Result<FeatureRecord, HomeError> {
         let id = feature.id.as_str();
         let folder = self.home.mod_features_dir().join(id);
-        let created = match fs::create_dir(&folder) {
-            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(HomeError::unwritable(&folder)(cause));
-            }
-            created => created.is_ok(),
-        };
-        if created {
-            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
-            sync_folder(&self.home.mod_features_dir()).map_err(HomeError::unwritable(&folder))?;
-        }
+        ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        sync_folder(&self.home.mod_features_dir()).map_err(HomeError::unwritable(&folder))?;
         let file = self.feature_file(id);
         let feature = match file.read()? {
-            Some(known) => known,
+            Some(known) if known.request == feature.request => known,
+            Some(_) => {
+                let taken = io::Error::from(io::ErrorKind::AlreadyExists);
+                return Err(HomeError::unwritable(&folder)(taken));
+            }
             None => {
                 file.write(&feature)?;
                 feature
