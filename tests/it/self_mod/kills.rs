@@ -1,5 +1,6 @@
 //! A runner that is killed at each step of apply and revert: the next process finds the old state or the new one.
 
+use punie_runner::journal::RequestState;
 use serde_json::{Value, json};
 
 use super::{ask_of, edit, stage_with_files, start, text_of, tree, write};
@@ -50,6 +51,7 @@ async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, old: &Tree, new:
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
     assert_eq!(tree(&stage.file("app")), *new, "{point}");
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
     drop(runner);
     let scratch = std::fs::read_dir(stage.setting.home.join("mods/scratch")).expect("a folder");
