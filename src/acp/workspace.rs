@@ -118,7 +118,7 @@ impl Workspace {
             .ok_or_else(|| self.outside_error(raw, None))?;
         let asked_absolute = join_names(&root.canonical, &rel);
         let mut found = self.locate_through_links(raw, root, rel)?;
-        found.asked_absolute = Some(asked_absolute);
+        found.asked_absolute = Some(asked_absolute.into());
         refuse_runner_home(raw, &found)?;
         if asked.names_folder {
             match found.file_metadata() {

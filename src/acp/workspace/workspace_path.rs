@@ -22,11 +22,11 @@ pub struct WorkspacePath {
     absolute: PathBuf,
     asked: PathBuf,
     exists: bool,
-    dangling: Option<DanglingLink>,
+    dangling: Option<Box<DanglingLink>>,
     pub(super) names_folder: bool,
     /// The requested path as an absolute one, before links were followed.
-    pub(super) asked_absolute: Option<PathBuf>,
-    shown: Option<String>,
+    pub(super) asked_absolute: Option<Arc<Path>>,
+    shown: Option<Arc<str>>,
 }
 
 /// A symbolic link to a file that does not exist.
@@ -58,7 +58,7 @@ impl WorkspacePath {
             absolute,
             asked,
             exists,
-            dangling,
+            dangling: dangling.map(Box::new),
             names_folder: false,
             asked_absolute: None,
             shown: None,
@@ -69,7 +69,7 @@ impl WorkspacePath {
     #[must_use]
     pub fn shown_as(self, other: &Self) -> Self {
         Self {
-            shown: Some(other.display_text()),
+            shown: Some(other.display_text().into()),
             ..self
         }
     }
@@ -87,9 +87,10 @@ impl WorkspacePath {
 
     /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
     pub fn display_text(&self) -> String {
-        self.shown
-            .clone()
-            .unwrap_or_else(|| path_text(&self.absolute))
+        match &self.shown {
+            Some(shown) => shown.to_string(),
+            None => path_text(&self.absolute),
+        }
     }
 
     /// Builds the error of a tool that could not access the file.
@@ -119,7 +120,7 @@ impl WorkspacePath {
 
     /// Returns the dangling link that the path led through, if there was one.
     pub fn dangling_link(&self) -> Option<&DanglingLink> {
-        self.dangling.as_ref()
+        self.dangling.as_deref()
     }
 
     /// Refuses a path that is protected from writes, by its resolved name or by the requested one.

@@ -8,6 +8,7 @@ use anyhow::Context;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
+use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::open_trash;
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
@@ -18,7 +19,7 @@ use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
-use crate::acp::{FileClient, FileViews, LocalClient, Workspace};
+use crate::acp::{LocalClient, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
@@ -192,14 +193,6 @@ impl HostBase {
         })
     }
 
-    /// Puts staged files before a client, where the owner has switched self-modification on.
-    fn file_client(&self, client: Arc<EditorOverlay>) -> Arc<dyn FileClient> {
-        match &self.self_mod {
-            Some(area) => Arc::new(self_mod::StagedFileClient::new(client, Arc::clone(area))),
-            None => client,
-        }
-    }
-
     /// Builds the tools. Their changes go to the trash, if it keeps anything.
     fn build_registry(
         &self,
@@ -226,17 +219,14 @@ impl HostBase {
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {
             file: file::FileDeps::new(
-                self.file_client(client.clone()),
+                put_staged_files_before(client.clone(), self.self_mod.as_ref()),
                 workspace.clone(),
                 worker.clone(),
             ),
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),
-                views: self
-                    .self_mod
-                    .clone()
-                    .map(|area| Arc::new(area) as Arc<dyn FileViews>),
+                views: staged_views(self.self_mod.as_ref()),
             },
             shell: shell::ShellDeps {
                 terminals: client.clone(),
@@ -385,25 +375,6 @@ pub fn open_workspace(
         exit::CommandError::with_exit(
             Exit::Config,
             format!("a workspace cannot be opened: {cause}"),
-        )
-    })
-}
-
-/// Opens the state of self-modification, if the owner has set its root.
-fn open_self_mod(
-    config: &Config,
-    home: &Home,
-    workspace: &Workspace,
-    is_runner: bool,
-) -> anyhow::Result<Option<Arc<self_mod::SelfModArea>>> {
-    let Some(root) = &config.self_mod.root else {
-        return Ok(None);
-    };
-    let area = self_mod::SelfModArea::open_area(home, workspace, root, is_runner);
-    area.map(Some).map_err(|cause| {
-        exit::CommandError::with_exit(
-            Exit::Config,
-            format!("self_mod.root cannot be used: {}", cause.model_text()),
         )
     })
 }

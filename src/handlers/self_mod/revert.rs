@@ -98,11 +98,15 @@ fn discard_staged(
         .store
         .write_staged(lock, &feature.id, &StagedFiles::default());
     written.map_err(state_error)?;
-    let names: String = dropped.iter().map(|rel| format!("\n{rel}")).collect();
+    let names: Vec<&str> = dropped
+        .iter()
+        .flat_map(|rel| ["\n", rel.as_str()])
+        .collect();
     let count = format_count(dropped.len() as u64, "staged file");
     Ok(ToolReply::from_text(format!(
-        "Dropped {count} of {}. The real files are unchanged.{names}",
-        feature.id
+        "Dropped {count} of {}. The real files are unchanged.{}",
+        feature.id,
+        names.concat()
     )))
 }
 
@@ -166,14 +170,15 @@ fn describe_reverted(
         many => format!("{many} batches"),
     };
     let files = pending.steps.iter().map(|step| &step.file);
-    let lines: String = files
+    let lines: Vec<String> = files
         .clone()
         .map(|file| format!("\n{} {}", change_letter(file), file.path))
         .collect();
     let text = format!(
-        "Reverted {reverted} of {}: {}; {left} left.{lines}",
+        "Reverted {reverted} of {}: {}; {left} left.{}",
         feature.id,
-        format_count(pending.steps.len() as u64, "file")
+        format_count(pending.steps.len() as u64, "file"),
+        lines.concat()
     );
     ToolReply::from_text(text).with_meta(ResultMeta {
         files: files.map(|file| area.to_file_change(file)).collect(),
