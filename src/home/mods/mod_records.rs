@@ -296,26 +296,26 @@ impl FeatureRecord {
 mod tests {
     use super::*;
 
-    fn state(sha256: &str) -> Option<FileState> {
-        Some(FileState {
+    fn state(sha256: &str) -> FileState {
+        FileState {
             sha256: sha256.to_owned(),
             size: 1,
             mode: None,
-        })
+        }
     }
 
     #[test]
     fn a_request_that_is_taken_back_leaves_the_state_that_it_found() {
         let mut staged = StagedFiles::default();
-        staged.stage_file("a", state("0"), state("1"), "first");
+        staged.stage_file("a", Some(state("0")), Some(state("1")), "first");
         let before = staged.files["a"].content.clone();
-        staged.stage_file("a", None, state("2"), "second");
-        staged.stage_file("a", None, state("3"), "second");
-        staged.stage_file("b", None, state("4"), "second");
+        staged.stage_file("a", None, Some(state("2")), "second");
+        staged.stage_file("a", None, Some(state("3")), "second");
+        staged.stage_file("b", None, Some(state("4")), "second");
         assert!(staged.take_back_request("second"));
         assert_eq!(staged.files.len(), 1);
         assert_eq!(staged.files["a"].content, before);
-        assert_eq!(staged.files["a"].base, state("0"));
+        assert_eq!(staged.files["a"].base, Some(state("0")));
         assert!(!staged.take_back_request("second"));
     }
 }
