@@ -10,7 +10,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    Store, Trash, WebSocket,
+    SelfMod, Store, Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -58,6 +58,8 @@ pub struct Config {
     pub audit: Audit,
     /// The settings of a connected editor.
     pub editor: Editor,
+    /// The folder of self-modification.
+    pub self_mod: SelfMod,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.

@@ -27,6 +27,8 @@ mod layout;
 mod layout_check;
 mod loaded_versions;
 mod machine_id;
+mod mods;
+mod mods_layout;
 mod mounted_secrets;
 mod name_grammar;
 mod new_device;
@@ -77,6 +79,10 @@ pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
+pub use mods::{
+    AppliedBatch, AppliedFile, ChangePhase, FeatureRecord, FeatureStatus, FileState, ModLock,
+    ModStore, PendingChange, PendingFinish, PendingStep, StagedFile, StagedFiles,
+};
 pub use mounted_secrets::{
     FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, count_stale_mounts, remove_stale_mounts,
 };

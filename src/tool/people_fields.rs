@@ -75,7 +75,7 @@ fn resolve_field(map: &mut Map<String, Value>, field: PeopleField, aliases: &dyn
         PeopleField::Text(_) => change_texts(value, &plain),
         PeopleField::Pattern(..) if is_literal => change_texts(value, &plain),
         PeopleField::Pattern(..) => {
-            change_texts(value, &|text| aliases.resolve_pattern(text).into_owned())
+            change_texts(value, &|text| aliases.resolve_pattern(text).into_owned());
         }
         PeopleField::Patch(_) => change_texts(value, &|text| resolve_patch(text, &plain)),
     }

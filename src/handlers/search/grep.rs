@@ -204,11 +204,17 @@ impl Tool for Grep {
             .map(select_file_types)
             .transpose()?;
         let plan = self.build_plan(&cx.secret_boundaries)?;
+        let view = deps.view_for_call(cx).await?;
         let scope = SearchScope {
-            roots: SearchScope::resolve_roots(&deps.workspace, self.path.as_ref())?,
+            roots: SearchScope::resolve_roots(
+                &deps.workspace,
+                self.path.as_ref(),
+                view.as_deref(),
+            )?,
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
+            view,
             deps: deps.clone(),
         };
         let budget = TextBudget::from_requested(self.max_chars);
