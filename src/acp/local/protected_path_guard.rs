@@ -315,6 +315,14 @@ impl SharedGuard {
         if now.stamp != PathStamp::Separate && content.is_none() && !metadata.is_dir() {
             return self.put_back(state, path, now.why, None);
         }
+        // Git creates such a file empty and then writes it. An empty one runs nothing; the write is a change of its own.
+        if known.is_none()
+            && content
+                .as_ref()
+                .is_some_and(|content| content.bytes.is_empty())
+        {
+            return;
+        }
         let before = known.and_then(|known| known.content.as_ref());
         let is_harmless = now.stamp == PathStamp::Separate
             || state.is_out_of_reach(path)
