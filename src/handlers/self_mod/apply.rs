@@ -136,7 +136,7 @@ fn plan_apply(
         files: steps.iter().map(|step| step.file.clone()).collect(),
     };
     Ok(Some(PendingChange {
-        root: area.root.to_string_lossy().into_owned(),
+        root: area.root_text(),
         feature: feature.id.clone(),
         phase: ChangePhase::Staging,
         steps,

@@ -2,12 +2,14 @@
 //! file. Not here: changing several files as one (pending_changes).
 
 use std::ffi::OsStr;
-use std::io::{self, Seek as _};
+use std::io;
 use std::path::Path;
 
 use super::current_file::{permission_bits, set_permission_bits};
+use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
 use crate::acp::WorkspacePath;
+use crate::acp::local::copy_mode_and_owner;
 use crate::durable::temp_name;
 use crate::home::{AppliedFile, FileState, ModStore, PendingStep};
 use crate::tool::{CallIntent, FileChange, ToolError};
@@ -26,6 +28,13 @@ pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<File
 /// Returns whether two states have the same content, or are both no file.
 pub(super) fn has_same_content(one: Option<&FileState>, other: Option<&FileState>) -> bool {
     one.map(|state| &state.sha256) == other.map(|state| &state.sha256)
+}
+
+/// Returns the execute permission that a change sets or clears; `None` if it stays.
+pub(super) fn changed_executable(file: &AppliedFile) -> Option<bool> {
+    let is_executable = |state: &Option<FileState>| Some(state.as_ref()?.mode? & 0o100 != 0);
+    let after = is_executable(&file.after)?;
+    (is_executable(&file.before)? != after).then_some(after)
 }
 
 /// Compares a real file with the expected state: returns the present one, or the difference in words.
@@ -84,7 +93,7 @@ impl SelfModArea {
             .collect()
     }
 
-    /// Writes the new content of a step beside its file, durably.
+    /// Writes the new content of a step beside its file, durably. It gets owner and mode of the file that it replaces.
     pub(super) fn write_beside(&self, step: &PendingStep) -> Result<(), ToolError> {
         let rel = step.file.path.as_str();
         let Some(after) = &step.file.after else {
@@ -94,47 +103,82 @@ impl SelfModArea {
             .store
             .open_content(&after.sha256)
             .map_err(content_error(rel))?;
-        content.rewind().map_err(content_error(rel))?;
         let path = self.real_path(rel)?;
         let written = path.open_parent_folder(true).and_then(|(folder, _)| {
             let mut file = folder.create_new_file(OsStr::new(&step.temp), 0o600)?;
-            io::copy(&mut content, &mut file)?;
-            set_permission_bits(&file, after.mode)?;
+            let (sha256, _) = ModStore::copy_hashed(&mut content, &mut file)?;
+            if sha256 != after.sha256 {
+                let text = format!("the stored content of {rel} is damaged");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            if step.file.before.is_some() {
+                let old = path.open_for_reading()?;
+                let metadata = old.metadata()?;
+                let executable = changed_executable(&step.file);
+                // The owner's folder decides; the agent could not change that.
+                let mut warnings = Vec::new();
+                copy_mode_and_owner(&file, Some((&old, &metadata)), executable, &mut warnings)?;
+            } else {
+                set_permission_bits(&file, after.mode)?;
+            }
             file.sync_all()
         });
         written.map_err(|cause| ToolError::from_io(path.display_text(), &cause))
     }
 
-    /// Removes what a step wrote beside its file, with the folders that were made for it if they are empty.
-    pub(super) fn remove_beside(&self, step: &PendingStep) -> io::Result<()> {
-        let Ok(path) = self.real_path(&step.file.path) else {
+    /// Writes the new content of a step beside its file unless it is there already, whole.
+    pub(super) fn complete_beside(&self, step: &PendingStep) -> Result<(), ToolError> {
+        let Some(after) = &step.file.after else {
             return Ok(());
         };
-        match path.open_parent_folder(false) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-            opened => {
-                let (folder, _) = opened?;
-                match folder.remove_file_entry(OsStr::new(&step.temp)) {
-                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-                    _ => folder.fsync_folder()?,
-                }
-            }
+        let temp = Path::new(&step.file.path).with_file_name(&step.temp);
+        let present = self
+            .real_path(&temp.to_string_lossy())
+            .map(|temp| read_present_state(&temp));
+        if present.is_ok_and(|state| {
+            state.is_ok_and(|state| has_same_content(state.as_ref(), Some(after)))
+        }) {
+            return Ok(());
         }
-        self.remove_made_folders(&step.file);
-        Ok(())
+        self.remove_beside(step);
+        self.write_beside(step)
     }
 
-    /// Replaces the file with the content beside it, or removes it.
+    /// Removes what a step wrote beside its file, with the folders that were made for it if they are empty. What cannot
+    /// be removed stays, and is logged: it holds up no other change.
+    pub(super) fn remove_beside(&self, step: &PendingStep) {
+        let Ok(path) = self.real_path(&step.file.path) else {
+            return;
+        };
+        let removed = path.open_parent_folder(false).and_then(|(folder, _)| {
+            folder.remove_file_entry(OsStr::new(&step.temp))?;
+            folder.fsync_folder()
+        });
+        if let Err(cause) = removed
+            && cause.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(file = %step.file.path, %cause, "an unfinished file beside it could not be removed");
+        }
+        self.remove_made_folders(&step.file);
+    }
+
+    /// Replaces the file with the content beside it, or removes it. The file is compared once more before.
     pub(super) fn place_step(&self, step: &PendingStep) -> Result<(), ToolError> {
         let path = self.real_path(&step.file.path)?;
         let failed = |cause: io::Error| ToolError::from_io(path.display_text(), &cause);
+        // A file that this change has just made may be a part of a repository.
+        path.check_writable()?;
+        let before = step.file.before.as_ref();
+        check_present_state(&path, &step.file.path, before)
+            .map_err(|conflict| conflict_error(&[conflict]))?;
         let (folder, name) = path
             .open_parent_folder(step.file.after.is_some())
             .map_err(failed)?;
-        if step.file.after.is_some() {
-            folder.rename_entry(OsStr::new(&step.temp), &name)
-        } else {
-            folder.remove_file_entry(&name)
+        let temp = OsStr::new(&step.temp);
+        match (before, &step.file.after) {
+            (_, None) => folder.remove_file_entry(&name),
+            (None, Some(_)) => folder.rename_without_replacing(temp, &name),
+            (Some(_), Some(_)) => folder.rename_entry(temp, &name),
         }
         .and_then(|()| folder.fsync_folder())
         .map_err(failed)?;
@@ -169,7 +213,7 @@ impl SelfModArea {
             path: path.to_string_lossy().into_owned(),
             before: hash(&step.file.before),
             after: hash(&step.file.after),
-            executable: None,
+            executable: changed_executable(&step.file),
             temp: temp.to_string_lossy().into_owned(),
         }
     }

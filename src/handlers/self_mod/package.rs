@@ -45,7 +45,8 @@ impl Tool for SelfModPackage {
         r#"{"description":"A dark theme","implementation":"New colours in theme.css"}"#,
         r#"{"feature_id":"mod-0a1b2c3d4e5f","description":"A dark theme","implementation":"Colours"}"#,
     ];
-    const LIMITS: &'static [&'static str] = &["512 KB of contents"];
+    const LIMITS: &'static [&'static str] =
+        &["512 KB of contents; ReadOutput has what exceeds an answer"];
     type Deps = SelfModDeps;
     type Output = ToolReply;
 
@@ -63,7 +64,7 @@ impl Tool for SelfModPackage {
             let lock = area.lock_state()?;
             finish_pending(&area, &lock)?;
             let mut feature = area.find_feature(self.feature_id.as_deref(), &cx)?;
-            let net = feature.net_changes_from(0);
+            let (net, _) = feature.net_changes_from(0);
             let changed = net.values().filter(|file| file.before != file.after);
             let changed: Vec<&AppliedFile> = changed.collect();
             if changed.is_empty() {

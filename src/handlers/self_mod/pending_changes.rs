@@ -2,12 +2,14 @@
 //! stored first, then a record of the exact steps, then new contents beside their targets. Then each target is replaced,
 //! and last the feature's record changes. Not here: which changes, and the change of one file (file_changes).
 
-use super::file_changes::{check_present_state, has_same_content, read_present_state};
+use super::file_changes::{
+    changed_executable, check_present_state, has_same_content, read_present_state,
+};
 use super::self_mod_area::{SelfModArea, content_error, state_error};
 use crate::failpoint::{reach, reach_of};
 use crate::home::{
-    AppliedFile, ChangePhase, FileState, ModLock, ModStore, PendingChange, PendingFinish,
-    PendingStep, StagedFiles,
+    AppliedFile, ChangePhase, FileState, HomeError, ModLock, ModStore, PendingChange,
+    PendingFinish, PendingStep, StagedFiles,
 };
 use crate::tool::{ErrorCode, ToolError};
 
@@ -27,7 +29,7 @@ pub(super) fn make_change(
     write_phase(area, lock, &mut pending, ChangePhase::Staging)?;
     reach("selfmod.recorded");
     if let Err(error) = write_all_beside(area, &pending.steps) {
-        clear_beside(area, &pending.steps)?;
+        clear_beside(area, &pending.steps);
         end_change(area, lock)?;
         return Err(error);
     }
@@ -41,7 +43,13 @@ pub(super) fn make_change(
         );
         return Err(ToolError::new(error.stable_code(), text));
     }
-    finish_change(area, lock, &pending)
+    finish_change(area, lock, &pending).map_err(|cause| {
+        let text = format!(
+            "The files are changed as asked, but the record of it could not be written: {cause}. The next call of these \
+             tools writes it."
+        );
+        ToolError::new(ErrorCode::Io, text)
+    })
 }
 
 /// Finishes or takes back the change that a crash cut off, if there is one. Blocks.
@@ -49,7 +57,7 @@ pub(super) fn finish_pending(area: &SelfModArea, lock: &ModLock) -> Result<(), T
     let Some(mut pending) = area.store.read_pending(lock).map_err(state_error)? else {
         return Ok(());
     };
-    if area.root.to_str() != Some(&pending.root) {
+    if area.root_text() != pending.root {
         return Err(state_error(format!(
             "a change of files below {} was cut off. Set root to that folder under [self_mod] in config.toml, and start \
              the runner once.",
@@ -69,16 +77,24 @@ pub(super) fn finish_pending(area: &SelfModArea, lock: &ModLock) -> Result<(), T
         tracing::warn!(feature = %pending.feature, "a change that a crash cut off was taken back");
         return Ok(());
     }
-    for step in &pending.steps {
+    if let Err(error) = finish_steps(area, &pending.steps) {
+        tracing::warn!(feature = %pending.feature, %error, "a change that a crash cut off cannot be finished");
+        return take_back_change(area, lock, &mut pending);
+    }
+    finish_change(area, lock, &pending).map_err(state_error)?;
+    tracing::info!(feature = %pending.feature, "a change that a crash cut off was finished");
+    Ok(())
+}
+
+/// Makes the changes of files that a crash has left out.
+fn finish_steps(area: &SelfModArea, steps: &[PendingStep]) -> Result<(), ToolError> {
+    for step in steps {
         if progress_of(area, step)? == StepProgress::Before {
-            area.remove_beside(step)
-                .map_err(|cause| ToolError::from_io(&step.file.path, &cause))?;
-            area.write_beside(step)?;
+            area.complete_beside(step)?;
             area.place_step(step)?;
+            reach_of("selfmod.completed", &step.file.path);
         }
     }
-    finish_change(area, lock, &pending)?;
-    tracing::info!(feature = %pending.feature, "a change that a crash cut off was finished");
     Ok(())
 }
 
@@ -96,9 +112,19 @@ fn progress_of(area: &SelfModArea, step: &PendingStep) -> Result<StepProgress, T
     let Ok(present) = read_present_state(&path) else {
         return Ok(StepProgress::Foreign);
     };
-    Ok(if present == step.file.after {
+    let (before, after) = (step.file.before.as_ref(), step.file.after.as_ref());
+    let has_mode = || {
+        let bits = |state: Option<&FileState>| state.and_then(|state| state.mode);
+        changed_executable(&step.file).is_none_or(|wanted| {
+            bits(present.as_ref()).is_some_and(|mode| (mode & 0o100 != 0) == wanted)
+        })
+    };
+    // The mode decides only where the content stays: somebody may have changed it since.
+    let is_done = has_same_content(present.as_ref(), after)
+        && (!has_same_content(before, after) || has_mode());
+    Ok(if is_done {
         StepProgress::Done
-    } else if has_same_content(present.as_ref(), step.file.before.as_ref()) {
+    } else if has_same_content(present.as_ref(), before) {
         StepProgress::Before
     } else {
         StepProgress::Foreign
@@ -158,7 +184,7 @@ fn take_back_change(
     pending: &mut PendingChange,
 ) -> Result<(), ToolError> {
     let was_committed = pending.phase != ChangePhase::Staging;
-    clear_beside(area, &pending.steps)?;
+    clear_beside(area, &pending.steps);
     if was_committed {
         write_phase(area, lock, pending, ChangePhase::TakingBack)?;
         for step in &pending.steps {
@@ -174,19 +200,18 @@ fn take_back_change(
                 },
                 temp: step.temp.clone(),
             };
-            area.write_beside(&back)?;
+            area.complete_beside(&back)?;
             area.place_step(&back)?;
+            reach_of("selfmod.taken_back", &back.file.path);
         }
     }
     end_change(area, lock)
 }
 
-fn clear_beside(area: &SelfModArea, steps: &[PendingStep]) -> Result<(), ToolError> {
+fn clear_beside(area: &SelfModArea, steps: &[PendingStep]) {
     for step in steps {
-        area.remove_beside(step)
-            .map_err(|cause| ToolError::from_io(&step.file.path, &cause))?;
+        area.remove_beside(step);
     }
-    Ok(())
 }
 
 /// Changes the feature's record, clears what was staged, and removes the record of the change.
@@ -194,25 +219,20 @@ fn finish_change(
     area: &SelfModArea,
     lock: &ModLock,
     pending: &PendingChange,
-) -> Result<(), ToolError> {
-    let read = area.store.read_feature(&pending.feature);
-    let Some(mut feature) = read.map_err(state_error)? else {
-        return Err(state_error(format!(
-            "the record of {} is gone",
-            pending.feature
-        )));
-    };
-    feature.finish_change(&pending.finish, ModStore::unix_time_ms());
-    let written = area.store.write_feature(lock, &feature);
-    written.map_err(state_error)?;
+) -> Result<(), HomeError> {
+    if let Some(mut feature) = area.store.read_feature(&pending.feature)? {
+        feature.finish_change(&pending.finish, ModStore::unix_time_ms());
+        area.store.write_feature(lock, &feature)?;
+    } else {
+        tracing::warn!(feature = %pending.feature, "the record of a changed feature is gone");
+    }
     reach("selfmod.finished");
     if matches!(pending.finish, PendingFinish::Append(_)) {
         let cleared = StagedFiles::default();
-        let written = area.store.write_staged(lock, &pending.feature, &cleared);
-        written.map_err(state_error)?;
+        area.store.write_staged(lock, &pending.feature, &cleared)?;
         reach("selfmod.cleared");
     }
-    end_change(area, lock)?;
+    area.store.write_pending(lock, None)?;
     reach("selfmod.ended");
     Ok(())
 }

@@ -77,9 +77,22 @@ impl Tool for SelfModRevert {
             finish_pending(&area, &lock)?;
             let feature = area.find_feature(self.feature_id.as_deref(), &cx)?;
             if self.discard_staged {
+                if feature.conversation != cx.conversation.as_str() {
+                    return Err(ToolError::invalid_args(format!(
+                        "{} belongs to another conversation, which drops its staged files itself. Nothing was dropped.",
+                        feature.id
+                    )));
+                }
                 return discard_staged(&area, &lock, &feature);
             }
-            let pending = plan_revert(&area, &feature, self.steps)?;
+            if feature.reverted_by.as_deref() == Some(cx.request.as_str()) {
+                return Ok(ToolReply::from_text(format!(
+                    "Reverted by an earlier attempt of this call; {} left of {}.",
+                    feature.batches.len(),
+                    feature.id
+                )));
+            }
+            let pending = plan_revert(&area, &feature, self.steps, &cx)?;
             declare_and_make(&area, &lock, &runtime, &cx, pending.clone())?;
             Ok(describe_reverted(&area, &feature, &pending))
         })
@@ -115,6 +128,7 @@ fn plan_revert(
     area: &SelfModArea,
     feature: &FeatureRecord,
     steps: u64,
+    cx: &ToolContext,
 ) -> Result<PendingChange, ToolError> {
     let count = feature.batches.len();
     let first = count.saturating_sub(usize::try_from(steps).unwrap_or(usize::MAX));
@@ -125,8 +139,15 @@ fn plan_revert(
         )));
     };
     let (mut planned, mut conflicts) = (Vec::new(), Vec::new());
-    for (rel, file) in feature.net_changes_from(first) {
+    let (net, interrupted) = feature.net_changes_from(first);
+    for (rel, file) in net {
         let path = area.real_path(&rel)?;
+        if interrupted.contains(&rel) {
+            conflicts.push(format!(
+                "{rel}: somebody changed it between two of these batches; revert the last one alone (steps 1)"
+            ));
+            continue;
+        }
         let present = match check_present_state(&path, &rel, file.after.as_ref()) {
             Ok(present) => present,
             Err(conflict) => {
@@ -144,11 +165,14 @@ fn plan_revert(
         return Err(conflict_error(&conflicts));
     }
     Ok(PendingChange {
-        root: area.root.to_string_lossy().into_owned(),
+        root: area.root_text(),
         feature: feature.id.clone(),
         phase: ChangePhase::Staging,
         steps: planned,
-        finish: PendingFinish::RemoveFrom(first),
+        finish: PendingFinish::RemoveFrom {
+            first,
+            request: cx.request.as_str().to_owned(),
+        },
     })
 }
 
@@ -157,7 +181,7 @@ fn describe_reverted(
     feature: &FeatureRecord,
     pending: &PendingChange,
 ) -> ToolReply {
-    let PendingFinish::RemoveFrom(first) = pending.finish else {
+    let PendingFinish::RemoveFrom { first, .. } = pending.finish else {
         return ToolReply::from_text("Reverted.");
     };
     let left = feature

@@ -44,7 +44,7 @@ pub(super) struct StagingSession {
 }
 
 impl SelfModArea {
-    /// Opens the state of this root, and finishes or takes back a change that a crash cut off. For a runner, it also
+    /// Opens the state of this root. For a runner it also finishes or takes back a change that a crash cut off, and
     /// removes contents that nothing needs. Blocks.
     ///
     /// # Errors
@@ -75,21 +75,42 @@ impl SelfModArea {
             store,
             begun: Mutex::default(),
         };
-        area.recover_state(is_runner);
+        if is_runner {
+            area.recover_state();
+        }
         Ok(Arc::new(area))
     }
 
     /// Ends what a crash cut off. What is damaged stops the tools that need it, not the runner.
-    fn recover_state(&self, is_runner: bool) {
+    fn recover_state(&self) {
         let recovered = self.lock_state().and_then(|lock| {
             pending_changes::finish_pending(self, &lock)?;
-            if is_runner {
-                self.store.remove_leftovers(&lock).map_err(state_error)?;
-            }
-            Ok(())
+            self.store.remove_leftovers(&lock).map_err(state_error)
         });
         if let Err(error) = recovered {
             tracing::warn!(%error, "the state of self-modification could not be cleaned up");
+        }
+    }
+
+    /// Returns the root as records have it.
+    pub(super) fn root_text(&self) -> String {
+        self.root.to_string_lossy().into_owned()
+    }
+
+    /// Reads a feature of this root.
+    pub(super) fn read_feature(&self, id: &str) -> Result<Option<FeatureRecord>, ToolError> {
+        let feature = self.store.read_feature(id).map_err(state_error)?;
+        match feature {
+            Some(feature) if feature.root != self.root_text() => {
+                let text = format!(
+                    "Feature {id} is one of {}, and the owner has set another root since: {}. SelfModStart begins a \
+                     feature there.",
+                    feature.root,
+                    self.root.display()
+                );
+                Err(ToolError::new(ErrorCode::Stale, text))
+            }
+            found => Ok(found),
         }
     }
 
@@ -144,6 +165,7 @@ impl SelfModArea {
             let Some(feature) = active.map_err(state_error)? else {
                 return Ok(None);
             };
+            area.read_feature(&feature)?;
             let staged = area.read_staged_for(&feature, &request)?;
             Ok(Some(StagingSession { feature, staged }))
         })
@@ -193,8 +215,7 @@ impl SelfModArea {
                     )
                 })?,
         };
-        let feature = self.store.read_feature(&id).map_err(state_error)?;
-        feature.ok_or_else(|| {
+        self.read_feature(&id)?.ok_or_else(|| {
             ToolError::not_found(format!(
                 "There is no feature {id:?}. An id has lower-case letters, digits, `-` and `_`, as SelfModStart gave it."
             ))

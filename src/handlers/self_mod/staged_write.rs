@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::current_file::{permission_bits, set_permission_bits};
+use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, state_error};
 use crate::acp::WorkspacePath;
 use crate::acp::files::WriteReport;
@@ -139,7 +140,10 @@ pub(super) fn stage_states(
     states: Vec<(String, Option<FileState>, Option<FileState>)>,
 ) -> Result<(), ToolError> {
     let lock = area.lock_state()?;
+    // A change whose record is not written yet would clear these files too.
+    finish_pending(area, &lock)?;
     let mut staged = area.store.read_staged(feature).map_err(state_error)?;
+    staged.drop_unchanged(request);
     for (rel, base, content) in states {
         staged.stage_file(&rel, base, content, request);
     }

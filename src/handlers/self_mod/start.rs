@@ -7,9 +7,10 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::SelfModDeps;
-use super::self_mod_area::{run_blocking, state_error};
+use super::self_mod_area::{SelfModArea, run_blocking, state_error};
 use crate::home::{FeatureRecord, FeatureStatus, ModStore};
 use crate::ids::to_hex;
+use crate::output::number_format::format_count;
 use crate::tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
 };
@@ -73,6 +74,7 @@ impl Tool for SelfModStart {
             id: format!("mod-{}", &hash[..12]),
             name,
             description,
+            root: deps.area.root_text(),
             conversation: cx.conversation.as_str().to_owned(),
             request: cx.request.as_str().to_owned(),
             status: FeatureStatus::Active,
@@ -80,10 +82,12 @@ impl Tool for SelfModStart {
             updated_at_ms: now,
             next_batch: 1,
             batches: Vec::new(),
+            reverted_by: None,
         };
         let area = Arc::clone(&deps.area);
         let created = run_blocking(move || {
             let lock = area.lock_state()?;
+            refuse_with_staged_files(&area, &feature)?;
             area.store
                 .create_feature(&lock, feature)
                 .map_err(state_error)
@@ -103,4 +107,24 @@ impl Tool for SelfModStart {
             created.id, created.name
         ))
     }
+}
+
+/// Refuses a second feature while the conversation's active one has staged files, which no tool would show any more.
+fn refuse_with_staged_files(area: &SelfModArea, new: &FeatureRecord) -> Result<(), ToolError> {
+    let Ok(Some(active)) = area.store.active_feature(&new.conversation) else {
+        return Ok(());
+    };
+    // A damaged record stops its own feature only, as one of another root does.
+    let staged = area
+        .read_feature(&active)
+        .and_then(|_| area.store.read_staged(&active).map_err(state_error));
+    let count = staged.map_or(0, |staged| staged.changed_files().count());
+    if active == new.id || count == 0 {
+        return Ok(());
+    }
+    Err(ToolError::invalid_args(format!(
+        "The active feature {active} has {} that a new feature would hide. Apply them by SelfModApply, or drop them by \
+         SelfModRevert with discard_staged.",
+        format_count(count as u64, "staged file")
+    )))
 }

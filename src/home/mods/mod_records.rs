@@ -26,6 +26,8 @@ pub struct FeatureRecord {
     /// What it is for.
     #[serde(default)]
     pub description: String,
+    /// The folder that its paths are relative to.
+    pub root: String,
     /// The conversation that started it.
     pub conversation: String,
     /// The request that started it. A request that runs again finds its feature.
@@ -41,6 +43,9 @@ pub struct FeatureRecord {
     /// The batches that are applied and not reverted, oldest first.
     #[serde(default)]
     pub batches: Vec<AppliedBatch>,
+    /// The request that reverted last. One that runs again reverts no further batch.
+    #[serde(default)]
+    pub reverted_by: Option<String>,
 }
 
 /// The state of a feature.
@@ -186,6 +191,12 @@ impl StagedFiles {
         !by_request.is_empty()
     }
 
+    /// Drops what other requests staged and is as it was.
+    pub fn drop_unchanged(&mut self, request: &str) {
+        self.files
+            .retain(|_, staged| staged.request == request || staged.base != staged.content);
+    }
+
     /// Returns the staged files that differ from the real ones of their first staging.
     pub fn changed_files(&self) -> impl Iterator<Item = (&String, &StagedFile)> {
         self.files
@@ -237,8 +248,13 @@ pub struct PendingStep {
 pub enum PendingFinish {
     /// Appends this batch and clears what was staged.
     Append(AppliedBatch),
-    /// Removes the batches from this id on.
-    RemoveFrom(u64),
+    /// Removes the batches from this id on, for this request.
+    RemoveFrom {
+        /// The id of the oldest batch that is removed.
+        first: u64,
+        /// The request.
+        request: String,
+    },
 }
 
 impl FeatureRecord {
@@ -252,7 +268,8 @@ impl FeatureRecord {
                 self.next_batch = self.next_batch.max(batch.id + 1);
                 self.status = FeatureStatus::Applied;
             }
-            PendingFinish::RemoveFrom(first) => {
+            PendingFinish::RemoveFrom { first, request } => {
+                self.reverted_by = Some(request.clone());
                 self.batches.retain(|batch| batch.id < *first);
                 self.status = if self.batches.is_empty() {
                     FeatureStatus::Reverted
@@ -264,9 +281,15 @@ impl FeatureRecord {
         self.updated_at_ms = now_ms;
     }
 
-    /// Returns the net change of each file over all batches from this id on.
-    pub fn net_changes_from(&self, first: u64) -> BTreeMap<String, AppliedFile> {
+    /// Returns the net change of each file over all batches from this id on, and the files that somebody else changed
+    /// between two of them.
+    pub fn net_changes_from(
+        &self,
+        first: u64,
+    ) -> (BTreeMap<String, AppliedFile>, BTreeSet<String>) {
+        let content = |state: &Option<FileState>| state.as_ref().map(|state| state.sha256.clone());
         let mut net = BTreeMap::<String, AppliedFile>::new();
+        let mut interrupted = BTreeSet::new();
         for file in self
             .batches
             .iter()
@@ -276,12 +299,15 @@ impl FeatureRecord {
             match net.get_mut(&file.path) {
                 None => drop(net.insert(file.path.clone(), file.clone())),
                 Some(known) => {
+                    if content(&known.after) != content(&file.before) {
+                        interrupted.insert(file.path.clone());
+                    }
                     known.after.clone_from(&file.after);
                     known.made_folders.extend(file.made_folders.clone());
                 }
             }
         }
-        net
+        (net, interrupted)
     }
 
     /// Returns the hashes of all contents that the record names.

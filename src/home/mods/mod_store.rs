@@ -19,11 +19,9 @@ use crate::home::device_identity::now_ms;
 use crate::home::error::HomeError;
 use crate::home::file_modes::{FolderAccess, ensure_dir};
 use crate::home::layout::Home;
+use crate::home::name_grammar::is_item_id;
 use crate::home::state_file::StateFile;
 use crate::ids::to_hex;
-
-/// The longest id of a feature.
-const MAX_ID: usize = 64;
 
 /// The state of self-modification in a home.
 #[derive(Debug, Clone)]
@@ -109,6 +107,8 @@ impl ModStore {
                 return Err(HomeError::unwritable(&folder)(taken));
             }
             None => {
+                // Both files are there from now on, so that one that is missing was taken away.
+                self.staging_file(id).write(&StagedFiles::default())?;
                 file.write(&feature)?;
                 feature
             }
@@ -128,7 +128,7 @@ impl ModStore {
     pub fn active_feature(&self, conversation: &str) -> Result<Option<String>, HomeError> {
         let active = self.active_file(conversation).read()?;
         Ok(active
-            .filter(|active| active.conversation == conversation && is_feature_id(&active.feature))
+            .filter(|active| active.conversation == conversation && is_item_id(&active.feature))
             .map(|active| active.feature))
     }
 
@@ -137,7 +137,7 @@ impl ModStore {
     /// # Errors
     /// [`HomeError`] when the record is unreadable or damaged.
     pub fn read_feature(&self, id: &str) -> Result<Option<FeatureRecord>, HomeError> {
-        if !is_feature_id(id) {
+        if !is_item_id(id) {
             return Ok(None);
         }
         self.feature_file(id).read()
@@ -222,8 +222,7 @@ impl ModStore {
         let mut draft = DraftFile::create_beside(&folder.join("content"), Readers::OwnerOnly)?;
         let (sha256, size) = Self::copy_hashed(&mut from, &mut draft.file)?;
         let path = folder.join(&sha256);
-        // A stored content has this hash already, unless the disk has damaged it.
-        if !path.is_file() {
+        if self.check_content(&sha256).is_err() {
             draft.put_in_place(&path)?;
         }
         Ok((sha256, size))
@@ -281,8 +280,8 @@ impl ModStore {
         }
     }
 
-    /// Removes what a crash left: contents that no record names, and unfinished ones. Nothing is removed while a record
-    /// is damaged. For the start of the runner, before any call.
+    /// Removes what a crash left: contents that no record names, and unfinished ones. No content is removed while a record
+    /// is damaged or was taken away. For the start of the runner, before any call.
     ///
     /// # Errors
     /// [`HomeError`] when a record cannot be read.
@@ -293,13 +292,19 @@ impl ModStore {
         let mut named = BTreeSet::new();
         for folder in list_entries(&self.home.mod_features_dir())? {
             let id = folder.file_name().and_then(|name| name.to_str());
-            let Some(id) = id.filter(|id| is_feature_id(id)) else {
+            let Some(id) = id.filter(|id| is_item_id(id)) else {
                 continue;
             };
-            if let Some(feature) = self.read_feature(id)? {
-                named.append(&mut feature.named_contents());
-            }
-            for staged in self.read_staged(id)?.files.values() {
+            let (feature, staged) = (self.read_feature(id)?, self.staging_file(id).read()?);
+            let (Some(feature), Some(staged)) = (feature, staged) else {
+                if list_entries(&folder)?.is_empty() {
+                    continue;
+                }
+                tracing::warn!(feature = %id, "a record of this feature is missing, so no content is removed");
+                return Ok(());
+            };
+            named.append(&mut feature.named_contents());
+            for staged in staged.files.values() {
                 let found = staged.found.iter().flat_map(|found| found.contents());
                 let states = staged.base.iter().chain(&staged.content).chain(found);
                 named.extend(states.map(|state| state.sha256.clone()));
@@ -332,18 +337,10 @@ impl ModStore {
     }
 }
 
-/// Returns whether a text is an id: lower-case letters, digits, `-` and `_`, first a letter or digit.
-fn is_feature_id(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    (1..=MAX_ID).contains(&bytes.len())
-        && is_plain(bytes[0])
-        && bytes
-            .iter()
-            .all(|byte| is_plain(*byte) || matches!(byte, b'-' | b'_'))
-}
-
 fn list_entries(folder: &Path) -> Result<Vec<PathBuf>, HomeError> {
     let entries = fs::read_dir(folder).map_err(HomeError::unreadable(folder))?;
-    Ok(entries.flatten().map(|entry| entry.path()).collect())
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    paths
+        .collect::<io::Result<_>>()
+        .map_err(HomeError::unreadable(folder))
 }

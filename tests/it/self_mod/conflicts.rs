@@ -160,3 +160,122 @@ async fn an_apply_is_undone_by_undo_like_another_write() {
         .await;
     assert!(stage.answer(&id).await.text().contains("a one"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w60_a_change_of_the_user_between_two_batches_is_never_reverted_over() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    stage.write("app/a.txt", "by the user\n");
+    edit(&stage, "app/a.txt", "user", "agent").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    let answer = call(&stage, "SelfModRevert", json!({"steps": 2})).await;
+    assert_eq!(answer.verdict(), ("error", "stale"), "{answer:?}");
+    assert!(
+        answer.text().contains("between two of these batches"),
+        "{answer:?}"
+    );
+    assert_eq!(stage.read("app/a.txt"), "by the agent\n");
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(stage.read("app/a.txt"), "by the user\n");
+    let answer = call(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(answer.verdict(), ("error", "stale"), "{answer:?}");
+    assert_eq!(stage.read("app/a.txt"), "by the user\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_feature_waits_until_nothing_is_staged() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    let first = start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    let answer = call(&stage, "SelfModStart", json!({"name": "Other"})).await;
+    assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
+    assert!(answer.text().contains("1 staged file"), "{answer:?}");
+    // Another conversation does not drop them.
+    let args = json!({"feature_id": first, "discard_staged": true});
+    let id = stage.ask(ask_of("SelfModRevert", &args).of("other")).await;
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "invalid_args"));
+    // A file that is as it was counts no more, and the real one is seen again.
+    edit(&stage, "app/a.txt", "two", "one").await;
+    start(&stage).await;
+    stage.write("app/a.txt", "by the user\n");
+    let read = text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
+    assert!(read.contains("by the user"), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feature_of_another_root_is_refused_there() {
+    let stage = stage_with_files().await;
+    std::fs::create_dir(stage.file("next")).expect("made");
+    stage.write("next/a.txt", "a next\n");
+    let runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    drop(runner);
+    stage.configure("root = \"app\"", "root = \"next\"");
+    let _runner = stage.run();
+    for (tool, args) in [
+        (
+            "Write",
+            json!({"file_path": "next/new.txt", "content": "x"}),
+        ),
+        ("SelfModApply", json!({})),
+    ] {
+        let answer = call(&stage, tool, args).await;
+        assert_eq!(answer.verdict(), ("error", "stale"), "{tool}: {answer:?}");
+    }
+    assert_eq!(stage.read("next/a.txt"), "a next\n");
+    assert!(!stage.file("next/new.txt").exists());
+    start(&stage).await;
+    edit(&stage, "next/a.txt", "next", "agent").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(stage.read("next/a.txt"), "a agent\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_images_stay_while_a_record_is_missing() {
+    let stage = stage_with_files().await;
+    let runner = stage.run();
+    let feature = start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    drop(runner);
+    let record = stage
+        .setting
+        .home
+        .join(format!("mods/features/{feature}/feature.json"));
+    let aside = stage.setting.home.join("aside");
+    std::fs::rename(&record, &aside).expect("moved");
+    let runner = stage.run();
+    let id = stage
+        .ask(Ask::new("Read", &json!({"file_path": "app/a.txt"})))
+        .await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    drop(runner);
+    std::fs::rename(&aside, &record).expect("moved");
+    let _runner = stage.run();
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_would_make_a_repository_is_refused_and_leaves_nothing() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    start(&stage).await;
+    for (file, content) in [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("objects/a", "a"),
+        ("refs/b", "b"),
+        ("config", "[core]\n\tfsmonitor = false\n"),
+    ] {
+        write(&stage, &format!("app/bare/{file}"), content).await;
+    }
+    let before = tree(&stage.file("app"));
+    let answer = call(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    assert_eq!(tree(&stage.file("app")), before);
+}

@@ -33,19 +33,20 @@ async fn stage_changes(stage: &Stage) {
     text_of(stage, "ApplyPatch", json!({ "patch": patch })).await;
 }
 
-/// Kills the runner at a point of this request. The next command, and the next runner, find one of two states.
-async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, old: &Tree, new: &Tree) {
+/// Kills the runner at a point of this request. The next runner brings the new state about.
+async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, new: &Tree) {
     let relay = Relay::before(&stage.setting.url).await;
     let armed = stage.run_armed(&relay.url, point);
     let id = stage.ask(ask).await;
     let ended = armed.end().await;
     assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
+    let left = tree(&stage.file("app"));
     let listed = stage.command(&["tools"]).await;
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    let found = tree(&stage.file("app"));
-    assert!(
-        found == *old || found == *new,
-        "{point} left a mix: {found:?}"
+    assert_eq!(
+        tree(&stage.file("app")),
+        left,
+        "{point}: a list of tools changes no file"
     );
     let runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
@@ -72,14 +73,7 @@ async fn apply_survives(point: &str) {
     new[0].1 = b"a two\n".to_vec();
     new.push(("new".to_owned(), Vec::new()));
     new.push(("new/d.txt".to_owned(), b"d\n".to_vec()));
-    kill_and_recover(
-        &stage,
-        point,
-        ask_of("SelfModApply", &json!({})),
-        &old,
-        &new,
-    )
-    .await;
+    kill_and_recover(&stage, point, ask_of("SelfModApply", &json!({})), &new).await;
     let _runner = stage.run();
     let status = text_of(&stage, "SelfModStatus", json!({})).await;
     assert!(
@@ -96,16 +90,8 @@ async fn revert_survives(point: &str) {
     let runner = stage.run();
     stage_changes(&stage).await;
     text_of(&stage, "SelfModApply", json!({})).await;
-    let applied = tree(&stage.file("app"));
     drop(runner);
-    kill_and_recover(
-        &stage,
-        point,
-        ask_of("SelfModRevert", &json!({})),
-        &applied,
-        &old,
-    )
-    .await;
+    kill_and_recover(&stage, point, ask_of("SelfModRevert", &json!({})), &old).await;
     let _runner = stage.run();
     let status = text_of(&stage, "SelfModStatus", json!({})).await;
     assert!(
@@ -169,4 +155,43 @@ async fn w57_a_file_that_the_user_changed_after_the_kill_is_left_and_the_rest_ta
     assert_eq!(stage.read("app/a.txt"), "a one\n");
     assert_eq!(stage.read("app/b.txt"), "by the user\n");
     assert!(!stage.file("app/new").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one_of_the_two_states()
+{
+    for (is_changed, point) in [
+        (false, "selfmod.completed=kill@1"),
+        (false, "selfmod.completed=kill@2"),
+        (true, "selfmod.taken_back=kill@1"),
+    ] {
+        let stage = stage_with_files().await;
+        let runner = stage.run();
+        stage_changes(&stage).await;
+        drop(runner);
+        let relay = Relay::before(&stage.setting.url).await;
+        let armed = stage.run_armed(&relay.url, "selfmod.placed=kill@1");
+        let id = stage.ask(ask_of("SelfModApply", &json!({}))).await;
+        assert_eq!(armed.end().await.code, None);
+        if is_changed {
+            stage.write("app/b.txt", "by the user\n");
+        }
+        let ended = stage.run_armed(&relay.url, point).end().await;
+        assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
+        let _runner = stage.run_at(&relay.url);
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.outcome == "ok", !is_changed, "{point}: {answer:?}");
+        let expected = if is_changed {
+            ("a one\n", "by the user\n")
+        } else {
+            ("a two\n", "")
+        };
+        let b = std::fs::read_to_string(stage.file("app/b.txt")).unwrap_or_default();
+        assert_eq!(
+            (stage.read("app/a.txt").as_str(), b.as_str()),
+            expected,
+            "{point}"
+        );
+        assert_eq!(stage.file("app/new/d.txt").exists(), !is_changed, "{point}");
+    }
 }
