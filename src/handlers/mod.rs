@@ -14,6 +14,7 @@ pub mod user;
 
 use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 
 use crate::tool::{DuplicateToolName, ToolRegistry};
 
@@ -38,7 +39,7 @@ pub struct HandlerDeps {
     /// For packages, where the owner switched them on.
     pub store: Option<store::StoreDeps>,
     /// For self-modification, where the owner has set its root.
-    pub self_mod: Option<self_mod::SelfModDeps>,
+    pub self_mod: Option<Arc<self_mod::SelfModArea>>,
 }
 
 /// Builds the registry of all tools.

@@ -272,10 +272,7 @@ impl HostBase {
             store: config.store.enabled.then(|| store::StoreDeps {
                 packages: open_packages(config, home),
             }),
-            self_mod: self
-                .self_mod
-                .clone()
-                .map(|area| self_mod::SelfModDeps { area }),
+            self_mod: self.self_mod.clone(),
         })?
         .with_aliases(&adapters::alias_resolver(&self.redactor));
         if config.trash.max_mb == 0 {

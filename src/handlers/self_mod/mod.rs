@@ -23,14 +23,14 @@ use crate::tool::{ToolEntry, ToolSet};
 
 /// The dependencies of the self-modification tools.
 #[derive(Debug, Clone)]
-pub struct SelfModDeps {
+pub(super) struct SelfModDeps {
     /// The root and the state of its features.
-    pub area: Arc<SelfModArea>,
+    pub(super) area: Arc<SelfModArea>,
 }
 
 /// Returns the self-modification tools.
-pub fn tools(deps: SelfModDeps) -> Vec<ToolEntry> {
-    ToolSet::new("self_mod", deps)
+pub fn tools(area: Arc<SelfModArea>) -> Vec<ToolEntry> {
+    ToolSet::new("self_mod", SelfModDeps { area })
         .with_tool::<start::SelfModStart>()
         .with_tool::<apply::SelfModApply>()
         .with_tool::<revert::SelfModRevert>()

@@ -110,7 +110,7 @@ fn assemble(is_switched_on: bool) -> Whole {
         store: is_switched_on.then(|| store::StoreDeps {
             packages: PackageStore::in_home(&home, std::time::Duration::ZERO),
         }),
-        self_mod: is_switched_on.then(|| self_mod::SelfModDeps { area }),
+        self_mod: is_switched_on.then_some(area),
     })
     .expect("no two tools of one name");
     Whole {
