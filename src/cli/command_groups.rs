@@ -36,7 +36,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         "Editors, backends, keys",
         &["acp", "backend", "operator", "keygen"],
     ),
-    ("More", &["config", "completions", "help"]),
+    ("More", &["config", "metrics", "completions", "help"]),
 ];
 
 /// Returns the command line with its grouped help.

@@ -38,6 +38,7 @@ mod level_question;
 mod log_file;
 mod logging;
 mod logs;
+mod metrics;
 mod operator;
 mod packages;
 mod pair;
@@ -166,6 +167,8 @@ enum CliCommand {
     Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    /// Print numbers for a monitoring system, as OpenMetrics text
+    Metrics(metrics::MetricsArgs),
     /// Find what is wrong, and say how to mend it
     ///
     /// Exits with 0 if there is no problem, else with 1. Works without a runner and without a network.
@@ -361,6 +364,7 @@ fn dispatch_command(
         CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        CliCommand::Metrics(args) => metrics::run_metrics(&args, &context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),

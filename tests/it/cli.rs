@@ -9,6 +9,7 @@ mod first_contact;
 mod imports;
 mod in_force;
 mod keychain;
+mod metrics;
 mod next_steps;
 mod operator;
 mod owner;
