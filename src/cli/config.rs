@@ -22,7 +22,7 @@ use crate::config::{
     Config, ConfigError, KeyDescription, ValueOrigin, WorkspaceRule, list_keys, read_config_text,
 };
 use crate::durable::{self, Readers};
-use crate::home::command_to_type;
+use crate::home::{ConfigLock, Home, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -162,6 +162,7 @@ fn read_or_render(file: &Path) -> anyhow::Result<String> {
 fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
     let config = context.config_despite_faults()?;
+    let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
     let text = read_or_render(&config.file)?;
     // A value is taken as it is in TOML if it fits so, else as a text that lacks its quotes.
     let in_toml = file_edit::is_toml_value(value).then(|| value.to_owned());
@@ -182,7 +183,7 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
         match config.check_new_text(&new_text) {
             Ok(newer) => {
                 CliContext::config_home(&newer)?;
-                init::write_config(&config.file, &new_text)?;
+                init::write_config(&lock, &config.file, &new_text)?;
                 report_set(&key, &newer, &value, context);
                 return Ok(Exit::Done);
             }
@@ -266,10 +267,11 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
             }
             return keeps_copy("The edited text has faults");
         }
+        let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
         if durable::read_file_stamp(&config.file).ok() != before {
             return keeps_copy("The configuration file was changed in the meantime");
         }
-        init::write_config(&config.file, &edited)?;
+        init::write_config(&lock, &config.file, &edited)?;
         std::fs::remove_file(&copy)?;
         console::print_line(&format!(
             "Wrote {}. `{}` shows what waits for a restart.",

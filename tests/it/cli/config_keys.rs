@@ -1,5 +1,7 @@
 //! `config`: values with their origins, changes that are checked before they are written, and the owner's editor.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::{Said, User, said};
 
 async fn edits(user: &User, editor: &str) -> Said {
@@ -47,6 +49,41 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
             .is_some_and(|origin| origin.contains("config.toml:")),
         "{json}"
     );
+}
+
+#[tokio::test]
+async fn commands_at_the_same_time_lose_no_setting() {
+    let user = User::new();
+    user.write("home/config.toml", "# mine\n");
+    let keys = ["reads", "total", "queue", "least_free_mb"];
+    let keys = keys.map(|key| format!("limits.{key}"));
+    let sets = keys
+        .iter()
+        .map(|key| said(user.command(&["config", "set", key, "7"]), ""));
+    for set in futures_util::future::join_all(sets).await {
+        set.done();
+    }
+    let text = user.read("home/config.toml");
+    assert_eq!(text.matches(" = 7\n").count(), keys.len(), "{text}");
+}
+
+#[tokio::test]
+async fn a_linked_file_is_changed_where_it_is_and_keeps_its_mode() {
+    let user = User::new();
+    user.write("dotfiles/punie.toml", "[limits]\nreads = 4\n");
+    let target = user.path("dotfiles/punie.toml");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&target, mode).expect("set");
+    std::fs::create_dir(user.path("home")).expect("made");
+    let link = user.path("home/config.toml");
+    std::os::unix::fs::symlink(&target, &link).expect("linked");
+    user.types(&["config", "set", "limits.reads", "6"])
+        .await
+        .done();
+    assert_eq!(user.read("dotfiles/punie.toml"), "[limits]\nreads = 6\n");
+    assert!(link.is_symlink());
+    let mode = target.metadata().expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test]
