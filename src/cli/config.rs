@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
@@ -23,6 +24,7 @@ use crate::config::{
 };
 use crate::durable::{self, Readers};
 use crate::home::{ConfigLock, Home, command_to_type};
+use crate::ids::to_hex;
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -227,20 +229,27 @@ fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliCo
 }
 
 /// Opens a copy of the file in the owner's editor, and replaces the file by it if it has no faults. A copy with faults
-/// stays beside the file, and the next edit goes on with it.
+/// stays beside the file, and the next edit goes on with it while the file is still the one that was copied.
 fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.config_despite_faults()?;
-    let before = durable::read_file_stamp(&config.file).ok();
+    let home = CliContext::config_home(&config)?;
     let text = read_or_render(&config.file)?;
     let copy = config.file.with_extension("edit.toml");
+    let hash = hash_text(&text);
+    let hash_file = config.file.with_extension("edit.sha256");
     if copy.exists() {
+        if std::fs::read_to_string(&hash_file).ok().as_ref() != Some(&hash) {
+            return refuse_outdated_copy(&config.file, &copy);
+        }
         let text = format!("This goes on with your last edit, {}.\n", copy.display());
         console::print_stderr(&text);
     } else {
-        CliContext::config_home(&config)?;
-        durable::create_file(&copy, text.as_bytes(), Readers::OwnerOnly)
+        durable::replace_file(&hash_file, hash.as_bytes(), Readers::OwnerOnly)
+            .and_then(|()| durable::create_file(&copy, text.as_bytes(), Readers::OwnerOnly))
             .with_context(|| copy.display().to_string())?;
     }
+    let remove_copy =
+        || std::fs::remove_file(&copy).and_then(|()| std::fs::remove_file(&hash_file));
     let keeps_copy = |why: &str| {
         let text = format!(
             "{why}. The configuration is as before. Your text is in {}: `{}` goes on with it, and without that file \
@@ -254,7 +263,7 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
         let ran = run_editor(&copy, context);
         let edited = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
         if edited == text {
-            std::fs::remove_file(&copy)?;
+            remove_copy()?;
             ran?;
             console::print_line("Nothing was changed.");
             return Ok(Exit::Done);
@@ -267,12 +276,12 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
             }
             return keeps_copy("The edited text has faults");
         }
-        let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
-        if durable::read_file_stamp(&config.file).ok() != before {
-            return keeps_copy("The configuration file was changed in the meantime");
+        let lock = ConfigLock::acquire(&home)?;
+        if read_or_render(&config.file)? != text {
+            return refuse_outdated_copy(&config.file, &copy);
         }
         init::write_config(&lock, &config.file, &edited)?;
-        std::fs::remove_file(&copy)?;
+        remove_copy()?;
         console::print_line(&format!(
             "Wrote {}. `{}` shows what waits for a restart.",
             config.file.display(),
@@ -280,6 +289,22 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
         ));
         return Ok(Exit::Done);
     }
+}
+
+fn hash_text(text: &str) -> String {
+    to_hex(&Sha256::digest(text))
+}
+
+fn refuse_outdated_copy(file: &Path, copy: &Path) -> anyhow::Result<Exit> {
+    let text = format!(
+        "{} was changed after the edit in {} began, and taking that over would undo the change. Nothing was written. \
+         Compare the two files, remove {}, then type `{}`",
+        file.display(),
+        copy.display(),
+        copy.display(),
+        command_to_type("config edit")
+    );
+    Err(CommandError::with_exit(Exit::Config, text))
 }
 
 fn asks_to_edit_again() -> io::Result<bool> {

@@ -152,3 +152,28 @@ async fn an_edit_with_faults_is_kept_and_not_taken_over() {
         .await
         .refused(1, "Nothing was changed");
 }
+
+#[tokio::test]
+async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads = 4\n");
+    edits(&user, "sed -i s/4/900/")
+        .await
+        .refused(78, "The edited text has faults");
+    user.types(&["config", "set", "limits.total", "9"])
+        .await
+        .done();
+    let changed = "[limits]\ntotal = 9\nreads = 4\n";
+    let outdated = edits(&user, "sed -i s/900/5/").await;
+    outdated.refused(78, "home/config.edit.toml began");
+    assert_eq!(user.read("home/config.toml"), changed);
+    let kept = user.read("home/config.edit.toml");
+    assert_eq!(kept, "[limits]\nreads = 900\n", "it was not opened");
+    std::fs::remove_file(user.path("home/config.edit.toml")).expect("removed");
+    // A change while the editor is open.
+    let file = user.text("home/config.toml");
+    let editor = format!(r##"sh -c 'echo "# new" >> {file}; sed -i s/4/5/ "$0"'"##);
+    let meanwhile = edits(&user, &editor).await;
+    meanwhile.refused(78, "home/config.edit.toml began");
+    assert_eq!(user.read("home/config.toml"), format!("{changed}# new\n"));
+}
