@@ -128,7 +128,12 @@ fn print_path(context: &CliContext) -> anyhow::Result<Exit> {
 fn explain_key(key: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
     // A file with faults must not keep anybody from learning what is allowed.
-    let config = context.config_despite_faults()?;
+    let (config, fault) = context.config_with_fault()?;
+    if let Some(fault) = fault {
+        console::print_error(&format!(
+            "the file was not read, so its values are missing here: {fault}"
+        ));
+    }
     let (value, origin) = find_value(&config, key.key)
         .map_or(("not set", "default".to_owned()), |(value, origin)| {
             (value, origin.to_string())
@@ -173,13 +178,8 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
     for value in in_toml.into_iter().chain([quoted]) {
         let new_text = match file_edit::replace_key(&text, key.table, key.name, &value) {
             KeyChange::NewText(new_text) => new_text,
-            KeyChange::AlreadySet(line) | KeyChange::NeedsOwner(line) => {
-                let text = format!(
-                    "add {line} to the table {} in {} by hand",
-                    key.table,
-                    config.file.display()
-                );
-                return Err(CommandError::with_exit(Exit::Config, text));
+            KeyChange::AlreadySet(_) | KeyChange::NeedsOwner(_) => {
+                return Err(explain_needed_hand(&config, &text, &key));
             }
         };
         match config.check_new_text(&new_text) {
@@ -198,6 +198,21 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
     }
 }
 
+/// Explains why the file was not changed: it has faults, or its form or comments would be lost.
+fn explain_needed_hand(config: &Config, text: &str, key: &KeyDescription) -> anyhow::Error {
+    if let Err(fault) = config.check_new_text(text) {
+        return anyhow::Error::new(fault).context("nothing was changed");
+    }
+    let text = format!(
+        "nothing was changed, because this table or list is written in a form that the command would spoil. Set {} in \
+         the table {} of {} by hand",
+        key.name,
+        key.table,
+        config.file.display()
+    );
+    CommandError::with_exit(Exit::Config, text)
+}
+
 fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliContext) {
     let overriding = match newer.value_origin(key.key) {
         Some(origin @ (ValueOrigin::Flag(_) | ValueOrigin::Variable(_))) => {
@@ -205,6 +220,9 @@ fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliCo
         }
         _ => None,
     };
+    // A value is shown as `config get` shows it, because a proxy's address may hold a password.
+    let in_force = find_value(newer, key.key).filter(|_| overriding.is_none());
+    let value = in_force.map_or(value, |(value, _)| value);
     if context.is_json() {
         console::print_json(&json!({
             "key": key.key,

@@ -121,6 +121,10 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
     ] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
+    assert!(
+        said.err.contains("was not read") && said.err.contains("config.toml:2"),
+        "{said:?}"
+    );
     let path = user.types(&["config", "path"]).await.done();
     assert_eq!(path.out.trim(), user.text("home/config.toml"));
     // A value that mends the file is taken.
@@ -128,6 +132,28 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
         .await
         .done();
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
+}
+
+#[tokio::test]
+async fn a_password_in_a_set_value_is_not_printed() {
+    let user = User::new();
+    for flags in [&[][..], &["--json"]] {
+        let proxy = "http://me:hunter2@127.0.0.1:1";
+        let set = [flags, &["config", "set", "backend.proxy", proxy]].concat();
+        let set = user.types(&set).await.done();
+        assert!(set.out.contains("http://127.0.0.1:1"), "{set:?}");
+        assert!(!set.out.contains("hunter2") && !set.err.contains("hunter2"));
+    }
+    assert!(user.read("home/config.toml").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_toml_is_named_with_its_fault() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads =\n");
+    let set = user.types(&["config", "set", "limits.reads", "5"]).await;
+    set.refused(78, "config.toml:2: this is not TOML");
+    assert_eq!(user.read("home/config.toml"), "[limits]\nreads =\n");
 }
 
 #[tokio::test]
