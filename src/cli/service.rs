@@ -232,7 +232,7 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
     let config_home = environment.get("XDG_CONFIG_HOME").map(std::path::Path::new);
     Ok(ServiceDefinition {
         manager,
-        name: service::service_name(manager, &config.home, config.is_default_home()),
+        name: service::service_name(manager, &config.canonical_home(), config.is_default_home()),
         folder: service::files_folder(manager, user, config_home),
         home: config.home.clone(),
         program: std::env::current_exe()?,

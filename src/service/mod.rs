@@ -138,7 +138,7 @@ pub enum ServiceError {
     LineEnd(String),
 }
 
-/// Returns the name of the service of a home. The default home has the plain name, every other one a name of its own.
+/// Returns the name of the service of a home, whose path has no links in it. The default home has the plain name, every other one a name of its own.
 pub fn service_name(manager: ServiceManager, home: &Path, is_default_home: bool) -> String {
     let plain = match manager {
         ServiceManager::Launchd => "dev.punie.runner",

@@ -200,7 +200,7 @@ fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
     let (environment, config) = (&facts.environment, &facts.config);
     let name = service_name(
         ServiceManager::Systemd,
-        &config.home,
+        &config.canonical_home(),
         config.is_default_home(),
     );
     let below_home = |folder: &str| environment.user_dir().map(|home| home.join(folder));

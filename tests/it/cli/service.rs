@@ -157,6 +157,16 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
             .done()
             .json(),
     );
+    // One home is one service, however its path is written, and before and after it exists.
+    let link = user.path("link");
+    std::os::unix::fs::symlink(user.path(""), &link).expect("linked");
+    for written in ["../home/", "../work/../home/.", "../link/home"] {
+        let args = [&dry_run[..], &["--home", written]].concat();
+        assert_eq!(name(user.manages(&args).await.done().json()), of_home);
+    }
+    let not_yet = [&dry_run[..], &["--home", "../link/other/none/../home"]].concat();
+    let not_yet = name(user.manages(&not_yet).await.done().json());
+    assert_eq!(not_yet, of_other);
     let default = user.text(".punie");
     let of_default = name(
         user.manages(&[&dry_run[..], &["--home", default.as_str()]].concat())
