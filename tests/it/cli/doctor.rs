@@ -217,6 +217,24 @@ async fn each_condition_is_found_when_it_is_so() {
     assert!(missing.is_empty(), "never found: {missing:?}");
 }
 
+#[tokio::test]
+async fn nothing_is_created_in_a_new_home() {
+    let user = User::new();
+    user.write("home/config.toml", "");
+    for _ in 0..2 {
+        let found = doctor(&user, &[]).await;
+        assert_eq!(found.all["confinement"]["level"], "note");
+        let text = found.text("confinement");
+        assert!(text.contains("folders of the home are missing"), "{text}");
+        assert_eq!(found.all["home-modes"]["level"], "ok");
+    }
+    let entries = fs::read_dir(user.path("home")).expect("read");
+    let names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, ["config.toml"]);
+}
+
 async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     let user = User::new();
     user.write("home/config.toml", "[limits]\nleast_fre_mb = 3\n");
@@ -250,6 +268,7 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         "a wrong flag leaves nothing else to check"
     );
 
+    Home::open_home(&user.path("home")).expect("a home");
     user.write(
         "home/config.toml",
         "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n",
