@@ -9,7 +9,9 @@ use super::exit::{CommandError, Exit};
 use super::{console, logs};
 use crate::config::{Config, ValueOrigin, WorkspaceRule};
 use crate::home::{RunnerLock, command_to_type, shell_word};
-use crate::service::{self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager};
+use crate::service::{
+    self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager, ServiceState,
+};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -22,7 +24,7 @@ pub struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum ServiceCommand {
-    /// Start the runner now, at each login, and after a crash
+    /// Start the runner now, with the machine or at login, and after a crash
     ///
     /// The flags --home, --config, --workspace, --backend-url and --log, or their variables, become part of the service.
     Install {
@@ -34,7 +36,7 @@ enum ServiceCommand {
     Uninstall,
     /// Start the installed service
     Start,
-    /// Stop the service until the next login
+    /// Stop the service until the machine starts again, or you start it
     Stop,
     /// Stop the service and start it again
     Restart,
@@ -58,10 +60,7 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         ServiceCommand::Status => return show_status(&service, context),
         ServiceCommand::Logs(log_args) => return show_logs(&service, log_args, context),
         ServiceCommand::Start => (ServiceAction::Start, "The service runs."),
-        ServiceCommand::Stop => (
-            ServiceAction::Stop,
-            "The service is stopped until the next login.",
-        ),
+        ServiceCommand::Stop => (ServiceAction::Stop, "The service is stopped until"),
         ServiceCommand::Restart => (ServiceAction::Restart, "The service was restarted."),
     };
     if args.dry_run {
@@ -69,7 +68,8 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Ok(Exit::Done);
     }
     service.check_manager()?;
-    if !service.read_state()?.is_installed {
+    let state = service.read_state()?;
+    if !state.is_installed {
         let text = format!(
             "the service {} is not installed. Type: {}",
             service.name,
@@ -78,8 +78,22 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Err(CommandError::with_exit(Exit::Failed, text));
     }
     start_or_stop(&service, action)?;
-    print_result(&service, done, context);
+    let text = if action == ServiceAction::Stop {
+        let start = command_to_type("service start");
+        format!("{done} {}, or: {start}", next_start(&state))
+    } else {
+        done.to_owned()
+    };
+    print_result(&service, &text, context);
     Ok(Exit::Done)
+}
+
+/// Returns the moment at which the manager starts a stopped service by itself.
+fn next_start(state: &ServiceState) -> &'static str {
+    match state.lingers {
+        Some(true) => "the machine starts again",
+        _ => "you log in again",
+    }
 }
 
 fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::Result<Exit> {
@@ -129,8 +143,9 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
     }
     start_or_stop(&service, ServiceAction::Restart)?;
     let text = format!(
-        "Installed {}. It runs now, and starts at each login. Commands get the PATH of this terminal. To see it: {}",
+        "Installed {}. It runs now, and starts when {}. Commands get the PATH of this terminal. To see it: {}",
         service.name,
+        next_start(&service.read_state()?),
         command_to_type("service status")
     );
     print_result(&service, &text, context);

@@ -1,4 +1,4 @@
-//! The runner as a service that the system starts at login and restarts after a crash: the files and commands for
+//! The runner as a service that the system starts by itself and restarts after a crash: the files and commands for
 //! systemd, launchd and the Windows task scheduler. Not here: the configuration behind it, and the output (cli).
 #![expect(
     clippy::disallowed_methods,
@@ -81,7 +81,7 @@ pub enum ServiceAction {
     Unregister,
     /// Starts it.
     Start,
-    /// Stops it, until the next login.
+    /// Stops it. It stays enabled.
     Stop,
     /// Stops and starts it.
     Restart,

@@ -21,7 +21,7 @@ case "$*" in
     state=not-found
     test -e "$HOME/.config/systemd/user/$3" && state=loaded
     printf 'LoadState=%s\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\nMainPID=0\n' "$state" ;;
-"show-user "*) echo Linger=no ;;
+"show-user "*) test -e "$HOME/lingers" && echo Linger=yes || echo Linger=no ;;
 "enable-linger "*) echo "Access denied" >&2; exit 1 ;;
 esac
 "#;
@@ -121,7 +121,8 @@ async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_un
         status.out.contains("Installed     yes") && status.out.contains("Lingers       no"),
         "{status:?}"
     );
-    user.manages(&["service", "stop"]).await.done();
+    let stopped = user.manages(&["service", "stop"]).await.done();
+    assert!(stopped.out.contains("until you log in again, or: "));
     user.manages(&["service", "uninstall"]).await.done();
     assert!(!user.path(UNIT).join(&unit).exists());
     assert!(user.path("home/config.toml").exists());
@@ -249,4 +250,23 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
         assert!(verified.status.success(), "{said}");
         assert_eq!(about_unit, [""; 0], "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
+    let user = User::new();
+    user.has_backend();
+    user.write("lingers", "");
+    let installed = user.manages(&["service", "install"]).await.done();
+    assert!(
+        installed
+            .out
+            .contains("starts when the machine starts again"),
+        "{installed:?}"
+    );
+    let stopped = user.manages(&["service", "stop"]).await.done();
+    assert!(
+        stopped.out.contains("until the machine starts again"),
+        "{stopped:?}"
+    );
 }
