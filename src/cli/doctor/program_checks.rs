@@ -224,6 +224,12 @@ fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
 
 pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
+    if ServiceManager::for_this_system() != ServiceManager::Systemd {
+        let command = command_to_type("service status");
+        return Ok(Finding::ok(format!(
+            "Not checked on this system: {command}"
+        )));
+    }
     let Some(unit) = find_service_units(facts).into_iter().next() else {
         return Ok(Finding::ok(
             "No service is installed; the runner lasts as long as its terminal",
@@ -237,6 +243,14 @@ pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
                 .with_mend("Start the runner in a terminal, or install systemd"),
         );
     };
+    let probe = ["--user", "show", "--property=Version"].map(OsStr::new);
+    let (is_reached, said) = ask_program(facts, &systemctl, &probe)?;
+    if !is_reached {
+        return Ok(Finding::note(format!(
+            "systemd could not be asked whether the service {shown} runs ({said})"
+        ))
+        .with_mend(command_to_type("service status")));
+    }
     let args = ["--user".as_ref(), "is-active".as_ref(), name];
     let (is_active, said) = ask_program(facts, &systemctl, &args)?;
     Ok(if is_active {
@@ -249,6 +263,9 @@ pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
 
 pub(super) fn check_linger(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
+    if ServiceManager::for_this_system() != ServiceManager::Systemd {
+        return Ok(Finding::ok("This system has no lingering"));
+    }
     if find_service_units(facts).is_empty() {
         return Ok(Finding::ok("No service is installed"));
     }
