@@ -1,6 +1,8 @@
 //! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it. Not here: the
 //! service managers' files and commands (service).
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -106,6 +108,7 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
         );
         return Err(CommandError::with_exit(Exit::Config, text));
     }
+    service::text_for_file(context.environment().path_variable().unwrap_or_default())?;
     let service = define_service(&config, context)?;
     let file = service.render_file()?;
     if dry_run {
@@ -222,14 +225,15 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
             Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_))
         )
     };
-    let mut arguments = vec!["--home".to_owned(), config.home.display().to_string()];
+    let path_text = |path: &Path| service::text_for_file(path.as_os_str());
+    let mut arguments = vec!["--home".to_owned(), path_text(&config.home)?];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if is_given("config") {
-        add("--config", config.file.display().to_string());
+        add("--config", path_text(&config.file)?);
     }
     if is_given("workspaces.paths") {
         for folder in &config.workspaces {
-            add("--workspace", folder.display().to_string());
+            add("--workspace", path_text(folder)?);
         }
     }
     if let Some(url) = config
@@ -244,7 +248,7 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
         add("--log", config.log.level.as_str().to_owned());
     }
     arguments.push("run".to_owned());
-    let config_home = environment.get("XDG_CONFIG_HOME").map(std::path::Path::new);
+    let config_home = environment.get("XDG_CONFIG_HOME").map(Path::new);
     Ok(ServiceDefinition {
         manager,
         name: service::service_name(manager, &config.canonical_home(), config.is_default_home()),

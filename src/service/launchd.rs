@@ -15,6 +15,13 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
     for word in words {
         let _ = write!(arguments, "\n    <string>{}</string>", escape_xml(word));
     }
+    let path = escape_xml(&service.path_variable);
+    let environment = match path.as_str() {
+        "" => String::new(),
+        path => format!(
+            "  <key>EnvironmentVariables</key>\n  <dict><key>PATH</key><string>{path}</string></dict>\n"
+        ),
+    };
     // Background shells live through a crash of the runner: AbandonProcessGroup. launchd cannot keep an exit code
     // from a restart, so a runner that is refused tries again once a minute.
     format!(
@@ -27,9 +34,7 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
   <key>ProgramArguments</key>
   <array>{arguments}
   </array>
-  <key>EnvironmentVariables</key>
-  <dict><key>PATH</key><string>{path}</string></dict>
-  <key>RunAtLoad</key><true/>
+{environment}  <key>RunAtLoad</key><true/>
   <key>KeepAlive</key>
   <dict><key>SuccessfulExit</key><false/></dict>
   <key>ThrottleInterval</key><integer>60</integer>
@@ -39,7 +44,6 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
 </plist>
 ",
         label = escape_xml(&service.name),
-        path = escape_xml(&service.path_variable),
         stop = service.stop_timeout.as_secs(),
     )
 }

@@ -207,6 +207,7 @@ fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
     let configured = environment
         .get("XDG_CONFIG_HOME")
         .map(|folder| Path::new(folder).to_owned())
+        .filter(|folder| folder.is_absolute())
         .or_else(|| below_home(".config"));
     let folders = [
         configured.map(|folder| folder.join("systemd/user")),

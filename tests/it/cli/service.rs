@@ -270,3 +270,23 @@ async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
         "{stopped:?}"
     );
 }
+
+#[tokio::test]
+async fn a_home_that_is_no_text_and_a_relative_folder_of_units_are_not_taken() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let user = User::new();
+    user.has_backend();
+    let file = user.text("home/config.toml");
+    let mut install = user.managed(&["--config", file.as_str(), "service", "install"]);
+    let home = user
+        .path("home")
+        .join(std::ffi::OsStr::from_bytes(b"a\xff"));
+    install.env("PUNIE_HOME", home);
+    said(install, "").await.refused(1, "is not UTF-8 text");
+    assert!(!user.path(".config").exists(), "nothing was written");
+    let mut install = user.managed(&["service", "install"]);
+    install.env("XDG_CONFIG_HOME", "relative");
+    said(install, "").await.done();
+    let (unit, _) = user.unit();
+    assert!(unit.ends_with(".service"), "{unit}");
+}
