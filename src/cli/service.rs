@@ -128,8 +128,12 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
     let is_running = service.read_state()?.is_running;
     let other_runner = RunnerLock::find_holder(&home)?.filter(|_| !is_running);
     service.write_file()?;
-    for told in service.run_action(ServiceAction::Register)? {
-        console::print_stderr(&format!("{told}\n"));
+    // launchd starts an agent that it is told of, at once.
+    let is_registered = other_runner.is_none() || service.manager != ServiceManager::Launchd;
+    if is_registered {
+        for told in service.run_action(ServiceAction::Register)? {
+            console::print_stderr(&format!("{told}\n"));
+        }
     }
     if let Some(other) = other_runner {
         let pid = other
@@ -139,7 +143,11 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
             "Installed {}. It was not started, because another runner of this home runs{pid}. Stop that one, then type: \
              {}",
             service.name,
-            command_to_type("service start")
+            command_to_type(if is_registered {
+                "service start"
+            } else {
+                "service install"
+            })
         );
         print_result(&service, &text, context);
         return Ok(Exit::Done);

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    AUTHOR_MARK, ManagerCommand, ServiceAction, ServiceDefinition, ServiceState, required, to_words,
+    AUTHOR_MARK, FailureEffect, ManagerCommand, ServiceAction, ServiceDefinition, ServiceState,
+    required, to_words,
 };
 
 /// Renders the agent's property list.
@@ -61,15 +62,17 @@ pub(super) fn action_commands(
     let target = format!("{domain}/{}", service.name);
     let file = service.file_path();
     let file = file.to_string_lossy();
+    let bootout = ManagerCommand {
+        words: to_words(&["launchctl", "bootout", &target]),
+        // It fails where no agent is loaded.
+        failure: FailureEffect::NothingToDo,
+    };
     match action {
         ServiceAction::Register => vec![
-            ManagerCommand {
-                words: to_words(&["launchctl", "bootout", &target]),
-                if_it_fails: Some("No earlier agent was loaded"),
-            },
+            bootout,
             required(&["launchctl", "bootstrap", &domain, &file]),
         ],
-        ServiceAction::Unregister => vec![required(&["launchctl", "bootout", &target])],
+        ServiceAction::Unregister => vec![bootout],
         ServiceAction::Start => vec![required(&["launchctl", "kickstart", &target])],
         // After an exit with success, KeepAlive does not start it again.
         ServiceAction::Stop => vec![required(&["launchctl", "kill", "SIGTERM", &target])],

@@ -95,8 +95,19 @@ pub enum ServiceAction {
 pub struct ManagerCommand {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// The consequence of a failure, where the service works without it. `None`: the action fails.
-    pub if_it_fails: Option<&'static str>,
+    /// The effect of its failure on the action.
+    pub failure: FailureEffect,
+}
+
+/// The effect that the failure of a command has on the action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureEffect {
+    /// The action fails.
+    Fails,
+    /// The action goes on. The text is the consequence, for a person.
+    GoesOn(&'static str),
+    /// The action goes on, because there was nothing to do.
+    NothingToDo,
 }
 
 /// An error of the service manager, or of its file.
@@ -295,10 +306,12 @@ impl ServiceDefinition {
     pub fn run_action(&self, action: ServiceAction) -> Result<Vec<String>, ServiceError> {
         let mut told = Vec::new();
         for command in self.action_commands(action) {
-            match (run_command(&command.words), command.if_it_fails) {
-                (Ok(_), _) => {}
-                (Err(error), None) => return Err(error),
-                (Err(error), Some(consequence)) => told.push(format!("{error}. {consequence}")),
+            match (run_command(&command.words), command.failure) {
+                (Ok(_), _) | (Err(ServiceError::Refused { .. }), FailureEffect::NothingToDo) => {}
+                (Err(error), FailureEffect::GoesOn(consequence)) => {
+                    told.push(format!("{error}. {consequence}"));
+                }
+                (Err(error), _) => return Err(error),
             }
         }
         Ok(told)
@@ -395,6 +408,6 @@ fn to_words(words: &[&str]) -> Vec<String> {
 fn required(words: &[&str]) -> ManagerCommand {
     ManagerCommand {
         words: to_words(words),
-        if_it_fails: None,
+        failure: FailureEffect::Fails,
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    AUTHOR_MARK, ManagerCommand, ServiceAction, ServiceDefinition, ServiceError, ServiceState,
-    required, run_command, to_words,
+    AUTHOR_MARK, FailureEffect, ManagerCommand, ServiceAction, ServiceDefinition, ServiceError,
+    ServiceState, required, run_command, to_words,
 };
 
 /// The longest silence of the runner's tasks before systemd restarts it. The runner sends a message at half of it, and
@@ -87,7 +87,7 @@ pub(super) fn action_commands(
             systemctl(&["enable", &unit]),
             ManagerCommand {
                 words: to_words(&["loginctl", "enable-linger", &service.user_id.to_string()]),
-                if_it_fails: Some(
+                failure: FailureEffect::GoesOn(
                     "The service then runs only while you are logged in. An administrator can change that with the \
                      same command",
                 ),
