@@ -47,6 +47,8 @@ RestartMaxDelaySec=300
 RestartPreventExitStatus=2 77 78
 # Commands get control groups of their own below this one.
 Delegate=pids memory
+# The runner gets one as well: systemd starts nothing in a group whose processes are limited in groups below it.
+DelegateSubgroup=punie-runner
 
 [Install]
 WantedBy=default.target

@@ -5,6 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use punie_runner::acp::local::group_limits::RUNNER_SUBGROUP;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -86,6 +87,7 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
         "Type=notify\n",
         "RestartPreventExitStatus=2 77 78\n",
         "KillMode=process\n",
+        &format!("DelegateSubgroup={RUNNER_SUBGROUP}\n"),
         "  systemctl --user daemon-reload\n",
         "  loginctl enable-linger ",
     ] {
@@ -242,9 +244,12 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
     // Only where systemd is installed.
     if let Ok(verified) = verify.output().await {
         let said = String::from_utf8_lossy(&verified.stderr);
-        // A systemd before 254 does not know how restarts grow apart, and goes on without.
-        let is_known =
-            |line: &&str| !line.contains("RestartSteps") && !line.contains("RestartMaxDelay");
+        // A systemd before 254 does not know how restarts grow apart, nor the group, and goes on without.
+        let is_known = |line: &&str| {
+            !line.contains("RestartSteps")
+                && !line.contains("RestartMaxDelay")
+                && !line.contains("DelegateSubgroup")
+        };
         let about_unit = said.lines().filter(|line| line.contains(&unit));
         let about_unit: Vec<&str> = about_unit.filter(is_known).collect();
         assert!(verified.status.success(), "{said}");
