@@ -1,6 +1,8 @@
 //! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it. Not here: the
 //! service managers' files and commands (service).
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -9,7 +11,9 @@ use super::exit::{CommandError, Exit};
 use super::{console, logs};
 use crate::config::{Config, ValueOrigin, WorkspaceRule};
 use crate::home::{RunnerLock, command_to_type, shell_word};
-use crate::service::{self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager};
+use crate::service::{
+    self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager, ServiceState,
+};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -22,7 +26,7 @@ pub struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum ServiceCommand {
-    /// Start the runner now, at each login, and after a crash
+    /// Start the runner now, with the machine or at login, and after a crash
     ///
     /// The flags --home, --config, --workspace, --backend-url and --log, or their variables, become part of the service.
     Install {
@@ -34,7 +38,7 @@ enum ServiceCommand {
     Uninstall,
     /// Start the installed service
     Start,
-    /// Stop the service until the next login
+    /// Stop the service until the machine starts again, or you start it
     Stop,
     /// Stop the service and start it again
     Restart,
@@ -58,10 +62,7 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         ServiceCommand::Status => return show_status(&service, context),
         ServiceCommand::Logs(log_args) => return show_logs(&service, log_args, context),
         ServiceCommand::Start => (ServiceAction::Start, "The service runs."),
-        ServiceCommand::Stop => (
-            ServiceAction::Stop,
-            "The service is stopped until the next login.",
-        ),
+        ServiceCommand::Stop => (ServiceAction::Stop, "The service is stopped until"),
         ServiceCommand::Restart => (ServiceAction::Restart, "The service was restarted."),
     };
     if args.dry_run {
@@ -69,7 +70,8 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Ok(Exit::Done);
     }
     service.check_manager()?;
-    if !service.read_state()?.is_installed {
+    let state = service.read_state()?;
+    if !state.is_installed {
         let text = format!(
             "the service {} is not installed. Type: {}",
             service.name,
@@ -78,8 +80,22 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Err(CommandError::with_exit(Exit::Failed, text));
     }
     start_or_stop(&service, action)?;
-    print_result(&service, done, context);
+    let text = if action == ServiceAction::Stop {
+        let start = command_to_type("service start");
+        format!("{done} {}, or: {start}", next_start(&state))
+    } else {
+        done.to_owned()
+    };
+    print_result(&service, &text, context);
     Ok(Exit::Done)
+}
+
+/// Returns the moment at which the manager starts a stopped service by itself.
+fn next_start(state: &ServiceState) -> &'static str {
+    match state.lingers {
+        Some(true) => "the machine starts again",
+        _ => "you log in again",
+    }
 }
 
 fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::Result<Exit> {
@@ -92,6 +108,7 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
         );
         return Err(CommandError::with_exit(Exit::Config, text));
     }
+    service::text_for_file(context.environment().path_variable().unwrap_or_default())?;
     let service = define_service(&config, context)?;
     let file = service.render_file()?;
     if dry_run {
@@ -111,8 +128,12 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
     let is_running = service.read_state()?.is_running;
     let other_runner = RunnerLock::find_holder(&home)?.filter(|_| !is_running);
     service.write_file()?;
-    for told in service.run_action(ServiceAction::Register)? {
-        console::print_stderr(&format!("{told}\n"));
+    // launchd starts an agent that it is told of, at once.
+    let is_registered = other_runner.is_none() || service.manager != ServiceManager::Launchd;
+    if is_registered {
+        for told in service.run_action(ServiceAction::Register)? {
+            console::print_stderr(&format!("{told}\n"));
+        }
     }
     if let Some(other) = other_runner {
         let pid = other
@@ -122,15 +143,20 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
             "Installed {}. It was not started, because another runner of this home runs{pid}. Stop that one, then type: \
              {}",
             service.name,
-            command_to_type("service start")
+            command_to_type(if is_registered {
+                "service start"
+            } else {
+                "service install"
+            })
         );
         print_result(&service, &text, context);
         return Ok(Exit::Done);
     }
     start_or_stop(&service, ServiceAction::Restart)?;
     let text = format!(
-        "Installed {}. It runs now, and starts at each login. Commands get the PATH of this terminal. To see it: {}",
+        "Installed {}. It runs now, and starts when {}. Commands get the PATH of this terminal. To see it: {}",
         service.name,
+        next_start(&service.read_state()?),
         command_to_type("service status")
     );
     print_result(&service, &text, context);
@@ -207,14 +233,15 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
             Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_))
         )
     };
-    let mut arguments = vec!["--home".to_owned(), config.home.display().to_string()];
+    let path_text = |path: &Path| service::text_for_file(path.as_os_str());
+    let mut arguments = vec!["--home".to_owned(), path_text(&config.home)?];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if is_given("config") {
-        add("--config", config.file.display().to_string());
+        add("--config", path_text(&config.file)?);
     }
     if is_given("workspaces.paths") {
         for folder in &config.workspaces {
-            add("--workspace", folder.display().to_string());
+            add("--workspace", path_text(folder)?);
         }
     }
     if let Some(url) = config
@@ -229,10 +256,10 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
         add("--log", config.log.level.as_str().to_owned());
     }
     arguments.push("run".to_owned());
-    let config_home = environment.get("XDG_CONFIG_HOME").map(std::path::Path::new);
+    let config_home = environment.get("XDG_CONFIG_HOME").map(Path::new);
     Ok(ServiceDefinition {
         manager,
-        name: service::service_name(manager, &config.home, config.is_default_home()),
+        name: service::service_name(manager, &config.canonical_home(), config.is_default_home()),
         folder: service::files_folder(manager, user, config_home),
         home: config.home.clone(),
         program: std::env::current_exe()?,

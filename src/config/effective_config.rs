@@ -92,7 +92,13 @@ impl Config {
 
     /// Returns whether the home is the one of a command without `--home` and `PUNIE_HOME`.
     pub fn is_default_home(&self) -> bool {
-        overrides::default_home(&self.source.environment).as_ref() == Some(&self.home)
+        let default = overrides::default_home(&self.source.environment);
+        default.is_some_and(|default| overrides::resolve_links(&default) == self.canonical_home())
+    }
+
+    /// Returns the home's path without links and dots, so that one home has one name.
+    pub fn canonical_home(&self) -> PathBuf {
+        overrides::resolve_links(&self.home)
     }
 
     /// Replaces the backend by the embedded one at this address.

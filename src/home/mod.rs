@@ -99,7 +99,7 @@ pub use plugins::{Plugin, PluginPaths, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};
-pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};
+pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
 pub use secrets::{
     SecretEntry, SecretError, SecretRequest, SecretStore, SecretsWatch, check_secret_name,
