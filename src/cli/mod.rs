@@ -65,6 +65,7 @@ mod tools;
 mod traffic_text;
 mod trash;
 mod undo;
+mod uninstall;
 mod wiring;
 mod wrapped_text;
 
@@ -167,6 +168,8 @@ enum CliCommand {
     Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    /// Remove the service and, when told, the home; say what is left
+    Uninstall(uninstall::UninstallArgs),
     /// Print numbers for a monitoring system, as OpenMetrics text
     Metrics(metrics::MetricsArgs),
     /// Find what is wrong, and say how to mend it
@@ -364,6 +367,7 @@ fn dispatch_command(
         CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        CliCommand::Uninstall(args) => uninstall::run_uninstall(&args, &context),
         CliCommand::Metrics(args) => metrics::run_metrics(&args, &context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),

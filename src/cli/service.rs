@@ -180,17 +180,10 @@ fn uninstall_service(
         );
         return Ok(Exit::Done);
     }
-    service.check_author()?;
-    service.check_manager()?;
-    if !service.read_state()?.is_installed {
-        // A file that the manager does not know yet.
-        service.remove_file()?;
+    if !remove_service(service)? {
         print_result(service, "There is no service of this home.", context);
         return Ok(Exit::Done);
     }
-    service.run_action(ServiceAction::Unregister)?;
-    service.remove_file()?;
-    service.run_action(ServiceAction::Reload)?;
     let text = format!(
         "Stopped {} and removed it. The home {} stays. If nothing else of yours must run without a login: loginctl \
          disable-linger",
@@ -203,6 +196,31 @@ fn uninstall_service(
     };
     print_result(service, text, context);
     Ok(Exit::Done)
+}
+
+/// Stops the service and removes it. Returns whether its manager knew it.
+pub(super) fn remove_service(service: &ServiceDefinition) -> anyhow::Result<bool> {
+    service.check_author()?;
+    service.check_manager()?;
+    let is_installed = service.read_state()?.is_installed;
+    if is_installed {
+        service.run_action(ServiceAction::Unregister)?;
+    }
+    // A file may be there that the manager does not know yet.
+    service.remove_file()?;
+    if is_installed {
+        service.run_action(ServiceAction::Reload)?;
+    }
+    Ok(is_installed)
+}
+
+/// Returns the service of this home, if its file is there.
+pub(super) fn find_installed(
+    config: &Config,
+    context: &CliContext,
+) -> anyhow::Result<Option<ServiceDefinition>> {
+    let service = define_service(config, context)?;
+    Ok(service.read_file()?.is_some().then_some(service))
 }
 
 /// Runs the action, and names the log if the runner does not start.

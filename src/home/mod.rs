@@ -19,6 +19,7 @@ mod frontmatter;
 pub(crate) mod fuzzing;
 mod home_document;
 mod home_problem;
+mod home_removal;
 mod identity_map;
 mod import;
 mod in_force_file;

@@ -20,6 +20,7 @@ mod sending;
 mod sentences;
 mod service;
 mod tables;
+mod uninstall;
 mod what_ran;
 
 use std::path::PathBuf;

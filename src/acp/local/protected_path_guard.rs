@@ -315,8 +315,8 @@ impl SharedGuard {
         if now.stamp != PathStamp::Separate && content.is_none() && !metadata.is_dir() {
             return self.put_back(state, path, now.why, None);
         }
-        // Git creates such a file empty and then writes it. An empty one runs nothing; the write is a change of its own.
         if known.is_none()
+            && git_config::is_created_empty(path)
             && content
                 .as_ref()
                 .is_some_and(|content| content.bytes.is_empty())
