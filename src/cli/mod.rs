@@ -54,6 +54,7 @@ mod runner_screen;
 mod secrets;
 mod send;
 mod service;
+mod service_status;
 mod signals;
 mod skills;
 mod status;

@@ -136,6 +136,8 @@ fn add_key(text: &str, table: &str, key: &str, line: String) -> KeyChange {
 fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
     let header = format!("[{table}]");
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let is_whole = text.is_empty() || text.ends_with('\n');
+    let text = [text, if is_whole { "" } else { line_end }].concat();
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_header = |line: &&str| {
         line.split('#')
@@ -145,9 +147,6 @@ fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
             .trim()
             == header
     };
-    if !text.is_empty() && !text.ends_with('\n') {
-        lines.push(line_end);
-    }
     let Some(start) = lines.iter().position(is_header) else {
         lines.extend([line_end, &header, line_end, line, line_end]);
         return lines.concat();
@@ -158,10 +157,7 @@ fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
         .take_while(|line| !line.trim_start().starts_with('['));
     match of_table.position(|line| is_commented_key(line, key)) {
         Some(at) => lines[start + 1 + at] = &new_line,
-        None => {
-            let has_end = lines[start].ends_with('\n');
-            lines.insert(start + if has_end { 1 } else { 2 }, &new_line);
-        }
+        None => lines.insert(start + 1, &new_line),
     }
     lines.concat()
 }

@@ -6,11 +6,12 @@
 )]
 
 mod launchd;
+mod service_error;
 mod service_state;
 mod systemd;
 mod windows_task;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::durable::{self, Readers};
 use crate::ids::to_hex;
+pub use service_error::ServiceError;
 pub use service_state::ServiceState;
 
 /// The first words of a file that `service install` wrote.
@@ -110,56 +112,8 @@ pub enum FailureEffect {
     NothingToDo,
 }
 
-/// An error of the service manager, or of its file.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A program of the service manager does not start.
-    #[error(
-        "`{program}` does not start: {source}. Without it, start `punie-runner` from a program that keeps it running"
-    )]
-    NoManager {
-        /// The program.
-        program: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The service manager refused a command.
-    #[error("`{command}` failed: {answer}")]
-    Refused {
-        /// The command.
-        command: String,
-        /// The output on stderr.
-        answer: String,
-    },
-    /// A file of the same name was written by something else.
-    #[error(
-        "{} was not written by `punie-runner service install`. To replace it: `punie-runner service install --force`",
-        .0.display()
-    )]
-    OtherAuthor(PathBuf),
-    /// A path or an argument that the file cannot hold.
-    #[error(
-        "{0:?} has a line's end in it or is not UTF-8 text, which the service's file cannot hold"
-    )]
-    Unwritable(OsString),
-    /// systemd starts no program with such a path.
-    #[error(
-        "systemd starts no program with a quote, a backslash or a control character in its path, as {} has. Move it, \
-         then install it again",
-        .0.display()
-    )]
-    ProgramPath(PathBuf),
-}
-
-/// Returns the name of the service of a home, whose path has no links in it. The default home has the plain name, every other one a name of its own.
+/// Returns the name of the service of a home, whose path must have no links in it. The default home has the plain name,
+/// every other one a name of its own.
 pub fn service_name(manager: ServiceManager, home: &Path, is_default_home: bool) -> String {
     let plain = match manager {
         ServiceManager::Launchd => "dev.punie.runner",
