@@ -13,6 +13,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** The pause between polls while a subscription is there: the poll finds what a broken socket hides. */
 const SUBSCRIBED_PAUSE_MS = 30_000;
+/** How exact the time in a reply's header is: clocks that differ by little more are the same. */
+const DATE_STEP_MS = 1_000;
 
 export interface BackendSettings {
   url: string;
@@ -79,7 +81,8 @@ export class Backend {
       const signal = AbortSignal.timeout(ATTEMPT_MS);
       const reply = await this.settings.fetch(address, { method: "POST", headers, body, signal });
       const date = Date.parse(reply.headers.get("date") ?? "");
-      if (!Number.isNaN(date)) this.offsetMs = date - Date.now();
+      const offsetMs = date + DATE_STEP_MS / 2 - Date.now();
+      if (!Number.isNaN(offsetMs)) this.offsetMs = Math.abs(offsetMs) > 2 * DATE_STEP_MS ? offsetMs : 0;
       status = reply.status;
       text = await reply.text();
     } catch (error) {
