@@ -12,13 +12,15 @@ class PunieError(Exception):
     """A call that has no result. Decide by `code`; the text says what to do.
 
     The codes of this library are BAD_SETTINGS, CANCELLED, DEVICE_AMBIGUOUS, DEVICE_OFFLINE, DEVICE_UNKNOWN, REFUSED,
-    TIMEOUT and UNREACHABLE. Others are the backend's, such as REQUEST_ID_REUSED and TOO_LARGE. `request_id` is the
-    request, once it is stored: `result(request_id)` waits for it again.
+    TIMEOUT and UNREACHABLE. Others are the backend's, such as REQUEST_ID_REUSED and TOO_LARGE. `data` is what the backend
+    says beside the code, such as the `limit` of TOO_LARGE. `request_id` is the request, once it is stored:
+    `result(request_id)` waits for it again.
     """
 
-    def __init__(self, code, message, request_id=None):
+    def __init__(self, code, message, data=None, request_id=None):
         super().__init__(message)
         self.code = code
+        self.data = data or {}
         self.request_id = request_id
 
 
@@ -27,4 +29,4 @@ def refusal(data, text, about):
     data = data if isinstance(data, dict) else {}
     code = data.get("code", "REFUSED")
     advice = ADVICE.get(code)
-    return PunieError(code, f"{about}: {data.get('message', text)}." + (f" {advice}" if advice else ""))
+    return PunieError(code, f"{about}: {data.get('message', text)}." + (f" {advice}" if advice else ""), data)

@@ -13,6 +13,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** The pause between polls while a subscription is there: the poll finds what a broken socket hides. */
 const SUBSCRIBED_PAUSE_MS = 30_000;
+/** A socket without subscriptions is closed after this time, so that a process can end. */
+const IDLE_MS = 5_000;
 /** How exact the time in a reply's header is: clocks that differ by little more are the same. */
 const DATE_STEP_MS = 1_000;
 
@@ -46,6 +48,8 @@ export class Backend {
   /** The backend's clock less this one's. */
   private offsetMs = 0;
   private socket: ConvexClient | undefined;
+  private subscriptions = 0;
+  private idle: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly settings: BackendSettings) {
     this.url = settings.url.replace(/\/+$/, "");
@@ -89,7 +93,7 @@ export class Backend {
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
       throw this.unreachable(cause instanceof Error ? cause.message : String(cause));
     }
-    let reply: { status?: string; value?: unknown; errorMessage?: string; errorData?: object; message?: string };
+    let reply: { status?: string; value?: unknown; errorMessage?: string; errorData?: Record<string, unknown>; message?: string };
     try {
       reply = JSON.parse(text);
     } catch {
@@ -150,12 +154,22 @@ export class Backend {
     if (!this.settings.subscribe) return undefined;
     this.socket ??= new ConvexClient(this.url, { logger: false, skipConvexDeploymentUrlCheck: true });
     const query = makeFunctionReference<"query", Record<string, unknown>, Returns<P>>(path);
-    const fail = (error: Error & { data?: object }): void => receive({ error: refusal(error.data, error.message, path) });
-    return this.socket.onUpdate(query, { ...args, callerToken: this.settings.token }, (value) => receive({ value }), fail);
+    const fail = (error: Error & { data?: Record<string, unknown> }): void => receive({ error: refusal(error.data, error.message, path) });
+    const full = { ...args, callerToken: this.settings.token };
+    const unsubscribe = this.socket.onUpdate(query, full, (value) => receive({ value }), fail);
+    this.subscriptions += 1;
+    clearTimeout(this.idle);
+    return () => {
+      unsubscribe();
+      this.subscriptions -= 1;
+      if (this.subscriptions === 0) this.idle = setTimeout(() => void this.close(), IDLE_MS);
+    };
   }
 
   async close(): Promise<void> {
-    await this.socket?.close();
+    clearTimeout(this.idle);
+    const { socket } = this;
     this.socket = undefined;
+    await socket?.close();
   }
 }

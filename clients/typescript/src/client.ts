@@ -145,7 +145,7 @@ export class Punie {
       return result;
     } catch (error) {
       // The request is stored: whoever catches this may wait for its result again.
-      throw error instanceof PunieError ? new PunieError(error.code, error.message, requestId) : error;
+      throw error instanceof PunieError ? new PunieError(error.code, error.message, error.data, requestId) : error;
     } finally {
       done.abort();
     }
@@ -172,7 +172,7 @@ export class Punie {
     return await this.backend.call("permissions:answer", { permissionId, optionId, ...(text !== undefined && { text }) });
   }
 
-  /** Ends the subscriptions, so that the process can end. */
+  /** Closes the WebSocket at once. Without it, that happens a few seconds after the last call. */
   async close(): Promise<void> {
     await this.backend.close();
   }

@@ -18,6 +18,8 @@ export class PunieError extends Error {
   constructor(
     readonly code: OwnCode | (string & {}),
     message: string,
+    /** What the backend says beside the code, such as the `limit` of TOO_LARGE. */
+    readonly data: Readonly<Record<string, unknown>> = {},
     /** The request, once it is stored: `result(requestId)` waits for it again. */
     readonly requestId?: string,
   ) {
@@ -33,9 +35,9 @@ const ADVICE: Record<string, string> = {
 };
 
 /** The error for a function that has refused. */
-export function refusal(data: { code?: unknown; message?: unknown } | undefined, text: string, about: string): PunieError {
-  const code = typeof data?.code === "string" ? data.code : "REFUSED";
-  const message = typeof data?.message === "string" ? data.message : text;
+export function refusal(data: Record<string, unknown> | undefined, text: string, about: string): PunieError {
+  const code = typeof data?.["code"] === "string" ? data["code"] : "REFUSED";
+  const message = typeof data?.["message"] === "string" ? data["message"] : text;
   const advice = ADVICE[code];
-  return new PunieError(code, `${about}: ${message}.${advice === undefined ? "" : ` ${advice}`}`);
+  return new PunieError(code, `${about}: ${message}.${advice === undefined ? "" : ` ${advice}`}`, data);
 }
