@@ -27,7 +27,8 @@ const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAEElEQVR4nGP4z8AARwz
 
 /** Starts a process and returns the first group of what its output is searched for. */
 async function start(command, args, found, env = {}) {
-  const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env } });
+  // Of the real home, the runner would copy the toolchains' caches for its commands.
+  const child = spawn(command, args, { cwd: root, env: { ...process.env, HOME: folder, CARGO_HOME: undefined, ...env } });
   children.push(child);
   const output = new PassThrough();
   child.stdout.pipe(output);

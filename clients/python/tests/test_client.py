@@ -1,0 +1,220 @@
+"""Calls of real devices: over HTTP on both backends, and by subscriptions on the embedded one."""
+
+import http.server
+import json
+import os
+import pathlib
+import re
+import threading
+import time
+import unittest
+import urllib.request
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import punie_client
+from punie_client import PunieError
+from punie_client.backend import ConvexClient
+from punie_client.tools import model_names
+
+STAGE = json.loads(os.environ["STAGE"])
+
+
+class Case(unittest.TestCase):
+    def fails(self, code, words, call, *args, **options):
+        with self.assertRaises(PunieError) as caught:
+            call(*args, **options)
+        self.assertEqual(caught.exception.code, code)
+        self.assertRegex(str(caught.exception), words)
+        return caught.exception
+
+
+class Device:
+    """The tests of one place: a backend, with or without subscriptions."""
+
+    name = ""
+    subscribe = False
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stage = STAGE["backends"][cls.name]
+        cls.punie = cls.connect()
+
+    @classmethod
+    def connect(cls, **options):
+        settings = {"url": cls.stage["url"], "token": cls.stage["token"], "subscribe": cls.subscribe}
+        return punie_client.connect(**{**settings, **options})
+
+    def bash(self, command, **options):
+        return self.punie.call("Bash", {"command": command}, **options)
+
+    def in_workspace(self, name):
+        return pathlib.Path(self.stage["workspace"], name).read_text()
+
+    def until_asked(self, title):
+        while True:
+            for question in self.punie.questions():
+                if title in question["title"]:
+                    return question
+            time.sleep(0.05)
+
+    def test_the_tools_come_in_every_format(self):
+        def find(format):
+            tools = self.punie.tools(format, only=["Read", "Bash"])
+            self.assertEqual(len(tools), 2)
+            return next(tool for tool in tools if '"Bash"' in json.dumps(tool))
+
+        self.assertEqual(find("anthropic")["input_schema"]["type"], "object")
+        self.assertEqual((find("openai")["type"], find("openai")["name"]), ("function", "Bash"))
+        self.assertEqual(find("openai-chat")["function"]["parameters"]["type"], "object")
+        self.assertEqual(find("gemini")["parametersJsonSchema"]["type"], "object")
+        self.assertEqual(find("mcp")["annotations"], {"readOnlyHint": False})
+        few, every = self.punie.catalog(), self.punie.catalog(compat=True)
+        self.assertTrue(20 < len(few) < len(every))
+        self.assertFalse(any(tool.get("compat") for tool in few))
+        self.assertRaises(ValueError, self.punie.tools, "yaml")
+
+    def test_a_result_has_its_text_and_its_facts(self):
+        result = self.bash("echo one; exit 3")
+        self.assertEqual((result.outcome, result.is_error, result.meta["exitCode"]), ("ok", False, 3))
+        self.assertIn("one", result.text)
+        self.assertEqual(result.content("openai"), result.text)
+        self.assertEqual(result.content("gemini"), {"response": {"output": result.text}})
+        self.assertEqual(self.punie.result(result.request_id).text, result.text)
+
+    def test_a_failure_of_a_tool_is_a_result_with_a_code(self):
+        result = self.punie.call("Read", {"file_path": "nothing"})
+        self.assertEqual((result.is_error, result.code), (True, "not_found"))
+        self.assertEqual(result.content("gemini"), {"response": {"error": result.text}})
+        self.assertTrue(result.content("mcp")["isError"])
+        self.assertEqual(self.punie.call("NoSuchTool").code, "unknown_tool")
+
+    def test_an_image_comes_in_the_form_of_each_model(self):
+        result = self.punie.call("Read", '{"file_path": "dot.png"}')
+        self.assertEqual(result.structured["width"], 4)
+        mime_type, data = result.images[0].mime_type, result.images[0].data
+        self.assertEqual(mime_type, "image/png")
+        self.assertNotIn(data, result.text)
+        source = {"type": "base64", "media_type": mime_type, "data": data}
+        self.assertEqual(result.content("anthropic")[1]["source"], source)
+        self.assertEqual(result.content("openai")[1]["image_url"], f"data:image/png;base64,{data}")
+        self.assertIn("left out", result.content("openai-chat"))
+        self.assertEqual(result.content("gemini")["parts"], [{"inlineData": {"mimeType": mime_type, "data": data}}])
+        block = {"type": "image", "mimeType": mime_type, "data": data}
+        self.assertEqual(result.content("mcp")["content"][1], block)
+        self.assertEqual(result.content("mcp")["structuredContent"]["width"], 4)
+
+    def test_output_comes_while_a_command_runs(self):
+        seen, go_on = [], f"go-{uuid.uuid4()}"
+
+        def receive(text):
+            seen.append(text)
+            pathlib.Path(self.stage["workspace"], go_on).touch()
+
+        # The command ends only after its output has come.
+        result = self.bash(f"echo first; while [ ! -e {go_on} ]; do sleep 0.1; done; echo last", progress=receive)
+        self.assertEqual(seen[0], "first\n")
+        self.assertEqual(result.text.split(), ["first", "last"])
+
+    def test_an_event_cancels_a_call_on_the_device(self):
+        cancel = threading.Event()
+        result = self.bash("echo begun; sleep 100", cancel=cancel, progress=lambda _: cancel.set())
+        self.assertEqual((result.outcome, result.code), ("cancelled", "cancelled"))
+        self.assertIn("begun", result.text)
+        self.fails("CANCELLED", "before it was sent", self.bash, "echo", cancel=cancel)
+        self.assertEqual(self.punie.cancel(result.request_id), "finished")
+
+    def test_a_deadline_ends_a_call(self):
+        result = self.bash("sleep 100", deadline=2)
+        self.assertEqual(result.outcome, "error")
+        self.assertIn(result.code, ("timeout", "expired"))
+
+    def test_a_question_is_answered_in_words(self):
+        title = f"Which colour {uuid.uuid4()}?"
+        question = {"question": title, "header": "Colour", "options": [{"label": "Red"}, {"label": "Blue"}]}
+        with ThreadPoolExecutor() as threads:
+            call = threads.submit(self.punie.call, "AskUserQuestion", {"questions": [question]})
+            asked = self.until_asked(title)
+            self.assertTrue(self.punie.answer(asked["permissionId"], "text", "2")["accepted"])
+            self.assertIn("-> Blue", call.result().text)
+
+    def test_an_approval_lets_a_command_run(self):
+        name = f"approved {uuid.uuid4()}"
+        with ThreadPoolExecutor() as threads:
+            call = threads.submit(self.bash, f"touch {name}")
+            asked = self.until_asked(name)
+            option = next(one["optionId"] for one in asked["options"] if one["kind"] == "allow_once")
+            self.assertTrue(self.punie.answer(asked["permissionId"], option)["accepted"])
+            self.assertEqual((call.result().outcome, call.result().request_id), ("ok", asked["requestId"]))
+
+    def test_a_socket_that_drops_after_the_commit_gives_one_effect(self):
+        word = f"lost-{uuid.uuid4().hex[:8]}"
+        behind = self.connect(url=self.stage["cutUrl"])
+        result = behind.call("Bash", {"command": f"echo {word} >> {word}"})
+        self.assertEqual(result.outcome, "ok")
+        self.assertIn(word, pathlib.Path(STAGE["cuts"]).read_text())
+        self.assertEqual(self.in_workspace(word), f"{word}\n")
+
+    def test_the_same_id_again_is_the_same_request(self):
+        one = str(uuid.uuid4())
+        with ThreadPoolExecutor() as threads:
+            calls = [threads.submit(self.bash, f"echo x >> twice-{one}", request_id=one) for _ in range(2)]
+            self.assertEqual({call.result().outcome for call in calls}, {"ok"})
+        self.assertEqual(self.in_workspace(f"twice-{one}"), "x\n")
+        self.fails("REQUEST_ID_REUSED", "make a new id", self.bash, "echo other", request_id=one)
+
+    def test_a_device_that_is_away_is_named_and_gets_nothing_to_do_later(self):
+        away = self.connect(device=self.stage["away"])
+        error = self.fails("DEVICE_OFFLINE", "Start punie-runner there", away.call, "Bash", {"command": "ls"})
+        self.assertEqual(self.punie.cancel(error.request_id), "cancelling")
+
+    def test_settings_that_are_wrong_are_named(self):
+        self.fails("CALLER_UNAUTHORIZED", "PUNIE_CALLER_TOKEN", self.connect, token="wrong")
+        self.fails("DEVICE_UNKNOWN", "other is not paired.*pair CODE", self.connect, device="other")
+
+
+@unittest.skipIf(ConvexClient is None, "the package convex is not installed")
+class EmbeddedBySubscriptions(Device, Case):
+    name, subscribe = "embedded", True
+
+
+class EmbeddedByPolls(Device, Case):
+    name = "embedded"
+
+
+class HostedByPolls(Device, Case):
+    name = "hosted"
+
+
+class Settings(Case):
+    def test_an_address_a_token_or_a_device_that_is_missing_is_named(self):
+        url = STAGE["backends"]["embedded"]["url"]
+        self.fails("BAD_SETTINGS", "PUNIE_BACKEND_URL", punie_client.connect, "ftp://x", "x")
+        self.fails("BAD_SETTINGS", "PUNIE_CALLER_TOKEN", punie_client.connect, url)
+        with urllib.request.urlopen(f"{STAGE['cases']}/shim/reset", b"{}") as reply:
+            token = json.load(reply)["callerToken"]
+        self.fails("DEVICE_UNKNOWN", "No device is paired", punie_client.connect, STAGE["cases"], token)
+
+    def test_an_address_that_is_no_backends_is_named(self):
+        class Other(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.send_error(404)
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Other)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        self.fails("BAD_SETTINGS", "is no backend of punie-runner", punie_client.connect, url, "x")
+        server.shutdown()
+        server.server_close()
+        self.fails("UNREACHABLE", "does not answer .*refused", punie_client.connect, url, "x")
+
+
+class Names(unittest.TestCase):
+    def test_names_for_models_have_no_dots_and_stay_different(self):
+        aliases = model_names([{"name": name} for name in ("a_b", "a.b", "a/b", "x" * 80)])
+        self.assertEqual(len(set(aliases.values())), 4)
+        self.assertTrue(all(re.fullmatch("[A-Za-z0-9_-]{1,64}", alias) for alias in aliases.values()))
+        self.assertEqual(aliases["a_b"], "a_b")
