@@ -6,26 +6,23 @@ import { createHash, generateKeyPairSync, randomBytes, randomUUID, sign } from "
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
+import { post, startFunctions, stopAll } from "./processes.mjs";
+
 const folder = new URL("../tests/contract/", import.meta.url);
 const prelude = readFileSync(new URL("prelude.json", folder), "utf8");
 /** How far a time of a backend whose clock cannot be moved may be from the expected one. */
 const LEEWAY_MS = 60_000;
 
-async function post(url, body, headers = {}) {
-  const reply = await fetch(url, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } });
-  return await reply.json();
-}
-
 /** The answer to a call that is not the library's. */
 async function callDirectly({ url, adminKey }, kind, path, args) {
   const [route, headers] = kind === "operator" ? ["function", { authorization: `Convex ${adminKey}` }] : [kind, {}];
-  const { status, value, errorData } = await post(`${url}/api/${route}`, { path, args, format: "json" }, headers);
+  const { status, value, errorData } = await post(url, `/api/${route}`, { path, args, format: "json" }, headers);
   return status === "success" ? { value } : { error: errorData ?? { code: "REFUSED" } };
 }
 
 /** A backend for one case, with what its operator hands out. */
 async function openStage({ url, adminKey, isMovable }) {
-  if (isMovable) return { url, isMovable, kept: await post(`${url}/shim/reset`, {}) };
+  if (isMovable) return { url, isMovable, kept: await post(url, "/shim/reset", {}) };
   const operate = async (path, args) => (await callDirectly({ url, adminKey }, "operator", path, args)).value;
   const [minted, renewed] = [await operate("callers:mint", { name: "test" }), await operate("pairing:renew", {})];
   return { url, adminKey, isMovable, kept: { ...minted, ...renewed } };
@@ -87,7 +84,7 @@ class Run {
 
   async moveClock(advanceMs) {
     if (!this.stage.isMovable) return Date.now();
-    return (await post(`${this.stage.url}/shim/clock`, { advanceMs })).nowMs;
+    return (await post(this.stage.url, "/shim/clock", { advanceMs })).nowMs;
   }
 
   async answer(step, args) {
@@ -187,10 +184,12 @@ function* allSteps(steps, named) {
 }
 
 /**
- * Plays the cases that have a call of the caller. `library` is {kinds, call(url, token, path, args)}, which resolves to
- * {value} or {error: {code, ...}}. On a backend whose clock cannot be moved it leaves out the cases that need that.
+ * Plays the cases that have a call of the caller, on this backend or else on the functions of convex/. `library` is
+ * {kinds, call(url, token, path, args)}, which resolves to {value} or {error: {code, ...}}. On a backend whose clock
+ * cannot be moved it leaves out the cases that need that.
  */
-export async function playCases(backend, library) {
+export async function playCases(given, library) {
+  const backend = given ?? { url: await startFunctions(), isMovable: true };
   const tally = { passed: 0, leftOut: 0, failures: [] };
   const named = JSON.parse(prelude);
   const files = readdirSync(folder).filter((file) => file.endsWith(".json") && file !== "prelude.json");
@@ -216,6 +215,7 @@ export async function playCases(backend, library) {
       }
     }
   }
+  await stopAll();
   return tally;
 }
 

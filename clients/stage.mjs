@@ -1,6 +1,6 @@
 // Runs a command with what the tests of the client libraries need: a device at the embedded backend and one at the
-// functions of convex/, each with another that is away, and an empty server of the functions for the cases of
-// tests/contract. STAGE in the command's environment says in JSON where they are. Usage: node stage.mjs COMMAND...
+// functions of convex/, each with another that is away, and a backend without a device. STAGE in the command's
+// environment says in JSON where they are. Usage: node stage.mjs COMMAND...
 // The program is the one in target/debug, or the one that RUNNER_PROGRAM names.
 
 import { spawn } from "node:child_process";
@@ -10,40 +10,19 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { PassThrough } from "node:stream";
-import { fileURLToPath } from "node:url";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+import { post, root, start, startFunctions, stopAll } from "./processes.mjs";
+
 const program = process.env.RUNNER_PROGRAM ?? path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, "target"), "debug/punie-runner");
 const folder = await mkdtemp(path.join(tmpdir(), "punie-clients-"));
-const children = [];
-process.once("exit", () => children.forEach((child) => child.kill()));
+/** Starts the runner. Of the real home, it would copy the toolchains' caches for its commands. */
+const startRunner = (args, found) => start(program, args, found, { HOME: folder, CARGO_HOME: undefined });
 
 /** Commands that begin so are asked about. */
 const POLICY = '[[rule]]\nname = "asked"\ndecision = "ask"\ncommand = ["touch", "approved"]\n';
 /** This server holds no polls and wakes nobody: the device asks often. */
 const CONFIG = "[backend.poll]\nactive_ms = 200\nrecent_ms = 200\nidle_ms = 200\n";
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAEElEQVR4nGP4z8AARwzEcQCukw/x0F8jngAAAABJRU5ErkJggg==";
-
-/** Starts a process and returns the first group of what its output is searched for. */
-async function start(command, args, found, env = {}) {
-  // Of the real home, the runner would copy the toolchains' caches for its commands.
-  const child = spawn(command, args, { cwd: root, env: { ...process.env, HOME: folder, CARGO_HOME: undefined, ...env } });
-  children.push(child);
-  const output = new PassThrough();
-  child.stdout.pipe(output);
-  child.stderr.pipe(output);
-  child.once("exit", () => output.end());
-  let text = "";
-  for await (const bytes of output.iterator({ destroyOnReturn: false })) {
-    text += bytes;
-    const match = found.exec(text);
-    if (match === null) continue;
-    output.resume();
-    return match[1];
-  }
-  throw new Error(`${command} ${args.join(" ")} ended before it was ready: ${text}`);
-}
 
 /** A home and a workspace of its own. */
 async function makeHome(name) {
@@ -58,13 +37,13 @@ async function makeHome(name) {
 
 /** Pairs the device of a home; returns its id. */
 async function pair(pairingCode, args) {
-  return await start(program, ["pair", pairingCode, ...args], /\(([0-9a-f-]{36})\) is paired/);
+  return await startRunner(["pair", pairingCode, ...args], /\(([0-9a-f-]{36})\) is paired/);
 }
 
 async function embedded() {
   const { home, workspace } = await makeHome("embedded");
   const args = ["dev", "--port", "0", "--home", home, "--workspace", workspace];
-  const url = await start(program, args, /^Backend +(http\S+)[^]*catalog is published/m);
+  const url = await startRunner(args, /^Backend +(http\S+)[^]*catalog is published/m);
   const tokens = path.join(home, "tokens", new URL(url).host.replace(":", "_"));
   const read = async (name) => (await readFile(path.join(tokens, name), "utf8")).trim();
   const [token, adminKey] = [await read("caller"), await read("admin")];
@@ -77,13 +56,6 @@ async function embedded() {
 async function pairAway(name, url, pairingCode) {
   const { home, workspace } = await makeHome(`${name}-away`);
   return await pair(pairingCode, ["--home", home, "--workspace", workspace, "--backend-url", url]);
-}
-
-const startFunctions = () => start("node", ["convex/test/server.mjs"], /"url":"([^"]+)"/, { PORT: "0" });
-
-async function post(url, route, body, headers = {}) {
-  const options = { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
-  return await (await fetch(`${url}${route}`, options)).json();
 }
 
 /** Lets the server's clock, which stands still, go on like this one. */
@@ -101,7 +73,7 @@ async function hosted() {
   await followClock(url);
   const args = ["--home", home, "--workspace", workspace, "--backend-url", url];
   await pair(pairingCode, args);
-  await start(program, ["run", ...args], /catalog is published/);
+  await startRunner(["run", ...args], /catalog is published/);
   return { url, workspace, token: callerToken, adminKey, away: await pairAway("hosted", url, pairingCode) };
 }
 
@@ -140,17 +112,15 @@ async function cutOnce(url, file) {
 }
 
 try {
-  const [here, there, cases] = await Promise.all([embedded(), hosted(), startFunctions()]);
+  const [here, there, other] = await Promise.all([embedded(), hosted(), startFunctions()]);
+  const empty = { url: other, token: (await post(other, "/shim/reset", {})).callerToken };
   const cuts = path.join(folder, "cuts");
   for (const backend of [here, there]) backend.cutUrl = await cutOnce(backend.url, cuts);
-  const env = { ...process.env, STAGE: JSON.stringify({ backends: { embedded: here, hosted: there }, cases, cuts }) };
+  const env = { ...process.env, STAGE: JSON.stringify({ backends: { embedded: here, hosted: there }, empty, cuts }) };
   const [command, ...args] = process.argv.slice(2);
   [process.exitCode] = await once(spawn(command, args, { env, stdio: "inherit" }), "exit");
 } finally {
-  const running = children.filter((child) => child.exitCode === null);
-  const ended = running.map((child) => once(child, "exit"));
-  running.forEach((child) => child.kill());
-  await Promise.all(ended);
+  await stopAll();
   await rm(folder, { recursive: true, force: true });
 }
 process.exit();

@@ -8,7 +8,6 @@ import re
 import threading
 import time
 import unittest
-import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -191,9 +190,7 @@ class Settings(Case):
         url = STAGE["backends"]["embedded"]["url"]
         self.fails("BAD_SETTINGS", "PUNIE_BACKEND_URL", punie_client.connect, "ftp://x", "x")
         self.fails("BAD_SETTINGS", "PUNIE_CALLER_TOKEN", punie_client.connect, url)
-        with urllib.request.urlopen(f"{STAGE['cases']}/shim/reset", b"{}") as reply:
-            token = json.load(reply)["callerToken"]
-        self.fails("DEVICE_UNKNOWN", "No device is paired", punie_client.connect, STAGE["cases"], token)
+        self.fails("DEVICE_UNKNOWN", "No device is paired", punie_client.connect, **STAGE["empty"])
 
     def test_an_address_that_is_no_backends_is_named(self):
         class Other(http.server.BaseHTTPRequestHandler):
