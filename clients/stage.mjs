@@ -5,7 +5,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -14,6 +14,7 @@ import path from "node:path";
 import { post, root, start, startFunctions, stopAll } from "./processes.mjs";
 
 const program = process.env.RUNNER_PROGRAM ?? path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, "target"), "debug/punie-runner");
+if (!existsSync(program)) throw new Error(`${program} is not there: cargo build, or set RUNNER_PROGRAM`);
 const folder = await mkdtemp(path.join(tmpdir(), "punie-clients-"));
 /** Starts the runner. Of the real home, it would copy the toolchains' caches for its commands. */
 const startRunner = (args, found) => start(program, args, found, { HOME: folder, CARGO_HOME: undefined });

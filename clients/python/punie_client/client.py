@@ -178,7 +178,10 @@ class _Wait:
                 watch.close()
 
     def _step(self):
-        return STEP if self._progress or self._cancel is not None else 1.0
+        """Returns how long nothing but the result is of interest."""
+        times = [at for at in (self._presence_at, self._late_at, self._last_at) if at is not None]
+        left = min(times, default=float("inf")) - time.monotonic()
+        return max(0.0, min(left, STEP if self._progress or self._cancel is not None else LISTEN))
 
     def _look_at_the_time(self):
         now = time.monotonic()
@@ -201,7 +204,7 @@ class _Wait:
         """Cancels the request and gives its result a last time to come; then it is an error."""
         again = f'It may have run: result("{self._request_id}") waits for its result again.'
         self._error = PunieError(code, f"The request {self._request_id} {why}. {again}")
-        self._last_at = time.monotonic() + seconds
+        self._last_at, self._late_at, self._presence_at = time.monotonic() + seconds, None, None
         self._punie.cancel(self._request_id)
 
     def _piece_args(self):
