@@ -1,4 +1,4 @@
-# pip install anthropic "punie-client[convex]"
+# pip install anthropic './clients/python[convex]'
 # export ANTHROPIC_API_KEY=... MODEL=...
 import os
 import punie_client

@@ -1,4 +1,4 @@
-// npm install openai punie-client tsx && npx tsx agent.ts
+// npm install openai tsx ./clients/typescript && npx tsx agent.ts
 // export OPENAI_API_KEY=... MODEL=...
 import OpenAI from "openai";
 import { connect } from "punie-client";

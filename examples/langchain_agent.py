@@ -1,4 +1,4 @@
-# pip install langchain langchain-anthropic "punie-client[convex]"
+# pip install langchain langchain-anthropic './clients/python[convex]'
 # export ANTHROPIC_API_KEY=... MODEL=...
 import os
 import punie_client

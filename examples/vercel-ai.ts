@@ -1,4 +1,4 @@
-// npm install ai @ai-sdk/anthropic punie-client tsx && npx tsx vercel-ai.ts
+// npm install ai @ai-sdk/anthropic tsx ./clients/typescript && npx tsx vercel-ai.ts
 // export ANTHROPIC_API_KEY=... MODEL=...
 import { anthropic } from "@ai-sdk/anthropic";
 import { dynamicTool, generateText, jsonSchema, stepCountIs } from "ai";

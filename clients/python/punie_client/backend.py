@@ -1,13 +1,16 @@
 """Calls of the backend's functions: over HTTP, and by subscriptions where the package `convex` is installed."""
 
 import asyncio
+import base64
 import email.utils
 import http.client
 import json
+import os
 import queue
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from .contract import KINDS
@@ -100,8 +103,25 @@ class Backend:
         """Returns the values of a query as they change."""
         with self._lock:
             if self._subscribe and self._subscriptions is None:
-                self._subscriptions = Subscriptions(self.url)
+                self._subscribe = _has_socket(self.url)
+                self._subscriptions = Subscriptions(self.url) if self._subscribe else None
         return Watch(self, self._subscriptions, path, {**args, "callerToken": self._token}, args)
+
+
+def _has_socket(url):
+    """Returns whether a WebSocket can be opened: without one, the client of Convex would hold up all threads."""
+    parts = urllib.parse.urlsplit(url)
+    is_plain = parts.scheme == "http"
+    connection = (http.client.HTTPConnection if is_plain else http.client.HTTPSConnection)(parts.netloc, timeout=10)
+    key = base64.b64encode(os.urandom(16)).decode()
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
+    try:
+        connection.request("GET", f"{parts.path}/api/1.0.0/sync", headers=headers)
+        return connection.getresponse().status == 101
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 class Subscriptions:

@@ -38,6 +38,8 @@ class Device:
     def setUpClass(cls):
         cls.stage = STAGE["backends"][cls.name]
         cls.punie = cls.connect()
+        # The device asks only a caller's side that has listened before.
+        cls.punie.questions()
 
     @classmethod
     def connect(cls, **options):

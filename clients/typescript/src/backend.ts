@@ -83,7 +83,8 @@ export class Backend {
     try {
       const headers = { "content-type": "application/json" };
       const signal = AbortSignal.timeout(ATTEMPT_MS);
-      const reply = await this.settings.fetch(address, { method: "POST", headers, body, signal });
+      const { fetch } = this.settings;
+      const reply = await fetch(address, { method: "POST", headers, body, signal });
       const date = Date.parse(reply.headers.get("date") ?? "");
       const offsetMs = date + DATE_STEP_MS / 2 - Date.now();
       if (!Number.isNaN(offsetMs)) this.offsetMs = Math.abs(offsetMs) > 2 * DATE_STEP_MS ? offsetMs : 0;

@@ -158,13 +158,18 @@ export class Punie {
 
   /** The questions and approvals that wait for an answer at this device. The token must allow to approve. */
   async questions(): Promise<Question[]> {
-    const pending = await this.backend.call("permissions:pending", { deviceId: this.device });
-    return pending.filter(({ expiresAtMs }) => expiresAtMs > this.backend.nowMs());
+    return this.withTimeLeft(await this.backend.call("permissions:pending", { deviceId: this.device }));
   }
 
   /** The open questions, each time that they change, until the signal is aborted. */
-  watchQuestions(signal: AbortSignal): AsyncGenerator<Question[], void> {
-    return this.backend.watch("permissions:pending", { deviceId: this.device }, signal);
+  async *watchQuestions(signal: AbortSignal): AsyncGenerator<Question[], void> {
+    for await (const pending of this.backend.watch("permissions:pending", { deviceId: this.device }, signal)) {
+      yield this.withTimeLeft(pending);
+    }
+  }
+
+  private withTimeLeft(pending: Question[]): Question[] {
+    return pending.filter(({ expiresAtMs }) => expiresAtMs > this.backend.nowMs());
   }
 
   /** Answers a question by one of its options; the option `text` takes a text. The first answer counts. */

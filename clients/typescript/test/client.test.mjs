@@ -32,10 +32,13 @@ for (const [name, backend, subscribe] of places) {
     const punie = await connect(settings);
     after(() => punie.close());
     const bash = (command, options) => punie.call("Bash", { command }, options);
-    const untilAsked = async (title) => {
+    /** Makes a call that is asked about, once this side listens; returns the question and the call. */
+    const ask = async (title, call) => {
+      let called;
       for await (const questions of punie.watchQuestions(new AbortController().signal)) {
+        called ??= call();
         const found = questions.find((question) => question.title.includes(title));
-        if (found !== undefined) return found;
+        if (found !== undefined) return [found, called];
       }
     };
 
@@ -112,8 +115,7 @@ for (const [name, backend, subscribe] of places) {
 
     test("a question is answered in words", async () => {
       const question = { question: `Which colour ${name}?`, header: "Colour", options: [{ label: "Red" }, { label: "Blue" }] };
-      const call = punie.call("AskUserQuestion", { questions: [question] });
-      const { permissionId, options } = await untilAsked(`Which colour ${name}`);
+      const [{ permissionId, options }, call] = await ask(name, () => punie.call("AskUserQuestion", { questions: [question] }));
       assert.ok(options.some(({ optionId }) => optionId === "text"));
       assert.equal((await punie.answer(permissionId, "text", "2")).accepted, true);
       assert.match((await call).text, /-> Blue/);
@@ -121,8 +123,7 @@ for (const [name, backend, subscribe] of places) {
 
     test("an approval lets a command run", async () => {
       const file = `approved ${subscribe}`;
-      const call = bash(`touch ${file}`);
-      const { permissionId, options, requestId } = await untilAsked(file);
+      const [{ permissionId, options, requestId }, call] = await ask(file, () => bash(`touch ${file}`));
       assert.ok((await punie.questions()).some((question) => question.permissionId === permissionId));
       const { optionId } = options.find(({ kind }) => kind === "allow_once");
       assert.equal((await punie.answer(permissionId, optionId)).accepted, true);
