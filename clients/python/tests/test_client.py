@@ -17,6 +17,7 @@ from punie_client.backend import ConvexClient
 from punie_client.tools import model_names
 
 STAGE = json.loads(os.environ["STAGE"])
+THREADS = ThreadPoolExecutor()
 
 
 class Case(unittest.TestCase):
@@ -38,8 +39,6 @@ class Device:
     def setUpClass(cls):
         cls.stage = STAGE["backends"][cls.name]
         cls.punie = cls.connect()
-        # The device asks only a caller's side that has listened before.
-        cls.punie.questions()
 
     @classmethod
     def connect(cls, **options):
@@ -52,11 +51,14 @@ class Device:
     def in_workspace(self, name):
         return pathlib.Path(self.stage["workspace"], name).read_text()
 
-    def until_asked(self, title):
+    def ask(self, title, call, *args):
+        """Makes a call that is asked about, once this side listens; returns the question and the call."""
+        self.punie.questions()
+        called = THREADS.submit(call, *args)
         while True:
             for question in self.punie.questions():
                 if title in question["title"]:
-                    return question
+                    return question, called
             time.sleep(0.05)
 
     def test_the_tools_come_in_every_format(self):
@@ -133,20 +135,16 @@ class Device:
     def test_a_question_is_answered_in_words(self):
         title = f"Which colour {uuid.uuid4()}?"
         question = {"question": title, "header": "Colour", "options": [{"label": "Red"}, {"label": "Blue"}]}
-        with ThreadPoolExecutor() as threads:
-            call = threads.submit(self.punie.call, "AskUserQuestion", {"questions": [question]})
-            asked = self.until_asked(title)
-            self.assertTrue(self.punie.answer(asked["permissionId"], "text", "2")["accepted"])
-            self.assertIn("-> Blue", call.result().text)
+        asked, call = self.ask(title, self.punie.call, "AskUserQuestion", {"questions": [question]})
+        self.assertTrue(self.punie.answer(asked["permissionId"], "text", "2")["accepted"])
+        self.assertIn("-> Blue", call.result().text)
 
     def test_an_approval_lets_a_command_run(self):
         name = f"approved {uuid.uuid4()}"
-        with ThreadPoolExecutor() as threads:
-            call = threads.submit(self.bash, f"touch {name}")
-            asked = self.until_asked(name)
-            option = next(one["optionId"] for one in asked["options"] if one["kind"] == "allow_once")
-            self.assertTrue(self.punie.answer(asked["permissionId"], option)["accepted"])
-            self.assertEqual((call.result().outcome, call.result().request_id), ("ok", asked["requestId"]))
+        asked, call = self.ask(name, self.bash, f"touch {name}")
+        option = next(one["optionId"] for one in asked["options"] if one["kind"] == "allow_once")
+        self.assertTrue(self.punie.answer(asked["permissionId"], option)["accepted"])
+        self.assertEqual((call.result().outcome, call.result().request_id), ("ok", asked["requestId"]))
 
     def test_a_socket_that_drops_after_the_commit_gives_one_effect(self):
         word = f"lost-{uuid.uuid4().hex[:8]}"
@@ -158,9 +156,8 @@ class Device:
 
     def test_the_same_id_again_is_the_same_request(self):
         one = str(uuid.uuid4())
-        with ThreadPoolExecutor() as threads:
-            calls = [threads.submit(self.bash, f"echo x >> twice-{one}", request_id=one) for _ in range(2)]
-            self.assertEqual({call.result().outcome for call in calls}, {"ok"})
+        calls = [THREADS.submit(self.bash, f"echo x >> twice-{one}", request_id=one) for _ in range(2)]
+        self.assertEqual({call.result().outcome for call in calls}, {"ok"})
         self.assertEqual(self.in_workspace(f"twice-{one}"), "x\n")
         self.fails("REQUEST_ID_REUSED", "make a new id", self.bash, "echo other", request_id=one)
 
