@@ -5,8 +5,8 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFileSync, existsSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -16,6 +16,9 @@ import { post, root, start, startFunctions, stopAll } from "./processes.mjs";
 const program = process.env.RUNNER_PROGRAM ?? path.join(process.env.CARGO_TARGET_DIR ?? path.join(root, "target"), "debug/punie-runner");
 if (!existsSync(program)) throw new Error(`${program} is not there: cargo build, or set RUNNER_PROGRAM`);
 const folder = await mkdtemp(path.join(tmpdir(), "punie-clients-"));
+process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
+
 /** Starts the runner. Of the real home, it would copy the toolchains' caches for its commands. */
 const startRunner = (args, found) => start(program, args, found, { HOME: folder, CARGO_HOME: undefined });
 
@@ -122,6 +125,5 @@ try {
   [process.exitCode] = await once(spawn(command, args, { env, stdio: "inherit" }), "exit");
 } finally {
   await stopAll();
-  await rm(folder, { recursive: true, force: true });
 }
 process.exit();

@@ -94,9 +94,7 @@ class Backend:
         raise refusal(None, reply.get("message", text), path)
 
     def _unreachable(self, cause):
-        advice = (
-            "Check PUNIE_BACKEND_URL, and that the backend runs; to start one here: punie-runner dev --port 3210"
-        )
+        advice = "Check PUNIE_BACKEND_URL, and that the backend runs; to start one here: punie-runner dev --port 3210"
         return PunieError("UNREACHABLE", f"The backend at {self.url} does not answer ({cause}). {advice}")
 
     def watch(self, path, args):

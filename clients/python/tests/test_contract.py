@@ -30,6 +30,7 @@ def play(backend):
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as player,
         ThreadPoolExecutor(16) as threads,
     ):
+
         def reply(call):
             player.stdin.write(json.dumps(answer(call)) + "\n")
             player.stdin.flush()

@@ -1,10 +1,8 @@
-"""Calls of real devices: over HTTP on both backends, and by subscriptions on the embedded one."""
+"""The tests of calls of a real device, for each place in a file of its own."""
 
-import http.server
 import json
 import os
 import pathlib
-import re
 import threading
 import time
 import unittest
@@ -13,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import punie_client
 from punie_client import PunieError
-from punie_client.backend import ConvexClient
-from punie_client.tools import model_names
 
 STAGE = json.loads(os.environ["STAGE"])
 THREADS = ThreadPoolExecutor()
@@ -169,48 +165,3 @@ class Device:
     def test_settings_that_are_wrong_are_named(self):
         self.fails("CALLER_UNAUTHORIZED", "PUNIE_CALLER_TOKEN", self.connect, token="wrong")
         self.fails("DEVICE_UNKNOWN", "other is not paired.*pair CODE", self.connect, device="other")
-
-
-@unittest.skipIf(ConvexClient is None, "the package convex is not installed")
-class EmbeddedBySubscriptions(Device, Case):
-    name, subscribe = "embedded", True
-
-
-class EmbeddedByPolls(Device, Case):
-    name = "embedded"
-
-
-class HostedByPolls(Device, Case):
-    name = "hosted"
-
-
-class Settings(Case):
-    def test_an_address_a_token_or_a_device_that_is_missing_is_named(self):
-        url = STAGE["backends"]["embedded"]["url"]
-        self.fails("BAD_SETTINGS", "PUNIE_BACKEND_URL", punie_client.connect, "ftp://x", "x")
-        self.fails("BAD_SETTINGS", "PUNIE_CALLER_TOKEN", punie_client.connect, url)
-        self.fails("DEVICE_UNKNOWN", "No device is paired", punie_client.connect, **STAGE["empty"])
-
-    def test_an_address_that_is_no_backends_is_named(self):
-        class Other(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                self.send_error(404)
-
-            def log_message(self, *args):
-                pass
-
-        server = http.server.HTTPServer(("127.0.0.1", 0), Other)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        self.fails("BAD_SETTINGS", "is no backend of punie-runner", punie_client.connect, url, "x")
-        server.shutdown()
-        server.server_close()
-        self.fails("UNREACHABLE", "does not answer .*refused", punie_client.connect, url, "x")
-
-
-class Names(unittest.TestCase):
-    def test_names_for_models_have_no_dots_and_stay_different(self):
-        aliases = model_names([{"name": name} for name in ("a_b", "a.b", "a/b", "x" * 80)])
-        self.assertEqual(len(set(aliases.values())), 4)
-        self.assertTrue(all(re.fullmatch("[A-Za-z0-9_-]{1,64}", alias) for alias in aliases.values()))
-        self.assertEqual(aliases["a_b"], "a_b")
