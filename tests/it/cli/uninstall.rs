@@ -31,7 +31,7 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
     let held = stage
         .command(&["uninstall", "--remove-home", "--yes"])
         .await;
-    assert_eq!(held.code, Some(1), "a runner runs: {held:?}");
+    assert_eq!(held.code, Some(75), "a runner runs: {held:?}");
     assert!(
         home.join("device.json").is_file() && held.log.contains("stop its runner"),
         "{held:?}"
