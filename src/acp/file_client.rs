@@ -15,6 +15,15 @@ use crate::tool::ToolContext;
 /// The first two methods are the protocol's, and a connected editor can serve them too. The others are for the tools of
 /// this machine.
 pub trait FileClient: Send + Sync + 'static {
+    /// Returns a resolved path as this call finds it. Clients that stage changes know more than the disk.
+    fn find_for_call<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, WorkspacePath> {
+        Box::pin(async move { Ok(path) })
+    }
+
     /// Reads some lines of a text file.
     ///
     /// Fails with `is_directory`, `not_text`, `not_found` (with similar names), `too_large` if the lines cannot be

@@ -22,6 +22,7 @@ pub struct WorkspacePath {
     absolute: PathBuf,
     asked: PathBuf,
     exists: bool,
+    is_staged: bool,
     dangling: Option<Box<DanglingLink>>,
     pub(super) names_folder: bool,
     /// The requested path as an absolute one, before links were followed.
@@ -58,6 +59,7 @@ impl WorkspacePath {
             absolute,
             asked,
             exists,
+            is_staged: false,
             dangling: dangling.map(Box::new),
             names_folder: false,
             asked_absolute: None,
@@ -72,6 +74,21 @@ impl WorkspacePath {
             shown: Some(other.display_text().into()),
             ..self
         }
+    }
+
+    /// Returns this path as one whose changes are staged, and at which a call finds a file or does not.
+    #[must_use]
+    pub fn as_staged(self, exists: bool) -> Self {
+        Self {
+            exists,
+            is_staged: true,
+            ..self
+        }
+    }
+
+    /// Returns whether changes by this call are staged, so that the real file stays as it is.
+    pub fn is_staged(&self) -> bool {
+        self.is_staged
     }
 
     /// Returns whether the text named a path below this folder, and a symlink led out of it.
@@ -108,7 +125,7 @@ impl WorkspacePath {
         &self.rel
     }
 
-    /// Returns whether the path existed when it was resolved.
+    /// Returns whether the path existed when it was resolved; where changes are staged, whether the call finds a file there.
     pub fn existed_when_resolved(&self) -> bool {
         self.exists
     }

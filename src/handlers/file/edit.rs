@@ -108,7 +108,7 @@ impl Tool for Edit {
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.new_string)?;
-        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        let path = deps.resolve_for_call(cx, &self.file_path).await?;
         path.check_writable()?;
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         if self.old_string.is_empty() {

@@ -44,8 +44,8 @@ use std::sync::Arc;
 use seen_files::SeenFiles;
 
 use crate::acp::files::WriteReport;
-use crate::acp::{FileClient, Workspace};
-use crate::tool::{FileChange, ResultMeta, ToolEntry, ToolSet};
+use crate::acp::{FileClient, RawPath, Workspace, WorkspacePath};
+use crate::tool::{FileChange, ResultMeta, ToolContext, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
 
 pub use document::{DOCUMENT_JOB, serve_document_questions};
@@ -72,6 +72,16 @@ impl FileDeps {
             worker,
             seen: SeenFiles::default(),
         }
+    }
+
+    /// Resolves the path of a file that a call may change.
+    pub(super) async fn resolve_for_call(
+        &self,
+        cx: &ToolContext,
+        path: &RawPath,
+    ) -> Result<WorkspacePath, ToolError> {
+        let path = self.workspace.resolve_in_workspace(path)?;
+        self.client.find_for_call(cx, path).await
     }
 }
 

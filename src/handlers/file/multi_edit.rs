@@ -100,7 +100,7 @@ impl Tool for MultiEdit {
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         self.check_edit_list()?;
-        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        let path = deps.resolve_for_call(cx, &self.file_path).await?;
         path.check_writable()?;
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         let makes = self.edits[0].old_string.is_empty();

@@ -82,7 +82,7 @@ impl Tool for Write {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.content)?;
         let only_if = self.write_precondition()?;
-        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        let path = deps.resolve_for_call(cx, &self.file_path).await?;
         mask_guard::refuse_masked_overwrite(cx, &path, ("content", &self.content)).await?;
         let shown = path.display_text();
         let chars = self.content.chars().count() as u64;

@@ -55,7 +55,7 @@ impl Tool for WriteFile {
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.content)?;
-        let path = deps.workspace.resolve_in_workspace(&self.path)?;
+        let path = deps.resolve_for_call(cx, &self.path).await?;
         mask_guard::refuse_masked_overwrite(cx, &path, ("content", &self.content)).await?;
         let shown = path.display_text();
         let lines = SeenLines::from_whole_text(self.content.as_bytes());

@@ -57,10 +57,10 @@ impl StagingSession {
             return Err(ToolError::new(ErrorCode::IsDirectory, text));
         }
         let is_file =
-            |(at, _): (usize, &str)| matches!(self.place_of(&rel[..at]), FilePlace::Staged(_));
+            |(at, _): (usize, &str)| !matches!(self.place_of(&rel[..at]), FilePlace::Real);
         if rel.match_indices('/').any(is_file) {
             return Err(ToolError::invalid_args(format!(
-                "{shown}: a folder on the way is a staged file."
+                "{shown}: a folder on the way is a file that is staged or removed here. Apply that change first."
             )));
         }
         Ok(())

@@ -166,7 +166,8 @@ impl SelfModArea {
                 return Ok(None);
             };
             area.read_feature(&feature)?;
-            let staged = area.read_staged_for(&feature, &request)?;
+            let mut staged = area.read_staged_for(&feature, &request)?;
+            staged.drop_unchanged(request.as_str());
             Ok(Some(StagingSession { feature, staged }))
         })
         .await

@@ -45,11 +45,20 @@ impl StagedFileClient {
         cx: &ToolContext,
         path: &WorkspacePath,
     ) -> Result<Option<StagedPlace>, ToolError> {
-        let Some(rel) = self.area.relative_path(path) else {
+        if !path.absolute_path().starts_with(&self.area.root) {
+            return Ok(None);
+        }
+        let Some(session) = self.area.find_session(cx).await? else {
             return Ok(None);
         };
-        let session = self.area.find_session(cx).await?;
-        Ok(session.map(|session| StagedPlace { session, rel }))
+        match self.area.relative_path(path) {
+            Some(rel) => Ok(Some(StagedPlace { session, rel })),
+            None if path.absolute_path() == self.area.root => Ok(None),
+            None => Err(ToolError::invalid_args(format!(
+                "{} is no UTF-8 text; files of such names cannot be staged.",
+                path.display_text()
+            ))),
+        }
     }
 
     /// Returns the staging of a path that a call changes.
@@ -90,7 +99,8 @@ impl StagedFileClient {
                     let text = format!("{} is a folder, not a file.", path.display_text());
                     return Err(ToolError::new(ErrorCode::IsDirectory, text));
                 }
-                Ok(None)
+                // Not the text that an editor has not saved yet: changes are staged from the disk.
+                Ok(Some(path.clone()))
             }
             FilePlace::Staged(state) => self.area.content_path(&state, path).map(Some),
             FilePlace::Removed => Err(removed_error(path)),
@@ -204,6 +214,24 @@ impl StagedFileClient {
 }
 
 impl FileClient for StagedFileClient {
+    fn find_for_call<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, WorkspacePath> {
+        Box::pin(async move {
+            let Some(staging) = self.find_staging(cx, &path).await? else {
+                return self.inner.find_for_call(cx, path).await;
+            };
+            let exists = match staging.session.place_of(&staging.rel) {
+                FilePlace::Real => path.existed_when_resolved(),
+                FilePlace::Staged(_) => true,
+                FilePlace::Removed => false,
+            };
+            Ok(path.as_staged(exists))
+        })
+    }
+
     fn read_text_file<'a>(
         &'a self,
         cx: &'a ToolContext,
@@ -341,6 +369,10 @@ impl FileClient for StagedFileClient {
         request: ListFolder,
     ) -> ToolFuture<'a, FolderListing> {
         Box::pin(async move {
+            let (folder, root) = (request.path.absolute_path(), &self.area.root);
+            if !folder.starts_with(root) && !root.starts_with(folder) {
+                return self.inner.list_folder(cx, request).await;
+            }
             let view = match self.area.find_session(cx).await? {
                 Some(session) => session.to_view(&self.area),
                 None => return self.inner.list_folder(cx, request).await,

@@ -108,7 +108,7 @@ impl PreparedWrite for StagedWrite {
             base,
             is_staged,
         } = *self;
-        let report = write.place_content()?;
+        let mut report = write.place_content()?;
         if report.unchanged && !is_staged {
             return Ok(report);
         }
@@ -128,6 +128,9 @@ impl PreparedWrite for StagedWrite {
             mode: permission_bits(&metadata),
         };
         stage_states(area, &feature, &request, vec![(rel, base, Some(content))])?;
+        report
+            .warnings
+            .push("Staged: SelfModApply writes it to the real file.".to_owned());
         Ok(report)
     }
 }

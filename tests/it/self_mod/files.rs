@@ -163,3 +163,50 @@ async fn commands_see_and_change_the_real_files() {
     let shown = text_of(&stage, "Bash", json!({"command": "cat app/a.txt"})).await;
     assert!(shown.contains("a one"), "{shown}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_a_removed_file_can_be_made_again_and_moved_onto() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    start(&stage).await;
+    let patch =
+        "*** Begin Patch\n*** Delete File: app/a.txt\n*** Delete File: app/b.txt\n*** End Patch\n";
+    text_of(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    let args = json!({"file_path": "app/a.txt", "old_string": "", "new_string": "a again\n"});
+    let made = text_of(&stage, "Edit", args).await;
+    assert!(made.contains("Staged: SelfModApply writes it"), "{made}");
+    let patch = "*** Begin Patch\n*** Update File: app/c.txt\n*** Move to: app/b.txt\n@@\n-c one\n+c two\n*** End Patch\n";
+    text_of(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    // A file that is only staged is found by a name with a prefix, too.
+    write(&stage, "app/new.txt", "new\n").await;
+    let patch = "--- a/app/new.txt\n+++ b/app/new.txt\n@@ -1 +1 @@\n-new\n+newer\n";
+    text_of(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+    text_of(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(stage.read("app/a.txt"), "a again\n");
+    assert_eq!(stage.read("app/b.txt"), "c two\n");
+    assert_eq!(stage.read("app/new.txt"), "newer\n");
+    assert!(!stage.file("app/c.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_in_part_below_the_root_and_a_file_in_the_place_of_a_file_are_refused() {
+    let stage = stage_with_files().await;
+    stage.write("outside.txt", "one\n");
+    let _runner = stage.run();
+    start(&stage).await;
+    let patch = "*** Begin Patch\n*** Update File: outside.txt\n@@\n-one\n+two\n*** Delete File: app/a.txt\n*** End Patch\n";
+    let answer = call(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
+    assert!(answer.text().contains("Split the patch"), "{answer:?}");
+    assert_eq!(stage.read("outside.txt"), "one\n");
+    let patch = "*** Begin Patch\n*** Delete File: app/a.txt\n*** End Patch\n";
+    text_of(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    let args = json!({"file_path": "app/a.txt/b.txt", "content": "b"});
+    let answer = call(&stage, "Write", args).await;
+    assert_eq!(answer.outcome, "error", "{answer:?}");
+    assert!(
+        answer.text().contains("Apply that change first"),
+        "{answer:?}"
+    );
+}

@@ -195,3 +195,30 @@ async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one
         assert_eq!(stage.file("app/new/d.txt").exists(), !is_changed, "{point}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_staged_patch_that_a_kill_cut_off_changes_no_real_file() {
+    let stage = stage_with_files().await;
+    let runner = stage.run();
+    start(&stage).await;
+    write(&stage, "app/new.txt", "new\n").await;
+    drop(runner);
+    let old = tree(&stage.file("app"));
+    let patch = "*** Begin Patch\n*** Delete File: app/new.txt\n*** Delete File: app/b.txt\n*** Update File: app/a.txt\n@@\n\
+                 -a one\n+a two\n*** End Patch\n";
+    let relay = Relay::before(&stage.setting.url).await;
+    let armed = stage.run_armed(&relay.url, "selfmod.written=kill");
+    let id = stage
+        .ask(ask_of("ApplyPatch", &json!({ "patch": patch })))
+        .await;
+    assert_eq!(armed.end().await.code, None);
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    assert_eq!(tree(&stage.file("app")), old);
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    assert!(
+        status.contains("Staged: 2 files\nM a.txt\nD b.txt"),
+        "{status}"
+    );
+}

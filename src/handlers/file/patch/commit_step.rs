@@ -125,7 +125,9 @@ impl CommitStep {
             .iter()
             .filter_map(|write| write.next_intent())
             .collect();
-        intents.extend(self.rename.as_ref().map(FileRename::rename_intent));
+        // A staged rename changes no real file, so there is nothing to finish after a crash.
+        let renamed = self.rename.iter().filter(|rename| !rename.from.is_staged());
+        intents.extend(renamed.map(FileRename::rename_intent));
         intents
     }
 }

@@ -6,13 +6,43 @@ use std::path::Path;
 use super::{PatchFileSection, SectionAction};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// A section with its resolved file.
 pub(super) struct LocatedSection {
     pub(super) section: PatchFileSection,
     pub(super) path: WorkspacePath,
     pub(super) move_to: Option<WorkspacePath>,
+}
+
+async fn resolve_file(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    name: &str,
+) -> Result<WorkspacePath, ToolError> {
+    let path = deps.resolve_for_call(cx, &RawPath::from(name)).await?;
+    path.check_writable()?;
+    if path.names_folder() {
+        let text = format!("{}/ names a folder.", path.display_text());
+        return Err(ToolError::new(ErrorCode::IsDirectory, text));
+    }
+    Ok(path)
+}
+
+/// Refuses a patch of which one part is staged and another would be written at once.
+pub(super) fn find_mixed_staging(found: &[LocatedSection]) -> Option<ToolError> {
+    let mut paths = found
+        .iter()
+        .flat_map(|this| [Some(&this.path), this.move_to.as_ref()])
+        .flatten();
+    let first = paths.next()?;
+    let other = paths.find(|path| path.is_staged() != first.is_staged())?;
+    let text = format!(
+        "Changes of {} are staged and those of {} are not, or the other way round. Split the patch.",
+        first.display_text(),
+        other.display_text()
+    );
+    Some(ToolError::invalid_args(text))
 }
 
 /// Adds the line of the patch to a fault.
@@ -24,24 +54,16 @@ pub(super) fn with_patch_line(line: usize, fault: &ToolError) -> ToolError {
 }
 
 /// Resolves the file of a section, by the first of its names that exists.
-pub(super) fn locate_section(
+pub(super) async fn locate_section(
+    cx: &ToolContext,
     deps: &FileDeps,
     section: PatchFileSection,
 ) -> Result<LocatedSection, ToolError> {
-    let resolve = |name: &str| {
-        deps.workspace
-            .resolve_in_workspace(&RawPath::from(name))
-            .and_then(|path| {
-                path.check_writable()?;
-                if path.names_folder() {
-                    let text = format!("{}/ names a folder.", path.display_text());
-                    return Err(ToolError::new(ErrorCode::IsDirectory, text));
-                }
-                Ok(path)
-            })
-            .map_err(|fault| with_patch_line(section.line, &fault))
+    let resolve = async |name: &str| {
+        let resolved = resolve_file(cx, deps, name).await;
+        resolved.map_err(|fault| with_patch_line(section.line, &fault))
     };
-    let first = resolve(&section.names[0]);
+    let first = resolve(&section.names[0]).await;
     let is_new = matches!(section.action, SectionAction::Add { .. });
     let path = if is_new
         || first
@@ -50,17 +72,24 @@ pub(super) fn locate_section(
     {
         first?
     } else {
-        let other = section.names[1..]
-            .iter()
-            .filter_map(|name| resolve(name).ok())
-            .find(WorkspacePath::existed_when_resolved);
-        other.map_or(first, Ok)?
+        let mut found = first;
+        for name in &section.names[1..] {
+            let other = resolve(name).await;
+            if other
+                .as_ref()
+                .is_ok_and(WorkspacePath::existed_when_resolved)
+            {
+                found = other;
+                break;
+            }
+        }
+        found?
     };
     let move_to = match &section.action {
         SectionAction::Update {
             move_to: Some(name),
             ..
-        } => Some(resolve(name)?).filter(|to| to.absolute_path() != path.absolute_path()),
+        } => Some(resolve(name).await?).filter(|to| to.absolute_path() != path.absolute_path()),
         _ => None,
     };
     Ok(LocatedSection {

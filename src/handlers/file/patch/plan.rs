@@ -3,7 +3,8 @@
 
 use super::apply_hunks::{ContentEdit, edit_content};
 use super::located_section::{
-    LocatedSection, find_collisions, join_sections, locate_section, with_patch_line,
+    LocatedSection, find_collisions, find_mixed_staging, join_sections, locate_section,
+    with_patch_line,
 };
 use super::{Hunk, Patch, SectionAction};
 use crate::acp::WorkspacePath;
@@ -71,10 +72,12 @@ pub(crate) async fn plan_patch(
     let mut faults = Vec::new();
     let mut found: Vec<LocatedSection> = Vec::new();
     for section in patch.sections {
-        let joined = locate_section(deps, section).and_then(|this| join_sections(&mut found, this));
+        let located = locate_section(cx, deps, section).await;
+        let joined = located.and_then(|this| join_sections(&mut found, this));
         faults.extend(joined.err());
     }
     faults.extend(find_collisions(&found));
+    faults.extend(find_mixed_staging(&found));
     let mut changes = Vec::new();
     let mut loaded_bytes = 0;
     for this in found {
