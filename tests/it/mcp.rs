@@ -1,5 +1,6 @@
 //! `mcp` as a client of the protocol uses it: the program over pipes, with the official client.
 #![cfg(unix)]
+#![expect(deprecated, reason = "editors name their folders as roots")]
 
 mod approvals;
 mod roots;
@@ -95,7 +96,6 @@ struct TestClient {
     progress: Arc<Mutex<Vec<String>>>,
 }
 
-#[expect(deprecated, reason = "editors name their folders so")]
 impl ClientHandler for TestClient {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
