@@ -27,6 +27,7 @@ mod layout;
 mod layout_check;
 mod loaded_versions;
 mod machine_id;
+mod mcp_token;
 mod mounted_secrets;
 mod new_device;
 mod owner_notices;
@@ -76,6 +77,7 @@ pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
+pub use mcp_token::load_mcp_token;
 pub use mounted_secrets::{
     FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, count_stale_mounts, remove_stale_mounts,
 };

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
-/// Converts a catalog entry; `None` for one that only exists for compatibility, or cannot be read.
+/// Converts a catalog entry; `None` for one that cannot be read.
 pub(super) fn listed_tool(entry: &Value) -> Option<Tool> {
-    if entry["compat"] == true {
-        return None;
-    }
     let name = entry["name"].as_str()?;
     let schema = entry["schema"].as_object()?.clone();
     let description = entry["description"].as_str().unwrap_or_default();
@@ -84,7 +81,6 @@ mod tests {
             ("Word stats".to_owned(), executes)
         );
         assert_eq!(listed("later", "explodes"), ("Later".to_owned(), executes));
-        let compat = json!({"name": "git_status", "compat": true, "schema": {}});
-        assert!(listed_tool(&compat).is_none());
+        assert!(listed_tool(&json!({"name": "no_schema"})).is_none());
     }
 }

@@ -29,6 +29,7 @@ use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
 use super::tool_answer::{OUTPUT_URI, output_resource, tool_result};
 use crate::ids::RequestId;
+use crate::tool::ToolProfile;
 
 /// The longest wait for the client to name its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,6 +48,7 @@ A cut answer names a handle: ReadOutput, or the linked resource, has the rest.";
 /// A server for one client.
 pub struct McpServer {
     link: Arc<dyn DeviceLink>,
+    profile: ToolProfile,
     conversation: String,
     connected: OnceCell<()>,
     /// The handles of the outputs that answers of this client named, oldest first.
@@ -81,10 +83,11 @@ where
 }
 
 impl McpServer {
-    /// Creates a server for a client that uses this device.
-    pub fn new(link: Arc<dyn DeviceLink>) -> Self {
+    /// Creates a server for a client that uses this device, and lists the tools of this profile.
+    pub fn new(link: Arc<dyn DeviceLink>, profile: ToolProfile) -> Self {
         Self {
             link,
+            profile,
             conversation: format!("mcp-{}", RequestId::new()),
             connected: OnceCell::new(),
             outputs: Mutex::default(),
@@ -282,7 +285,10 @@ impl ServerHandler for McpServer {
             .list_tools()
             .await
             .map_err(|error| internal(&error))?;
-        let tools = entries.iter().filter_map(listed_tool);
+        let tools = entries
+            .iter()
+            .filter(|entry| self.profile.includes(entry))
+            .filter_map(listed_tool);
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 

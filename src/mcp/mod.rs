@@ -3,9 +3,11 @@
 
 mod approval_form;
 mod device_link;
+mod http_server;
 mod listed_tool;
 mod mcp_server;
 mod tool_answer;
 
 pub use device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
+pub use http_server::serve_http;
 pub use mcp_server::{McpServer, serve_client};

@@ -3,6 +3,8 @@
 #![expect(deprecated, reason = "editors name their folders as roots")]
 
 mod approvals;
+mod http;
+mod profiles;
 mod roots;
 mod serving;
 

@@ -98,7 +98,8 @@ impl CallerLink {
         }
     }
 
-    async fn open_connection(
+    /// Gets the device ready.
+    pub async fn open_connection(
         &self,
         roots: Option<Vec<PathBuf>>,
     ) -> Result<LinkConnection, LinkError> {

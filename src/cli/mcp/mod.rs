@@ -1,26 +1,31 @@
-//! `mcp`: the tools for an MCP client, over stdin and stdout. If a runner works with this home, or another device is
+//! `mcp`: the tools for MCP clients, over stdin and stdout or HTTP. If a runner works with this home, or another device is
 //! named, the client's calls go through that backend. Otherwise this process is the runner, as long as the client is there.
 
 mod caller_link;
 mod client_roots;
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use serde_json::json;
 use tokio::io::{stdin, stdout};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{CliContext, command_runtime};
 use super::embedded_runner::EmbeddedRunner;
 use super::exit::{CommandError, Exit};
+use super::tools::parse_profile;
 use super::wiring::AssembledRunner;
-use super::{approvals, signals};
+use super::{approvals, console, signals};
 use crate::config::WorkspaceRule;
-use crate::home::{ApprovalQuestions, DeviceIdentity, Home, LockError, RunnerLock};
-use crate::mcp::{McpServer, serve_client};
+use crate::home::{ApprovalQuestions, DeviceIdentity, Home, LockError, RunnerLock, load_mcp_token};
+use crate::mcp::{McpServer, serve_client, serve_http};
 use crate::runner::ShutdownSignal;
+use crate::tool::ToolProfile;
 use caller_link::{CallerLink, LinkConnection, StartRequest};
 use client_roots::{check_within_roots, narrow_workspaces};
 
@@ -29,6 +34,12 @@ pub struct McpArgs {
     /// Work in all workspaces, also in those outside the folders (roots) that the client names
     #[arg(long)]
     ignore_roots: bool,
+    /// The tools to list: minimal, coding, all
+    #[arg(long, value_name = "PROFILE", default_value = "all", value_parser = parse_profile)]
+    profile: ToolProfile,
+    /// Serve over HTTP on this port of 127.0.0.1 instead, 0 for any free one, until stopped
+    #[arg(long, value_name = "PORT")]
+    http: Option<u16>,
 }
 
 /// Serves the client until it closes its end.
@@ -64,15 +75,86 @@ async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
         Some(context.config_with_runner_workspaces(rule)?.0.workspaces)
     };
     let connection = LinkConnection::new(caller, device, None);
-    let link = CallerLink::to_running(connection, move |roots| match &workspaces {
-        Some(workspaces) => check_within_roots(workspaces, roots),
-        None => Ok(()),
-    });
-    serve_stdio(link, &stop.stop_token()).await
+    let server = ClientServer {
+        args,
+        context,
+        home: &home,
+    };
+    server
+        .serve_running(connection, workspaces, &stop.stop_token())
+        .await
 }
 
-async fn serve_stdio(link: CallerLink, stop: &CancellationToken) -> anyhow::Result<()> {
-    let server = McpServer::new(Arc::new(link));
+/// The side of the clients.
+struct ClientServer<'a> {
+    args: &'a McpArgs,
+    context: &'a CliContext,
+    home: &'a Home,
+}
+
+impl ClientServer<'_> {
+    /// Serves a runner that is up. Roots are compared with these workspaces, if they count.
+    async fn serve_running(
+        &self,
+        connection: LinkConnection,
+        workspaces: Option<Vec<PathBuf>>,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let profile = self.args.profile;
+        let make_server = move || {
+            let workspaces = workspaces.clone();
+            let link = CallerLink::to_running(connection.clone(), move |roots| match &workspaces {
+                Some(workspaces) => check_within_roots(workspaces, roots),
+                None => Ok(()),
+            });
+            McpServer::new(Arc::new(link), profile)
+        };
+        match self.args.http {
+            Some(port) => self.serve_over_http(port, make_server, stop).await,
+            None => serve_stdio(make_server(), stop).await,
+        }
+    }
+
+    async fn serve_over_http(
+        &self,
+        port: u16,
+        make_server: impl Fn() -> McpServer + Send + Sync + 'static,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let url = format!("http://{}/mcp", listener.local_addr()?);
+        let token = load_mcp_token(self.home)?;
+        let file = self.home.mcp_token_file();
+        if self.context.is_json() {
+            console::print_json(&json!({"url": url, "tokenFile": file}));
+        } else {
+            let file = console::shorten_path(&file, self.context.environment().user_dir());
+            console::print_row("MCP server", &url);
+            console::print_row("Token", &format!("in {file}; send it as a Bearer token"));
+        }
+        Ok(serve_http(listener, token.expose(), make_server, stop).await?)
+    }
+
+    /// Serves the runner of this process, which the first request of a client over pipes starts.
+    async fn serve_own(
+        &self,
+        starts: mpsc::Sender<StartRequest>,
+        workspaces: &[PathBuf],
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let link = CallerLink::start_on_demand(starts);
+        if self.args.http.is_none() {
+            let server = McpServer::new(Arc::new(link), self.args.profile);
+            return serve_stdio(server, stop).await;
+        }
+        // Its clients come and go, each with roots of its own.
+        let connection = link.open_connection(None).await?;
+        let workspaces = (!self.args.ignore_roots).then(|| workspaces.to_vec());
+        self.serve_running(connection, workspaces, stop).await
+    }
+}
+
+async fn serve_stdio(server: McpServer, stop: &CancellationToken) -> anyhow::Result<()> {
     serve_client(server, (stdin(), stdout()), stop)
         .await
         .map_err(|why| CommandError::with_exit(Exit::Failed, format!("the MCP client: {why}")))
@@ -115,8 +197,12 @@ async fn serve_as_runner(
         }
     };
     let serving = async {
-        let link = CallerLink::start_on_demand(starts);
-        let served = serve_stdio(link, &over).await;
+        let server = ClientServer {
+            args,
+            context,
+            home,
+        };
+        let served = server.serve_own(starts, &config.workspaces, &over).await;
         stop.request_stop();
         served
     };

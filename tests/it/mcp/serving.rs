@@ -75,7 +75,10 @@ async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
     let ResourceContents::TextResourceContents { text: lines, .. } = &read.contents[0] else {
         panic!("{read:?}");
     };
-    assert!(lines.contains("first") && lines.contains("\t1999\n"), "{lines}");
+    assert!(
+        lines.contains("first") && lines.contains("\t1999\n"),
+        "{lines}"
+    );
     let listed = client.service.list_all_resources().await.expect("listed");
     assert!(listed.iter().any(|one| one.uri == uri), "{listed:?}");
     let none = ReadResourceRequestParams::new("punie-output://out_000000000000");
