@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,18 +20,17 @@ use rmcp::transport::IntoTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value, json};
 use tokio::sync::{OnceCell, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::approval_form::{chosen_option, question_form};
+use super::client_abilities::{has_forms, named_roots};
 use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
 use super::tool_answer::{OUTPUT_URI, output_resource, tool_result};
 use crate::ids::RequestId;
 use crate::tool::ToolProfile;
 
-/// The longest wait for the client to name its roots.
-const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first and the longest time between two looks for a question about a call.
 const QUESTION_INTERVALS: (Duration, Duration) =
     (Duration::from_millis(250), Duration::from_secs(5));
@@ -204,48 +202,6 @@ impl McpServer {
             }
         }
     }
-}
-
-/// Returns the folders that a client works in, if it can name them and names some.
-#[expect(
-    deprecated,
-    reason = "editors name their folders so; later versions of the protocol drop it"
-)]
-async fn named_roots(client: &Peer<RoleServer>) -> Result<Option<Vec<PathBuf>>, LinkError> {
-    let names_roots = client
-        .peer_info()
-        .is_some_and(|info| info.capabilities.roots.is_some());
-    if !names_roots {
-        return Ok(None);
-    }
-    let failed = |why: &str| LinkError(format!("the client did not name its roots: {why}"));
-    let listed = timeout(ROOTS_TIMEOUT, client.list_roots()).await;
-    let listed = listed.map_err(|_| failed("no answer"))?;
-    let roots = listed.map_err(|error| failed(&error.to_string()))?.roots;
-    let folders: Result<Vec<PathBuf>, LinkError> = roots
-        .iter()
-        .map(|root| {
-            let url = reqwest::Url::parse(&root.uri).ok();
-            let path = url
-                .filter(|url| url.scheme() == "file")
-                .and_then(|url| url.to_file_path().ok());
-            path.ok_or_else(|| {
-                LinkError(format!(
-                    "the root {} is no folder of this machine",
-                    root.uri
-                ))
-            })
-        })
-        .collect();
-    Ok(Some(folders?).filter(|folders| !folders.is_empty()))
-}
-
-/// Returns whether the client shows forms to a person.
-fn has_forms(client: &Peer<RoleServer>) -> bool {
-    client.peer_info().is_some_and(|info| {
-        let elicitation = info.capabilities.elicitation.as_ref();
-        elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
-    })
 }
 
 fn internal(error: &LinkError) -> ErrorData {

@@ -2,6 +2,7 @@
 //! device (cli), and servers of this protocol whose tools the device offers (handlers::plugin).
 
 mod approval_form;
+mod client_abilities;
 mod device_link;
 mod http_server;
 mod listed_tool;

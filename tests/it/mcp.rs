@@ -5,6 +5,7 @@
 mod approvals;
 mod http;
 mod profiles;
+mod remote;
 mod roots;
 mod serving;
 
