@@ -66,8 +66,8 @@ where
     T: IntoTransport<RoleServer, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let served = server.serve_with_ct(transport, stop.child_token()).await;
-    let service = match served {
+    let started = server.serve_with_ct(transport, stop.child_token()).await;
+    let service = match started {
         Ok(service) => service,
         // The client closed its end before it said anything.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

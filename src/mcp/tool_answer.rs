@@ -55,9 +55,8 @@ fn take_image(object: &mut Map<String, Value>) -> Option<ContentBlock> {
     if !is_base64 || !mime_type.starts_with("image/") {
         return None;
     }
-    let data = match object.remove("data")? {
-        Value::String(data) => data,
-        _ => return None,
+    let Value::String(data) = object.remove("data")? else {
+        return None;
     };
     object.remove("encoding");
     Some(ContentBlock::image(data, mime_type))

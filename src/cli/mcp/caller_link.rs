@@ -12,7 +12,7 @@ use crate::backend::BackendError;
 use crate::cli::caller_client::{CallerClient, CallerRequest, OutputPiece};
 use crate::ids::{DeviceId, RequestId};
 use crate::mcp::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
-use crate::tool::ToolRegistry;
+use crate::tool::{ToolRegistry, ToolSpec};
 
 /// The longest wait for a backend that is away, until a call fails.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ type RootsCheck = Box<dyn Fn(&[PathBuf]) -> Result<(), String> + Send + Sync>;
 /// The side that has the device.
 enum DeviceSource {
     /// A runner that is up, and the check of the client's folders.
-    Running(LinkConnection, RootsCheck),
+    Running(Box<LinkConnection>, RootsCheck),
     /// This process, which starts a runner on demand.
     OnDemand(mpsc::Sender<StartRequest>),
 }
@@ -85,7 +85,7 @@ impl CallerLink {
         check_roots: impl Fn(&[PathBuf]) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            source: DeviceSource::Running(connection, Box::new(check_roots)),
+            source: DeviceSource::Running(Box::new(connection), Box::new(check_roots)),
             connection: OnceCell::new(),
         }
     }
@@ -108,7 +108,7 @@ impl CallerLink {
                 roots
                     .map_or(Ok(()), |roots| check_roots(&roots))
                     .map_err(LinkError)?;
-                Ok(connection.clone())
+                Ok(LinkConnection::clone(connection))
             }
             DeviceSource::OnDemand(starts) => {
                 let stopped = || LinkError("the runner has stopped".to_owned());
@@ -210,7 +210,7 @@ impl DeviceLink for CallerLink {
                 let entries = registry.callable_entries();
                 let offered = entries.iter().map(|entry| entry.tool_spec());
                 let offered = offered.filter(|spec| spec.offered);
-                return Ok(offered.map(|spec| spec.catalog_body()).collect());
+                return Ok(offered.map(ToolSpec::catalog_body).collect());
             }
             let listed = connection.caller.list_catalog(&connection.device, "tool");
             listed.await.map_err(|error| link_error(&error))

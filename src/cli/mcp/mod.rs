@@ -155,7 +155,7 @@ impl ClientServer<'_> {
 }
 
 async fn serve_stdio(server: McpServer, stop: &CancellationToken) -> anyhow::Result<()> {
-    serve_client(server, (stdin(), stdout()), stop)
+    Box::pin(serve_client(server, (stdin(), stdout()), stop))
         .await
         .map_err(|why| CommandError::with_exit(Exit::Failed, format!("the MCP client: {why}")))
 }
@@ -197,14 +197,14 @@ async fn serve_as_runner(
         }
     };
     let serving = async {
-        let server = ClientServer {
+        let side = ClientServer {
             args,
             context,
             home,
         };
-        let served = server.serve_own(starts, &config.workspaces, &over).await;
+        let ended = side.serve_own(starts, &config.workspaces, &over).await;
         stop.request_stop();
-        served
+        ended
     };
     let (ran, served) = tokio::join!(running, serving);
     ran.and(served)

@@ -53,7 +53,7 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
 #[tokio::test]
 async fn without_forms_nobody_can_be_asked() {
     let user = User::new();
-    user.write("home/config.toml", &format!("{ASK}notify = false\n"));
+    user.write("home/config.toml", format!("{ASK}notify = false\n"));
     let client = user.connects(TestClient::default(), &[]).await;
     let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
