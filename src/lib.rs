@@ -19,6 +19,7 @@
 //! - [`backend`]: the client of the event backend; [`dev_backend`]: the embedded one.
 //! - [`home`]: everything under `~/.punie`; [`trash`]: the content before calls changed it; [`audit`]: requests and
 //!   decisions, in rows that are chained by hashes.
+//! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`runner`]: the engine; [`service`]: its start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
@@ -51,6 +52,8 @@ pub mod trash;
 
 pub mod runner;
 pub mod service;
+
+pub mod mcp;
 
 pub mod cli;
 pub mod config;

@@ -182,14 +182,48 @@ impl CallerClient {
         device: &DeviceId,
         tool: &str,
     ) -> Result<Option<Value>, BackendError> {
-        let args = json!({"deviceId": device.as_str(), "kind": "tool"});
+        let bodies = self.list_catalog(device, "tool").await?.into_iter();
+        let mut found = bodies.filter(|body| body["name"] == tool);
+        Ok(found.next().map(|mut body| body["schema"].take()))
+    }
+
+    /// Lists the readable entries of one kind in the device's catalog.
+    pub(super) async fn list_catalog(
+        &self,
+        device: &DeviceId,
+        kind: &str,
+    ) -> Result<Vec<Value>, BackendError> {
+        let args = json!({"deviceId": device.as_str(), "kind": kind});
         let items = self
             .call_with_token(FunctionKind::Query, "catalog:list", args)
             .await?;
-        let body = |item: &Value| serde_json::from_str::<Value>(item["body"].as_str()?).ok();
-        let bodies = items.as_array().into_iter().flatten().filter_map(body);
-        let mut found = bodies.filter(|body| body["name"] == tool);
-        Ok(found.next().map(|mut body| body["schema"].take()))
+        let body = |item: &Value| serde_json::from_str(item["body"].as_str()?).ok();
+        Ok(items
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(body)
+            .collect())
+    }
+
+    /// Lists the open questions about this device's calls. The device asks a caller who has done so lately.
+    pub(super) async fn list_questions(&self, device: &DeviceId) -> Result<Value, BackendError> {
+        let args = json!({"deviceId": device.as_str()});
+        self.call_with_token(FunctionKind::Query, "permissions:pending", args)
+            .await
+    }
+
+    /// Answers a question.
+    pub(super) async fn answer_question(
+        &self,
+        question: &str,
+        option: &str,
+        text: Option<&str>,
+    ) -> Result<(), BackendError> {
+        let args = json!({"permissionId": question, "optionId": option, "text": text});
+        self.call_with_token(FunctionKind::Mutation, "permissions:answer", args)
+            .await
+            .map(drop)
     }
 
     /// Cancels a request; returns `cancelling`, `finished` or `unknown`.

@@ -34,7 +34,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Editors, backends, keys",
-        &["acp", "backend", "operator", "keygen"],
+        &["acp", "mcp", "backend", "operator", "keygen"],
     ),
     (
         "More",

@@ -7,22 +7,18 @@ use serde::Serialize;
 
 use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
+use super::embedded_runner::EmbeddedRunner;
 use super::exit::Exit;
 use super::runner_screen::RunnerScreen;
-use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{
-    acp, approvals, call_line, console, embedded_tokens, level_question, runner_screen, signals,
-};
-use crate::acp::editor::AttachedEditors;
-use crate::backend::Backend as _;
+use super::wiring::AssembledRunner;
+use super::{acp, approvals, call_line, console, level_question, runner_screen, signals};
 use crate::config::{Config, WorkspaceRule};
-use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use crate::dev_backend::DevBackend;
 use crate::home::{
-    ApprovalQuestions, BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, RunnerLock,
-    TokenName, change_hint_flags, command_to_type,
+    ApprovalQuestions, BackendTokens, Home, RunnerLock, TokenName, change_hint_flags,
+    command_to_type,
 };
-use crate::redact::Redactor;
-use crate::runner::{ShutdownSignal, ToolThreads};
+use crate::runner::ShutdownSignal;
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
@@ -80,32 +76,17 @@ async fn serve_dev(
     home: &Home,
     stop: &ShutdownSignal,
 ) -> anyhow::Result<()> {
-    let backend = start_dev_backend(home, port).await?;
-    let tokens = embedded_tokens::prepare_tokens(&backend, home)?;
-    let config = context
-        .with_embedded_backend(backend.listen_url())
-        .effective_config(WorkspaceRule::OrCurrentDir)?;
-    let code = Some(backend.pairing_code().to_owned());
-    let identity = DeviceIdentity::load_or_create(home)?;
-    let device = identity.device_id().to_string();
-    // This goes first, because a request for a device without a session is refused.
-    wiring::convex_backend(&config, home, identity, &Redactor::default(), code.clone())?
-        .open_session()
-        .await?;
-    let editors = AttachedEditors::default();
-    let source = BackendSource::Embedded;
-    let assembled = wiring::assemble_runner(
-        &config,
-        home,
-        context.environment(),
-        source,
-        code,
-        &editors,
-        &ToolThreads::default(),
-    )?;
-    let _address = EmbeddedBackendAddress::publish(home, backend.listen_url())?;
+    let EmbeddedRunner {
+        backend,
+        tokens,
+        config,
+        device,
+        assembled,
+        editors,
+        _address,
+    } = EmbeddedRunner::start(context, home, port).await?;
     let ready = ReadyMessage {
-        device_id: Some(device),
+        device_id: Some(device.to_string()),
         workspaces: config
             .workspaces
             .iter()
@@ -146,20 +127,6 @@ async fn serve_dev(
     let ended = Box::pin(processes.serve_runner(stop, running)).await;
     backend.stop_server().await;
     Ok(ended?)
-}
-
-/// Starts the embedded backend on this home's database.
-pub async fn start_dev_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
-    let options = DevBackendOptions {
-        db: home.dev_backend_file(),
-        port: EmbeddedBackendAddress::choose_port(home, port),
-        clock: BackendClock::from_system(),
-        production_errors: false,
-        holds: true,
-        max_connections: MAX_CONNECTIONS,
-        faults: None,
-    };
-    Ok(DevBackend::start_server(options).await?)
 }
 
 /// Describes the backend, without a device.

@@ -24,6 +24,7 @@ mod diff;
 mod display_time;
 pub mod doctor;
 mod document_import;
+mod embedded_runner;
 mod embedded_tokens;
 mod error_output;
 pub mod exit;
@@ -38,6 +39,7 @@ mod level_question;
 mod log_file;
 mod logging;
 mod logs;
+mod mcp;
 mod metrics;
 mod operator;
 mod packages;
@@ -217,6 +219,11 @@ enum CliCommand {
     Policy(policy::PolicyArgs),
     /// Serve an editor: the Agent Client Protocol over stdin and stdout
     Acp,
+    /// Serve an MCP client: the Model Context Protocol over stdin and stdout
+    ///
+    /// Where a runner works with this home, its tools are served. Otherwise this command is the runner, with a backend of
+    /// its own, until the client closes its end. With --device it serves another device through the backend.
+    Mcp(mcp::McpArgs),
     /// Manage a backend's callers, pairing code and devices
     Operator(operator::OperatorArgs),
     /// Register this device with a backend
@@ -355,6 +362,7 @@ fn dispatch_command(
         CliCommand::Dev(args) => dev::run_dev(&args, context),
         CliCommand::Demo => demo::run_demo(context),
         CliCommand::Acp => acp::run_acp(context),
+        CliCommand::Mcp(args) => mcp::run_mcp(&args, context),
         CliCommand::Backend(args) => backend::run_backend(&args, context),
         CliCommand::Approvals(args) => approvals::run_approvals(&args, context),
         CliCommand::Questions(args) => questions::run_questions(&args, context),

@@ -11,7 +11,8 @@ use super::wiring;
 use crate::config::WorkspaceRule;
 use crate::home::{command_to_type, shell_word};
 use crate::tool::{
-    CallLane, SchemaArgument, ToolSpec, domain_rank, list_arguments, render_catalog_markdown,
+    CallLane, ModelFormat, SchemaArgument, ToolProfile, ToolSpec, domain_rank, list_arguments,
+    render_catalog_markdown,
 };
 
 /// The columns of an example where no terminal shows it.
@@ -29,6 +30,29 @@ pub struct ToolsArgs {
     /// Write all of it as one page of Markdown
     #[arg(long, conflicts_with = "name")]
     markdown: bool,
+    /// Write the tools as the API of a model takes them: anthropic, openai, openai-chat, gemini, mcp
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["name", "all", "markdown"], value_parser = parse_format)]
+    format: Option<ModelFormat>,
+    /// Only those of a profile: minimal, coding, all
+    #[arg(long, value_name = "PROFILE", conflicts_with_all = ["name", "all", "markdown"], value_parser = parse_profile)]
+    profile: Option<ToolProfile>,
+}
+
+/// Parses the name of a profile.
+pub fn parse_profile(text: &str) -> Result<ToolProfile, String> {
+    find_by_name(&ToolProfile::NAMES, text)
+}
+
+fn parse_format(text: &str) -> Result<ModelFormat, String> {
+    find_by_name(&ModelFormat::NAMES, text)
+}
+
+fn find_by_name<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
+    let found = names.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        format!("{text:?} is none of {}", names.join(", "))
+    })
 }
 
 /// Lists the tools, or shows one.
@@ -56,7 +80,14 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
         None => {
             let entries = machine.registry.callable_entries();
             let specs = entries.iter().map(|entry| entry.tool_spec());
-            list_tools(specs, args.all, context.is_json());
+            let profile = args.profile;
+            let specs = specs.filter(|spec| {
+                profile.is_none_or(|profile| profile.includes(&spec.catalog_body()))
+            });
+            match args.format {
+                Some(format) => print_for_model(specs, format),
+                None => list_tools(specs, args.all, context.is_json()),
+            }
         }
         Some(name) => {
             let entry = machine
@@ -67,6 +98,15 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
         }
     }
     Ok(Exit::Done)
+}
+
+/// Prints the tools without the names for compatibility, as one JSON array.
+fn print_for_model<'a>(specs: impl Iterator<Item = &'a ToolSpec>, format: ModelFormat) {
+    let offered = specs.filter(|spec| spec.offered && spec.same_as.is_none());
+    let tools: Vec<Value> = offered
+        .map(|spec| format.format_tool(&spec.catalog_body()))
+        .collect();
+    console::print_json(&tools);
 }
 
 fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, all: bool, json: bool) {

@@ -198,6 +198,10 @@ impl Home {
     pub fn approver_lock_file(&self) -> PathBuf {
         self.state_dir().join("approver.lock")
     }
+    /// Returns `state/mcp-token`, which clients of the MCP server over HTTP send.
+    pub fn mcp_token_file(&self) -> PathBuf {
+        self.state_dir().join("mcp-token")
+    }
     /// Returns `state/supervision/`: the decisions about conversations that persons made in editors.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")

@@ -28,6 +28,7 @@ mod layout;
 mod layout_check;
 mod loaded_versions;
 mod machine_id;
+mod mcp_token;
 mod mods;
 mod mods_layout;
 mod mounted_secrets;
@@ -80,6 +81,7 @@ pub use in_force_file::InForceFile;
 pub use layout::Home;
 pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
+pub use mcp_token::load_mcp_token;
 pub use mods::{
     AppliedBatch, AppliedFile, ChangePhase, FeatureRecord, FeatureStatus, FileState, ModLock,
     ModStore, PendingChange, PendingFinish, PendingStep, StagedFile, StagedFiles,

@@ -24,6 +24,7 @@ mod schema_words;
 mod strict_json;
 mod tool_context;
 mod tool_entry;
+mod tool_profile;
 mod tool_spec;
 
 pub use allowed_calls::AllowedCalls;
@@ -54,6 +55,7 @@ pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
 pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
+pub use tool_profile::{ModelFormat, ToolProfile};
 pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, ToolSpec};
 
 /// Re-exported so that code that serves or implements tools needs this module only.

@@ -47,6 +47,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("config", &["redact", "sandbox"]),
     ("service", &[]),
+    ("mcp", &["tool"]),
 ];
 
 /// These may use every module. `fuzzing` is in no normal build.

@@ -33,6 +33,7 @@ mod git;
 mod home;
 mod hostile;
 mod journal;
+mod mcp;
 mod output;
 mod pages;
 mod people;

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::caller_client::{CallerAnswer, CallerClient, CallerRequest};
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use super::{console, dev, embedded_tokens, signals, wiring};
+use super::{console, embedded_runner, embedded_tokens, signals, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::{TokenName, command_to_type};
 use crate::ids::{DeviceId, RequestId};
@@ -84,7 +84,7 @@ async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::
     let home = context.open_home()?;
     let stop = crate::runner::ShutdownSignal::new();
     let _signals = signals::listen_for_signals(&stop)?;
-    let backend = dev::start_dev_backend(&home, 0).await?;
+    let backend = embedded_runner::start_dev_backend(&home, 0).await?;
     let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
     let context = context.with_embedded_backend(backend.listen_url());
     let config = context.effective_config(WorkspaceRule::Named)?;

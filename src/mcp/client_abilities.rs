@@ -1,0 +1,57 @@
+//! What a client says about itself: the folders that it works in, and whether it shows forms to a person.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::service::Peer;
+use tokio::time::timeout;
+
+use super::device_link::LinkError;
+
+/// The longest wait for the client to name its roots.
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Returns the folders that a client works in, if it can name them and names some.
+#[expect(
+    deprecated,
+    reason = "editors name their folders so; later versions of the protocol drop it"
+)]
+pub(super) async fn named_roots(
+    client: &Peer<RoleServer>,
+) -> Result<Option<Vec<PathBuf>>, LinkError> {
+    let names_roots = client
+        .peer_info()
+        .is_some_and(|info| info.capabilities.roots.is_some());
+    if !names_roots {
+        return Ok(None);
+    }
+    let failed = |why: &str| LinkError(format!("the client did not name its roots: {why}"));
+    let listed = timeout(ROOTS_TIMEOUT, client.list_roots()).await;
+    let listed = listed.map_err(|_| failed("no answer"))?;
+    let roots = listed.map_err(|error| failed(&error.to_string()))?.roots;
+    let folders: Result<Vec<PathBuf>, LinkError> = roots
+        .iter()
+        .map(|root| {
+            let url = reqwest::Url::parse(&root.uri).ok();
+            let path = url
+                .filter(|url| url.scheme() == "file")
+                .and_then(|url| url.to_file_path().ok());
+            path.ok_or_else(|| {
+                LinkError(format!(
+                    "the root {} is no folder of this machine",
+                    root.uri
+                ))
+            })
+        })
+        .collect();
+    Ok(Some(folders?).filter(|folders| !folders.is_empty()))
+}
+
+/// Returns whether the client shows forms to a person.
+pub(super) fn has_forms(client: &Peer<RoleServer>) -> bool {
+    client.peer_info().is_some_and(|info| {
+        let elicitation = info.capabilities.elicitation.as_ref();
+        elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+    })
+}

@@ -1,0 +1,79 @@
+//! The way to a device as this module needs it; `cli` implements it.
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::ids::RequestId;
+
+/// The reply of a device, or the reason why there is none.
+pub type LinkReply<'a, T> = BoxFuture<'a, Result<T, LinkError>>;
+
+/// The reason why a device gave no reply, for the model and the person at the client.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct LinkError(pub String);
+
+/// A call of a tool.
+#[derive(Debug, Clone)]
+pub struct LinkCall {
+    /// The id of its request.
+    pub id: RequestId,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments as JSON text.
+    pub args: String,
+    /// The conversation of the client: its calls with effects run in order.
+    pub conversation: String,
+}
+
+/// The answer of a tool.
+#[derive(Debug, Clone)]
+pub struct LinkAnswer {
+    /// False if the tool failed or was cancelled.
+    pub is_ok: bool,
+    /// `{toolName, result? | error?, meta}`.
+    pub payload: Value,
+}
+
+/// A question about a call, which waits for its answer.
+#[derive(Debug, Clone)]
+pub struct LinkQuestion {
+    /// Its id.
+    pub id: String,
+    /// The request whose call waits.
+    pub request: String,
+    /// A description of the call for people.
+    pub title: String,
+    /// The answers: id, label, and whether it refuses.
+    pub options: Vec<(String, String, bool)>,
+}
+
+/// A device whose tools a client may use.
+pub trait DeviceLink: Send + Sync + 'static {
+    /// Gets ready, once. `roots`: the folders that the client works in, if it names any. Tools work in no other.
+    fn connect(&self, roots: Option<Vec<PathBuf>>) -> LinkReply<'_, ()>;
+    /// Lists the catalog entries of the tools.
+    fn list_tools(&self) -> LinkReply<'_, Vec<Value>>;
+    /// Lists the catalog entries of the skills.
+    fn list_skills(&self) -> LinkReply<'_, Vec<Value>>;
+    /// Runs a tool and waits for its answer. Its output is sent to `output` meanwhile.
+    fn call_tool<'a>(
+        &'a self,
+        call: &'a LinkCall,
+        output: Option<UnboundedSender<String>>,
+    ) -> LinkReply<'a, LinkAnswer>;
+    /// Cancels a call, which is answered then.
+    fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()>;
+    /// Lists the open questions. The device asks a caller who has done so within the last minute.
+    fn open_questions(&self) -> LinkReply<'_, Vec<LinkQuestion>>;
+    /// Answers a question.
+    fn answer_question<'a>(
+        &'a self,
+        question: &'a str,
+        option: &'a str,
+        text: Option<&'a str>,
+    ) -> LinkReply<'a, ()>;
+}

@@ -1,0 +1,131 @@
+//! Profiles: parts of the catalog, for models that should read less of it. Not here: which calls are allowed (policy).
+
+use serde_json::{Value, json};
+
+use super::tool_spec::DEVICE_ORIGIN;
+
+/// The tools of the smallest profile: enough to look around, to change files and to run commands.
+const MINIMAL_TOOLS: &[&str] = &[
+    "Bash",
+    "Edit",
+    "Glob",
+    "Grep",
+    "Read",
+    "ReadOutput",
+    "Write",
+];
+/// The domains that programming needs.
+const CODING_DOMAINS: &[&str] = &["file", "search", "shell", "terminal", "git", "state"];
+
+/// A part of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolProfile {
+    /// A few tools of the device: less than 12,000 bytes.
+    Minimal,
+    /// The tools for files, search, commands, git and tasks, and those of plugins and editors.
+    Coding,
+    /// All tools.
+    #[default]
+    All,
+}
+
+impl ToolProfile {
+    /// All profiles by their names.
+    pub const NAMES: [(&str, Self); 3] = [
+        ("minimal", Self::Minimal),
+        ("coding", Self::Coding),
+        ("all", Self::All),
+    ];
+
+    /// Returns whether a profile has the tool of this catalog entry. Names for compatibility are in none.
+    pub fn includes(self, entry: &Value) -> bool {
+        let is_own = entry["origin"] == DEVICE_ORIGIN;
+        let is_one_of = |list: &[&str], value: &Value| list.iter().any(|one| value == *one);
+        entry["compat"] != true
+            && match self {
+                Self::Minimal => is_own && is_one_of(MINIMAL_TOOLS, &entry["name"]),
+                Self::Coding => !is_own || is_one_of(CODING_DOMAINS, &entry["categories"][0]),
+                Self::All => true,
+            }
+    }
+}
+
+/// The form in which the API of a model wants its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelFormat {
+    /// The Messages API of Anthropic.
+    Anthropic,
+    /// The Responses API of OpenAI.
+    OpenAi,
+    /// The Chat Completions API of OpenAI, and of many others.
+    OpenAiChat,
+    /// The function declarations of Gemini.
+    Gemini,
+    /// The Model Context Protocol.
+    Mcp,
+}
+
+impl ModelFormat {
+    /// All forms by their names.
+    pub const NAMES: [(&str, Self); 5] = [
+        ("anthropic", Self::Anthropic),
+        ("openai", Self::OpenAi),
+        ("openai-chat", Self::OpenAiChat),
+        ("gemini", Self::Gemini),
+        ("mcp", Self::Mcp),
+    ];
+
+    /// Converts a catalog entry.
+    pub fn format_tool(self, entry: &Value) -> Value {
+        let (name, text, schema) = (&entry["name"], &entry["description"], &entry["schema"]);
+        match self {
+            Self::Anthropic => json!({"name": name, "description": text, "input_schema": schema}),
+            Self::OpenAi => json!({
+                "type": "function", "name": name, "description": text, "parameters": schema, "strict": false
+            }),
+            Self::OpenAiChat => {
+                let function = json!({"name": name, "description": text, "parameters": schema});
+                json!({"type": "function", "function": function})
+            }
+            Self::Gemini => {
+                json!({"name": name, "description": text, "parametersJsonSchema": schema})
+            }
+            Self::Mcp => {
+                let is_read_only = entry["effect"] == "reads" || entry["effect"] == "asks_user";
+                let hints = json!({"readOnlyHint": is_read_only});
+                json!({"name": name, "description": text, "inputSchema": schema, "annotations": hints})
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_a_part_of_the_next() {
+        let entry = |name: &str, domain: &str, origin: &str| json!({"name": name, "categories": [domain], "origin": origin});
+        let profiles =
+            |entry: &Value| ToolProfile::NAMES.map(|(_, profile)| profile.includes(entry));
+        assert_eq!(
+            profiles(&entry("Read", "file", "device")),
+            [true, true, true]
+        );
+        assert_eq!(
+            profiles(&entry("GitLog", "git", "device")),
+            [false, true, true]
+        );
+        assert_eq!(
+            profiles(&entry("SqliteQuery", "sqlite", "device")),
+            [false, false, true]
+        );
+        assert_eq!(
+            profiles(&entry("Read", "plugin", "word-stats")),
+            [false, true, true]
+        );
+        let mut twin = entry("Read", "file", "device");
+        twin["compat"] = json!(true);
+        assert_eq!(profiles(&twin), [false; 3]);
+    }
+}

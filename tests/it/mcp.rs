@@ -1,0 +1,177 @@
+//! `mcp` as a client of the protocol uses it: the program over pipes, with the official client.
+#![cfg(unix)]
+#![expect(deprecated, reason = "editors name their folders as roots")]
+
+mod approvals;
+mod http;
+mod profiles;
+mod remote;
+mod roots;
+mod serving;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, Implementation, ListRootsResult,
+    ProgressNotificationParam, Root, RootsCapabilities,
+};
+use rmcp::service::{NotificationContext, RequestContext, RunningService, ServiceExt as _};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// A user with a home and a workspace of their own.
+struct User {
+    dir: TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        let user = Self {
+            dir: tempfile::tempdir().expect("a folder for the test"),
+        };
+        std::fs::create_dir_all(user.path("work/sub")).expect("made");
+        user
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        let root = std::fs::canonicalize(self.dir.path()).expect("there");
+        root.join(below)
+    }
+
+    fn write(&self, below: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(below);
+        std::fs::create_dir_all(path.parent().expect("below")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    /// The program with nothing of the tester's own around it.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("TMPDIR", self.dir.path())
+            .env("PUNIE_HOME", self.path("home"))
+            .current_dir(self.path("work"))
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Starts the server for this client.
+    async fn connects(&self, client: TestClient, args: &[&str]) -> Connected {
+        let words: Vec<&str> = [&["mcp"], args].concat();
+        let mut command = self.command(&words);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().expect("started");
+        let pipes = (
+            child.stdout.take().expect("a pipe"),
+            child.stdin.take().expect("a pipe"),
+        );
+        let service = client.serve(pipes).await.expect("the server answers");
+        Connected { service, child }
+    }
+
+    /// Runs a command of this home; returns what it prints.
+    async fn types(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().await.expect("started");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+/// A client, and what its person answers and is shown.
+#[derive(Clone, Default)]
+struct TestClient {
+    roots: Option<Vec<PathBuf>>,
+    answers: Option<(ElicitationAction, Value)>,
+    asked: Arc<Mutex<Vec<String>>>,
+    progress: Arc<Mutex<Vec<String>>>,
+}
+
+impl ClientHandler for TestClient {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = self.roots.is_some().then(RootsCapabilities::default);
+        capabilities.elicitation = self.answers.is_some().then(ElicitationCapability::default);
+        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+    }
+
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        let roots = self.roots.iter().flatten();
+        let roots = roots.map(|root| Root::new(format!("file://{}", root.display())));
+        Ok(ListRootsResult::new(roots.collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let shown = serde_json::to_string(&request).expect("JSON");
+        self.asked.lock().push(shown);
+        let (action, content) = self
+            .answers
+            .clone()
+            .expect("it is asked only if it can answer");
+        let mut result = ElicitResult::new(action);
+        result.content = Some(content);
+        Ok(result)
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.progress.lock().extend(progress.message);
+    }
+}
+
+/// A client whose server runs.
+struct Connected {
+    service: RunningService<RoleClient, TestClient>,
+    child: Child,
+}
+
+impl Connected {
+    async fn calls(&self, tool: &'static str, args: Value) -> CallToolResult {
+        let args = args.as_object().expect("arguments").clone();
+        let call = CallToolRequestParams::new(tool).with_arguments(args);
+        self.service.call_tool(call).await.expect("an answer")
+    }
+
+    /// Closes the server's input and waits for its end.
+    async fn closes(mut self) {
+        self.service.cancel().await.expect("closed");
+        let ended = self.child.wait().await.expect("waited for");
+        assert!(ended.success(), "{ended:?}");
+    }
+}
+
+fn text(result: &CallToolResult) -> String {
+    let texts = result.content.iter().filter_map(|block| block.as_text());
+    texts.map(|block| block.text.as_str()).collect()
+}
+
+/// The id of the request that a result belongs to.
+fn request_id(result: &CallToolResult) -> String {
+    let meta = result.meta.as_ref().expect("facts");
+    meta.0["punie-runner/requestId"]
+        .as_str()
+        .expect("an id")
+        .to_owned()
+}

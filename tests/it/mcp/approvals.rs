@@ -1,0 +1,62 @@
+//! Calls that the owner wants to approve, and the person at the client.
+
+use rmcp::model::ElicitationAction;
+use serde_json::{Value, json};
+
+use super::{TestClient, User, text};
+
+const ASK: &str = "[policy]\nask = [\"executes\"]\n";
+
+fn answering(action: ElicitationAction, content: Value) -> TestClient {
+    TestClient {
+        answers: Some((action, content)),
+        ..TestClient::default()
+    }
+}
+
+#[tokio::test]
+async fn the_person_at_the_client_allows_a_call_by_a_form() {
+    let user = User::new();
+    user.write("home/config.toml", ASK);
+    let person = answering(ElicitationAction::Accept, json!({"answer": "Allow"}));
+    let client = user.connects(person.clone(), &[]).await;
+    let ran = client
+        .calls("Bash", json!({"command": "echo yes > ran"}))
+        .await;
+    assert_eq!(ran.is_error, Some(false), "{ran:?}");
+    assert!(user.path("work/ran").exists());
+    let asked = person.asked.lock().clone();
+    assert!(
+        asked.len() == 1 && asked[0].contains("echo yes > ran"),
+        "{asked:?}"
+    );
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn a_refusal_and_an_unclear_answer_refuse() {
+    for (action, content) in [
+        (ElicitationAction::Decline, json!({})),
+        (ElicitationAction::Cancel, json!({})),
+        (ElicitationAction::Accept, json!({"answer": "perhaps"})),
+    ] {
+        let user = User::new();
+        user.write("home/config.toml", ASK);
+        let client = user.connects(answering(action, content), &[]).await;
+        let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+        assert_eq!(refused.is_error, Some(true), "{refused:?}");
+        assert!(!user.path("work/ran").exists());
+        client.closes().await;
+    }
+}
+
+#[tokio::test]
+async fn without_forms_nobody_can_be_asked() {
+    let user = User::new();
+    user.write("home/config.toml", format!("{ASK}notify = false\n"));
+    let client = user.connects(TestClient::default(), &[]).await;
+    let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+    assert_eq!(refused.is_error, Some(true), "{refused:?}");
+    assert!(!user.path("work/ran").exists(), "{}", text(&refused));
+    client.closes().await;
+}

@@ -1,0 +1,39 @@
+//! The parts of the catalog that a client or a model gets.
+
+use serde_json::Value;
+
+use super::{TestClient, User};
+
+#[tokio::test]
+async fn the_minimal_profile_costs_less_than_12000_bytes() {
+    let user = User::new();
+    for format in ["anthropic", "openai", "openai-chat", "gemini", "mcp"] {
+        let shown = user
+            .types(&["tools", "--profile", "minimal", "--format", format])
+            .await;
+        let tools: Vec<Value> = serde_json::from_str(&shown).expect("an array");
+        assert_eq!(tools.len(), 7, "{format}");
+        assert!(shown.len() < 12_000, "{format}: {} bytes", shown.len());
+    }
+    let minimal = user
+        .connects(TestClient::default(), &["--profile", "minimal"])
+        .await;
+    let listed = minimal.service.list_all_tools().await.expect("tools");
+    assert_eq!(listed.len(), 7);
+    let size = serde_json::to_string(&listed).expect("JSON").len();
+    assert!(size < 12_000, "{size} bytes");
+    minimal.closes().await;
+}
+
+#[tokio::test]
+async fn a_profile_that_does_not_exist_is_named() {
+    let user = User::new();
+    let refused = user
+        .command(&["tools", "--profile", "tiny"])
+        .output()
+        .await
+        .expect("started");
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("none of minimal, coding, all"), "{text}");
+}

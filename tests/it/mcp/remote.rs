@@ -1,0 +1,60 @@
+//! A device elsewhere, reached through its backend.
+
+use std::process::Stdio;
+
+use rmcp::service::ServiceExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::{Connected, TestClient, User, text};
+
+#[tokio::test]
+async fn the_tools_of_another_device_are_served_through_the_backend() {
+    let (owner, user) = (User::new(), User::new());
+    owner.write("work/note", "of the owner");
+    let mut dev = owner.command(&["dev", "--json"]);
+    dev.stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut dev = dev.spawn().expect("started");
+    let mut lines = BufReader::new(dev.stdout.take().expect("a pipe")).lines();
+    let ready = lines.next_line().await.expect("read").expect("a line");
+    let ready: Value = serde_json::from_str(&ready).expect("JSON");
+    let word = |key: &str| ready[key].as_str().expect(key);
+
+    // The client's folder is on another machine and says nothing about the device.
+    let client = TestClient {
+        roots: Some(vec![user.path("work")]),
+        ..TestClient::default()
+    };
+    let args = [
+        "--backend-url",
+        word("url"),
+        "--device",
+        word("deviceId"),
+        "mcp",
+    ];
+    let mut command = user.command(&args);
+    command.env("PUNIE_CALLER_TOKEN", word("callerToken"));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("started");
+    let pipes = (
+        child.stdout.take().expect("a pipe"),
+        child.stdin.take().expect("a pipe"),
+    );
+    let service = client.serve(pipes).await.expect("the server answers");
+    let client = Connected { service, child };
+    let mut names = Vec::new();
+    while names.is_empty() {
+        // The device publishes its catalog after its start.
+        let tools = client.service.list_all_tools().await.expect("tools");
+        names = tools.into_iter().map(|tool| tool.name).collect();
+    }
+    assert!(names.iter().any(|name| name == "Read"), "{names:?}");
+    let read = client.calls("Read", json!({"file_path": "note"})).await;
+    assert!(text(&read).contains("of the owner"), "{read:?}");
+    client.closes().await;
+}

@@ -1,0 +1,169 @@
+//! Tools, their answers, and everything else that a server offers.
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequestParams,
+    ReadResourceRequestParams, ResourceContents,
+};
+use rmcp::service::PeerRequestOptions;
+use serde_json::json;
+
+use super::{TestClient, User, request_id, text};
+use crate::harness::wait::until;
+
+#[tokio::test]
+async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
+    let user = User::new();
+    let client = user.connects(TestClient::default(), &[]).await;
+    let tools = client.service.list_all_tools().await.expect("tools");
+    let hints = |name: &str| {
+        let tool = tools.iter().find(|tool| tool.name == name).expect(name);
+        tool.annotations.as_ref().expect("hints").read_only_hint
+    };
+    assert_eq!(
+        (hints("Read"), hints("Write"), hints("Bash")),
+        (Some(true), Some(false), Some(false))
+    );
+    assert!(
+        tools.iter().all(|tool| tool.name != "read_file"),
+        "compatibility names are left out"
+    );
+
+    let path = user.path("work/new.txt");
+    let written = client
+        .calls("Write", json!({"file_path": "new.txt", "content": "one\n"}))
+        .await;
+    assert_eq!(written.is_error, Some(false), "{written:?}");
+    assert_eq!(std::fs::read_to_string(&path).expect("written"), "one\n");
+    let request = request_id(&written);
+    let history = user.types(&["history", "--json"]).await;
+    assert!(history.contains(&request), "{history}");
+    let audit = user.types(&["audit", "--json"]).await;
+    assert!(audit.contains(&request), "{audit}");
+    user.types(&["undo", &request]).await;
+    assert!(!path.exists(), "undone");
+
+    let missing = client.calls("Read", json!({"file_path": "gone"})).await;
+    assert_eq!(missing.is_error, Some(true), "{missing:?}");
+    let unknown = client.calls("NoSuchTool", json!({})).await;
+    assert_eq!(unknown.is_error, Some(true), "{unknown:?}");
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
+    let user = User::new();
+    let watching = TestClient::default();
+    let client = user.connects(watching.clone(), &[]).await;
+    let command = "echo first; until [ -e go ]; do sleep 0.05; done; seq 1 20000";
+    let calling = client.calls("Bash", json!({"command": command}));
+    let seen = until("the first line", || {
+        let pieces = watching.progress.lock();
+        pieces.iter().any(|text| text.contains("first"))
+    });
+    let release = async {
+        seen.await;
+        user.write("work/go", "");
+    };
+    let (answer, ()) = tokio::join!(calling, release);
+    let link = answer
+        .content
+        .iter()
+        .find_map(|block| block.as_resource_link());
+    let uri = link.expect("a link to the whole output").uri.clone();
+    let read = ReadResourceRequestParams::new(uri.clone());
+    let read = client.service.read_resource(read).await.expect("read");
+    let ResourceContents::TextResourceContents { text: lines, .. } = &read.contents[0] else {
+        panic!("{read:?}");
+    };
+    assert!(
+        lines.contains("first") && lines.contains("\t1999\n"),
+        "{lines}"
+    );
+    let listed = client.service.list_all_resources().await.expect("listed");
+    assert!(listed.iter().any(|one| one.uri == uri), "{listed:?}");
+    let none = ReadResourceRequestParams::new("punie-output://out_000000000000");
+    client
+        .service
+        .read_resource(none)
+        .await
+        .expect_err("there is no such output");
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_its_command() {
+    let user = User::new();
+    let client = user.connects(TestClient::default(), &[]).await;
+    let command = "echo $$ > pid; until [ -e never ]; do sleep 0.05; done; touch ended";
+    let args = json!({"command": command})
+        .as_object()
+        .expect("arguments")
+        .clone();
+    let call = CallToolRequestParams::new("Bash").with_arguments(args);
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(call));
+    let options = PeerRequestOptions::no_options();
+    let sent = client
+        .service
+        .send_cancellable_request(request, options)
+        .await
+        .expect("sent");
+    until("the command runs", || user.path("work/pid").exists()).await;
+    sent.cancel(None).await.expect("cancelled");
+    let mut history = String::new();
+    while !history.contains("\"cancelled\"") {
+        history = user.types(&["history", "--json"]).await;
+    }
+    user.write("work/never", "");
+    let after = client
+        .calls("Bash", json!({"command": "echo still here"}))
+        .await;
+    assert!(text(&after).contains("still here"), "{after:?}");
+    assert!(!user.path("work/ended").exists());
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn an_image_is_content_and_a_skill_is_a_prompt() {
+    let user = User::new();
+    let png = image::RgbImage::new(2, 3);
+    png.save(user.path("work/dot.png")).expect("an image");
+    let skill = "---\ndescription: Says hello.\n---\nGreet the person.\n";
+    user.write("home/skills/greet/SKILL.md", skill);
+    let client = user.connects(TestClient::default(), &[]).await;
+    let read = client.calls("Read", json!({"file_path": "dot.png"})).await;
+    let block = read.content.iter().find_map(|block| block.as_image());
+    let block = block.unwrap_or_else(|| panic!("{read:?}"));
+    assert_eq!(block.mime_type, "image/png");
+    let structured = read.structured_content.expect("facts about it");
+    assert_eq!(
+        (&structured["width"], &structured["data"]),
+        (&json!(2), &json!(null))
+    );
+
+    let mut prompts = Vec::new();
+    while prompts.is_empty() {
+        // The catalog is published after the start.
+        prompts = client.service.list_all_prompts().await.expect("prompts");
+    }
+    assert_eq!(prompts[0].name, "greet");
+    let got = GetPromptRequestParams::new("greet");
+    let got = client.service.get_prompt(got).await.expect("the skill");
+    assert!(format!("{got:?}").contains("Greet the person."), "{got:?}");
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn clients_of_one_home_share_its_runner() {
+    let user = User::new();
+    let first = user.connects(TestClient::default(), &[]).await;
+    first
+        .calls("Bash", json!({"command": "echo one > shared"}))
+        .await;
+    let second = user.connects(TestClient::default(), &[]).await;
+    let read = second.calls("Read", json!({"file_path": "shared"})).await;
+    assert!(text(&read).contains("one"), "{read:?}");
+    second.closes().await;
+    let after = first.calls("Glob", json!({"pattern": "sh*"})).await;
+    assert!(text(&after).contains("shared"), "{after:?}");
+    first.closes().await;
+}
