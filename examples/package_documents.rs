@@ -9,7 +9,7 @@
 )]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use punie_runner::cli::command_groups::grouped_command;
@@ -26,10 +26,18 @@ const SCRIPTS: &[(&str, &str)] = &[
 
 fn main() -> anyhow::Result<()> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
-    let folder = folder.context("the folder to write to is missing")?;
+    write_documents(&folder.context("the folder to write to is missing")?)
+}
+
+/// Writes the pages and the scripts into two folders below this one.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_documents(folder: &Path) -> anyhow::Result<()> {
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     for created in [&man, &completions] {
-        fs::create_dir_all(created).with_context(|| format!("cannot make {}", created.display()))?;
+        fs::create_dir_all(created)
+            .with_context(|| format!("cannot make {}", created.display()))?;
     }
     clap_mangen::generate_to(grouped_command(), &man)?;
     for (shell, file) in SCRIPTS {

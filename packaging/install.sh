@@ -252,7 +252,8 @@ main() {
   sum=$(sum_of "$work/$archive.tar.gz")
   [ "$sum" = "$expected" ] ||
     fail "the checksum of $archive.tar.gz is wrong: the download is damaged or was changed."
-  tar -C "$work" -xzf "$work/$archive.tar.gz" 2>"$work/error" || fail_unwritable "$work"
+  tar -C "$work" -xzf "$work/$archive.tar.gz" 2>"$work/error" ||
+    fail "cannot unpack $archive.tar.gz: $(tail -n 1 "$work/error")"
   install_program
   install_documents
   tell_what_next

@@ -33,6 +33,7 @@ mod home;
 mod hostile;
 mod journal;
 mod output;
+mod packaging;
 mod pages;
 mod plugins;
 mod policy;
