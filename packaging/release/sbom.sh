@@ -10,7 +10,8 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # The tool writes beside each manifest, and those of the crates are not wanted: it works on a copy of what it reads.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-git -C "$top" archive HEAD -- Cargo.toml Cargo.lock src crates examples tests benches manual-tests | tar -x -C "$copy"
-(cd "$copy" && cargo cyclonedx --format json --describe crate --target "${target%%.*}" --override-filename sbom >&2)
-mv "$copy/sbom.json" "$file"
+git -C "$top" archive HEAD -- Cargo.toml Cargo.lock README.md src crates examples tests benches manual-tests | tar -x -C "$copy"
+(cd "$copy" && cargo cyclonedx --format json --target "${target%%.*}" --override-filename sbom >&2)
+# The name of the copy is of no interest to anybody.
+sed "s|$copy|/punie-runner|g" "$copy/sbom.json" >"$file"
 printf '%s\n' "$file"
