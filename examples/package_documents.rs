@@ -1,7 +1,7 @@
 //! Writes what packages carry beside the program: a manual page for each command, and the completion scripts.
 //!
-//! `cargo run --example package_documents -- DIR` fills `DIR/man` and `DIR/completions`. It is no command of the program,
-//! because nobody needs it after the packages are made.
+//! `cargo run --example package_documents -- DIR DATE` fills `DIR/man` and `DIR/completions`. The pages bear the date, such
+//! as 2026-12-31. It is no command of the program, because nobody needs it after the packages are made.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,9 +9,11 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use clap::Command;
+use clap_mangen::Man;
 use punie_runner::cli::command_groups::grouped_command;
 use punie_runner::cli::completion_script;
 
@@ -25,23 +27,42 @@ const SCRIPTS: &[(&str, &str)] = &[
 ];
 
 fn main() -> anyhow::Result<()> {
-    let folder = std::env::args_os().nth(1).map(PathBuf::from);
-    write_documents(&folder.context("the folder to write to is missing")?)
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, date] = args.as_slice() else {
+        bail!("usage: package_documents DIR DATE");
+    };
+    write_documents(Path::new(folder), date)
 }
 
 /// Writes the pages and the scripts into two folders below this one.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write_documents(folder: &Path) -> anyhow::Result<()> {
+pub fn write_documents(folder: &Path, date: &str) -> anyhow::Result<()> {
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     for created in [&man, &completions] {
         fs::create_dir_all(created)
             .with_context(|| format!("cannot make {}", created.display()))?;
     }
-    clap_mangen::generate_to(grouped_command(), &man)?;
+    let mut command = grouped_command().disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, &man, date)?;
     for (shell, file) in SCRIPTS {
         fs::write(completions.join(file), completion_script(shell)?)?;
     }
     Ok(())
+}
+
+/// Writes the page of a command, and those of the commands below it.
+fn write_pages(command: &Command, folder: &Path, date: &str) -> anyhow::Result<()> {
+    // An empty field of the head would be taken for the next one.
+    let page = Man::new(command.clone())
+        .date(date)
+        .source(concat!("punie-runner ", env!("CARGO_PKG_VERSION")))
+        .manual("punie-runner");
+    page.generate_to(folder)?;
+    command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+        .try_for_each(|below| write_pages(below, folder, date))
 }

@@ -6,4 +6,5 @@ set -euo pipefail
 mkdir -p "${1:?"usage: documents.sh FOLDER"}"
 folder=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-cargo run --quiet --locked --example package_documents -- "$folder"
+date=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" +%F)
+cargo run --quiet --locked --example package_documents -- "$folder" "$date"

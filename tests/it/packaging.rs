@@ -56,14 +56,18 @@ fn page_names(name: &str, command: &clap::Command, found: &mut Vec<String>) {
 #[test]
 fn every_command_has_a_manual_page_and_every_shell_a_script() {
     let dir = tempfile::tempdir().expect("a folder");
-    write_documents(dir.path()).expect("the documents");
+    write_documents(dir.path(), "2026-12-31").expect("the documents");
 
     let mut names = Vec::new();
     page_names("punie-runner", &grouped_command(), &mut names);
     for name in &names {
         let page = fs::read_to_string(dir.path().join("man").join(name));
         let page = page.unwrap_or_else(|cause| panic!("{name}: {cause}"));
-        for part in [".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n"] {
+        let head = format!(
+            "1 2026-12-31 \"punie-runner {}\"",
+            env!("CARGO_PKG_VERSION")
+        );
+        for part in [&head, ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n"] {
             assert!(page.contains(part), "{name} has no {part}");
         }
     }

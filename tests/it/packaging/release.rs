@@ -42,7 +42,7 @@ impl Release {
             public_key,
         };
         let documents = release.dir.path().join("documents");
-        write_documents(&documents).expect("the documents");
+        write_documents(&documents, "2026-12-31").expect("the documents");
         let binary = release.dir.path().join("punie-runner");
         let text = format!("#!/bin/sh\necho punie-runner {version}\n");
         fs::write(&binary, text).expect("the program");
