@@ -1,7 +1,9 @@
 //! `completions`: prints a shell's completion script. The script asks this program for the words that fit, so that it
 //! also knows the tools, rules and requests of this home.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io;
 use std::sync::Arc;
 
 use clap::{Args, Command};
@@ -14,7 +16,7 @@ use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
-use crate::home::{ApprovalQuestions, Home};
+use crate::home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
 use crate::journal::{HistoryQuery, JournalReader};
 
 /// The variable by which the script asks for words.
@@ -30,14 +32,24 @@ pub struct CompletionsArgs {
 
 /// Prints the script.
 pub fn run_completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
-    let name = args.shell.to_string();
+    let script = completion_script(&args.shell.to_string())?;
+    console::print_unwrapped(script.trim_end());
+    Ok(Exit::Done)
+}
+
+/// Returns the completion script of a shell: bash, elvish, fish, powershell or zsh.
+///
+/// # Errors
+/// There is none for this shell.
+pub fn completion_script(shell: &str) -> io::Result<String> {
+    let shells = Shells::builtins();
+    let completer = shells
+        .completer(shell)
+        .ok_or_else(|| io::Error::other(format!("there is no completion script for {shell}")))?;
     let program = "punie-runner";
     let mut script = Vec::new();
-    if let Some(shell) = Shells::builtins().completer(&name) {
-        shell.write_registration(ASK_VARIABLE, "punie_runner", program, program, &mut script)?;
-    }
-    console::print_unwrapped(String::from_utf8_lossy(&script).trim_end());
-    Ok(Exit::Done)
+    completer.write_registration(ASK_VARIABLE, "punie_runner", program, program, &mut script)?;
+    String::from_utf8(script).map_err(io::Error::other)
 }
 
 /// Answers the script of a shell, if it asked.
@@ -66,6 +78,7 @@ const ARGUMENTS: &[(&[&str], &str, ListCandidates)] = &[
     (&["policy", "revoke"], "id", grant_ids),
     (&["history"], "request", request_ids),
     (&["undo"], "request", request_ids),
+    (&["diff"], "request", request_ids),
     (&["trash", "restore"], "request", request_ids),
     (&["cancel"], "request", open_request_ids),
     (&["stop"], "id", open_request_ids),
@@ -75,6 +88,12 @@ const ARGUMENTS: &[(&[&str], &str, ListCandidates)] = &[
     (&["config", "get"], "key", config_keys),
     (&["config", "set"], "key", config_keys),
     (&["config", "explain"], "key", config_keys),
+    (&["questions", "answer"], "id", question_ids),
+    (&["questions", "refuse"], "id", question_ids),
+    (&["skills", "show"], "id", skill_ids),
+    (&["agents", "show"], "id", agent_ids),
+    (&["secrets", "set"], "name", secret_names),
+    (&["secrets", "remove"], "name", secret_names),
 ];
 
 fn completed_command() -> Command {
@@ -212,6 +231,42 @@ fn question_ids() -> Vec<CompletionCandidate> {
             .iter()
             .map(|question| described(table::short_id(question.id.as_str()), &question.title));
         Some(candidates.collect())
+    };
+    list().unwrap_or_default()
+}
+
+fn skill_ids() -> Vec<CompletionCandidate> {
+    let list = || {
+        let (_, _, home) = open_existing_home()?;
+        let (skills, _) = load_skills(&home, CopyTexts::No);
+        let candidates = skills
+            .iter()
+            .map(|skill| described(&skill.id, &skill.description));
+        Some(candidates.collect())
+    };
+    list().unwrap_or_default()
+}
+
+fn agent_ids() -> Vec<CompletionCandidate> {
+    let list = || {
+        let (_, _, home) = open_existing_home()?;
+        let (agents, _) = load_agents(&home, CopyTexts::No);
+        let candidates = agents
+            .iter()
+            .map(|agent| described(&agent.id, &agent.description));
+        Some(candidates.collect())
+    };
+    list().unwrap_or_default()
+}
+
+/// Lists the names that skills want. Those of the stored secrets are encrypted, and reading them may open the keychain.
+fn secret_names() -> Vec<CompletionCandidate> {
+    let list = || {
+        let (_, _, home) = open_existing_home()?;
+        let (skills, _) = load_skills(&home, CopyTexts::No);
+        let mounts = skills.into_iter().flat_map(|skill| skill.secrets);
+        let names: BTreeSet<String> = mounts.map(|mount| mount.provider).collect();
+        Some(names.into_iter().map(CompletionCandidate::new).collect())
     };
     list().unwrap_or_default()
 }

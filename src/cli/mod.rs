@@ -80,6 +80,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{ColorChoice, ProcessEnvironment};
 use crate::redact::Secret;
+pub use completions::completion_script;
 use context::CliContext;
 use exit::Exit;
 

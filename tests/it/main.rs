@@ -35,6 +35,7 @@ mod hostile;
 mod journal;
 mod mcp;
 mod output;
+mod packaging;
 mod pages;
 mod people;
 mod plugins;

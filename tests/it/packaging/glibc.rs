@@ -1,0 +1,76 @@
+//! check-glibc.sh, on files that the C compiler links against made-up versions of glibc.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{run, run_well, script};
+
+/// Links a library that needs these versions of glibc, one function each.
+fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
+    let (mut definitions, mut map, mut calls) = (String::new(), String::new(), String::new());
+    for (number, version) in versions.iter().enumerate() {
+        definitions += &format!("int wanted_{number}(void) {{ return 0; }}\n");
+        map += &format!("GLIBC_{version} {{ global: wanted_{number}; }};\n");
+        calls += &format!(
+            "int wanted_{number}(void);\nint user_{number}(void) {{ return wanted_{number}(); }}\n"
+        );
+    }
+    let (libc, file) = (dir.join("libc.so.6"), dir.join("program.so"));
+    fs::write(dir.join("libc.c"), definitions).expect("a source");
+    fs::write(dir.join("libc.map"), map).expect("the versions");
+    fs::write(dir.join("program.c"), calls).expect("a source");
+    let link = |from: &str, to: &Path, with: &[&str]| {
+        let mut command = Command::new("cc");
+        command
+            .args(["-shared", "-fPIC", "-nostdlib", "-o"])
+            .arg(to);
+        run_well(command.arg(from).args(with).current_dir(dir));
+    };
+    let soname = ["-Wl,-soname,libc.so.6", "-Wl,--version-script=libc.map"];
+    link("libc.c", &libc, &soname);
+    link("program.c", &file, &["libc.so.6"]);
+    file
+}
+
+fn check(file: &Path) -> (bool, String) {
+    run(Command::new(script("release/check-glibc.sh"))
+        .arg(file)
+        .arg("2.28"))
+}
+
+#[test]
+fn a_file_that_needs_a_newer_glibc_is_found() {
+    for (versions, fits, part) in [
+        (&["2.2.5", "2.17"][..], true, "needs glibc 2.17"),
+        (&["2.28", "2.9"], true, "needs glibc 2.28"),
+        (&["2.17", "2.29"], false, "newer glibc than 2.28: 2.29"),
+        (&["2.28.1"], false, "2.28.1"),
+        (&["2.100", "3.0"], false, "2.100 3.0"),
+        (&["2.17", "ABI_DT_RELR"], false, "ABI_DT_RELR"),
+    ] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (accepted, said) = check(&link_against(dir.path(), versions));
+        assert_eq!(accepted, fits, "{versions:?}: {said}");
+        assert!(said.contains(part), "{versions:?}: {said}");
+    }
+}
+
+#[test]
+fn a_static_file_needs_no_glibc_and_a_text_is_no_program() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (source, object) = (dir.path().join("one.c"), dir.path().join("one.so"));
+    fs::write(&source, "int one(void) { return 1; }\n").expect("a source");
+    let mut command = Command::new("cc");
+    command
+        .args(["-shared", "-fPIC", "-nostdlib", "-o"])
+        .arg(&object);
+    run_well(command.arg(&source));
+    let (accepted, said) = check(&object);
+    assert!(accepted && said.contains("needs no glibc"), "{said}");
+
+    for missing in [&source, &dir.path().join("nothing")] {
+        let (accepted, said) = check(missing);
+        assert!(!accepted, "{said}");
+    }
+}

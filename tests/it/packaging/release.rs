@@ -1,0 +1,145 @@
+//! A release for the tests, made by the scripts and served on a loopback port. Its program is a shell script that knows its
+//! version.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::{run_well, script, write_documents};
+
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The static archive of this machine's processor.
+pub const TARGET: &str = match cfg!(target_arch = "aarch64") {
+    true => "aarch64-unknown-linux-musl",
+    false => "x86_64-unknown-linux-musl",
+};
+
+/// A folder with the files of a release, its server, and the key that signs it.
+pub struct Release {
+    dir: TempDir,
+    pub url: String,
+    key: PathBuf,
+    public_key: PathBuf,
+}
+
+impl Release {
+    /// Makes one whose program prints this version, for these targets.
+    pub fn new(version: &str, targets: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let out = dir.path().join("out");
+        fs::create_dir(&out).expect("the release's folder");
+        let url = serve(out);
+        let (key, public_key) = make_key(dir.path(), "release");
+        let release = Self {
+            dir,
+            url,
+            key,
+            public_key,
+        };
+        let documents = release.dir.path().join("documents");
+        write_documents(&documents, "2026-12-31").expect("the documents");
+        let binary = release.dir.path().join("punie-runner");
+        let text = format!("#!/bin/sh\necho punie-runner {version}\n");
+        fs::write(&binary, text).expect("the program");
+        for target in targets {
+            let mut archive = Command::new(script("release/archive.sh"));
+            archive.arg(&binary).arg(target).arg(&documents);
+            run_well(archive.arg(release.folder()));
+        }
+        let mut installer = Command::new(script("release/installer.sh"));
+        installer.arg(&release.url).arg(release.folder());
+        run_well(installer.env("PUNIE_RELEASE_PUBLIC_KEY_FILE", &release.public_key));
+        release.seal();
+        release
+    }
+
+    /// The folder that is served.
+    pub fn folder(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    pub fn archive(&self, target: &str) -> PathBuf {
+        self.folder()
+            .join(format!("punie-runner-{VERSION}-{target}.tar.gz"))
+    }
+
+    /// Writes the checksums of what is there.
+    pub fn write_checksums(&self) {
+        run_well(Command::new(script("release/checksums.sh")).arg(self.folder()));
+    }
+
+    /// Writes the checksums, and signs them.
+    pub fn seal(&self) {
+        self.write_checksums();
+        run_well(&mut self.sign_command(&self.key));
+    }
+
+    /// The command that signs with this key.
+    pub fn sign_command(&self, key: &Path) -> Command {
+        let mut command = Command::new(script("release/sign.sh"));
+        command
+            .arg(self.folder())
+            .env("PUNIE_RELEASE_KEY_FILE", key)
+            .env("PUNIE_RELEASE_PUBLIC_KEY_FILE", &self.public_key);
+        command
+    }
+
+    /// Makes a key that is not the release's: the private one, and the public one as install.sh has it.
+    pub fn other_key(&self) -> (PathBuf, String) {
+        let (key, public_key) = make_key(self.dir.path(), "other");
+        let text = fs::read_to_string(public_key).expect("the key");
+        let line = text.lines().nth(1).expect("the middle line");
+        (key, line.to_owned())
+    }
+}
+
+fn make_key(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let key = dir.join(format!("{name}.pem"));
+    let public_key = dir.join(format!("{name}-public.pem"));
+    let mut command = Command::new("openssl");
+    command.args(["genpkey", "-algorithm", "ed25519", "-out"]);
+    run_well(command.arg(&key));
+    let mut command = Command::new("openssl");
+    command.args(["pkey", "-pubout", "-in"]).arg(&key);
+    run_well(command.arg("-out").arg(&public_key));
+    (key, public_key)
+}
+
+/// Serves the files of a folder until the tests end, and returns the address.
+fn serve(folder: PathBuf) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A client that leaves early is none of the test's business.
+            let _ = answer(stream, &folder);
+        }
+    });
+    format!("http://{address}")
+}
+
+fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut request = String::new();
+    reader.read_line(&mut request)?;
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let name = request.split(' ').nth(1).unwrap_or_default();
+    let (status, body) = match fs::read(folder.join(name.trim_start_matches('/'))) {
+        Ok(body) => ("200 OK", body),
+        Err(_) => ("404 Not Found", Vec::new()),
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    stream.write_all(&body)
+}
