@@ -123,6 +123,7 @@ fn search_tools(root: &Path) -> ToolRegistry {
     ToolRegistry::new([tools(SearchDeps {
         workspace,
         user_ignore: None,
+        views: None,
     })])
     .expect("the names of one domain differ")
 }

@@ -36,7 +36,8 @@ pub async fn play(caller: &Caller, scenario: &Scenario) -> usize {
     let mut memory = Memory::default();
     let mut failed = 0;
     for (number, step) in (1..).zip(&scenario.steps) {
-        let played = play_step(caller, &conversation, step, &mut memory).await;
+        let from = (conversation.as_str(), scenario.agent_type.as_deref());
+        let played = play_step(caller, from, step, &mut memory).await;
         show::step(number, step, &played);
         failed += usize::from(!played.fits());
     }
@@ -45,14 +46,14 @@ pub async fn play(caller: &Caller, scenario: &Scenario) -> usize {
 
 async fn play_step(
     caller: &Caller,
-    conversation: &str,
+    from: (&str, Option<&str>),
     step: &Step,
     memory: &mut Memory,
 ) -> Played {
     let begun = Instant::now();
     let mut left = step.again.as_ref().map_or(0, |again| again.times);
     loop {
-        let played = match ask(caller, conversation, step, memory).await {
+        let played = match ask(caller, from, step, memory).await {
             Ok(answer) => judge(step, memory, answer, begun),
             Err(error) => broken("the request", &error, None, begun),
         };
@@ -66,7 +67,7 @@ async fn play_step(
 
 async fn ask(
     caller: &Caller,
-    conversation: &str,
+    from: (&str, Option<&str>),
     step: &Step,
     memory: &Memory,
 ) -> anyhow::Result<Answer> {
@@ -76,9 +77,7 @@ async fn ask(
     } else {
         memory.fill(&step.args)?
     };
-    caller
-        .append(&request, conversation, &step.tool, &args)
-        .await?;
+    caller.append(&request, from, &step.tool, &args).await?;
     match &step.cancel {
         None => {}
         Some(Cancel::ByHand) if std::io::stdin().is_terminal() => {

@@ -9,13 +9,15 @@ use serde_json::{Map, Value};
 
 /// One file of `scenarios/`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     /// The file's name without its ending.
     #[serde(skip)]
     pub name: String,
     /// What it is about, in one line.
     pub about: String,
+    /// The agent type of its requests, if they have one.
+    pub agent_type: Option<String>,
     /// The requests, one after the other, in one conversation.
     pub steps: Vec<Step>,
 }

@@ -90,14 +90,17 @@ impl Caller {
     pub async fn append(
         &self,
         request: &str,
-        conversation: &str,
+        (conversation, agent_type): (&str, Option<&str>),
         tool: &str,
         args: &Value,
     ) -> anyhow::Result<()> {
-        let fields = json!({
+        let mut fields = json!({
             "requestId": request, "deviceId": self.device, "conversationId": conversation,
             "toolName": tool, "args": args.to_string(),
         });
+        if let Some(agent_type) = agent_type {
+            fields["agentType"] = json!(agent_type);
+        }
         self.call("mutation", "events:appendRequest", fields)
             .await
             .map(drop)

@@ -116,7 +116,9 @@ impl Workspace {
         let (root, rel) = self
             .split_root(&asked.path)
             .ok_or_else(|| self.outside_error(raw, None))?;
+        let asked_absolute = join_names(&root.canonical, &rel);
         let mut found = self.locate_through_links(raw, root, rel)?;
+        found.asked_absolute = Some(asked_absolute.into());
         refuse_runner_home(raw, &found)?;
         if asked.names_folder {
             match found.file_metadata() {
@@ -308,6 +310,19 @@ fn refuse_runner_home(raw: &RawPath, found: &WorkspacePath) -> Result<(), ToolEr
 fn has_only_names(path: &Path) -> bool {
     path.components()
         .all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Joins a path as its text says, without asking the disk: `..` removes the name before it.
+fn join_names(folder: &Path, rel: &Path) -> PathBuf {
+    let mut joined = folder.to_owned();
+    for part in rel.components() {
+        match part {
+            Component::Normal(name) => joined.push(name),
+            Component::ParentDir => drop(joined.pop()),
+            _ => {}
+        }
+    }
+    joined
 }
 
 /// Builds the error for a file in place of a folder: above the rest of a path, or before a slash at its end.

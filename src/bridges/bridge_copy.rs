@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::JoinSet;
@@ -19,6 +20,9 @@ use crate::home::{BridgeFolders, BridgeRecord, SecretStore};
 use crate::ids::RequestId;
 use crate::policy::HostPattern;
 use crate::redact::{Masker, Redactor};
+
+/// The longest wait for the last output of a copy whose processes are gone.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running copy.
 pub(super) struct BridgeCopy {
@@ -100,8 +104,9 @@ impl BridgeCopy {
         let stopping = tokio::task::spawn_blocking(move || running.stop_processes(&sequence));
         let stopped = stopping.await.unwrap_or_default();
         if stopped.survivors.is_empty() {
-            // All ends of its pipes are closed.
-            while self.readers.join_next().await.is_some() {}
+            // All ends of its pipes are closed, or are in a moment: a process that is just started may have them too.
+            let reading = async { while self.readers.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, reading).await;
         }
         self.note(why.to_owned()).await;
         stopped

@@ -51,3 +51,27 @@ impl BridgeLog {
         self.append(format!("[punie-runner] {note}\n").as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w62_a_log_takes_two_files_of_limited_size() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = BridgeLog {
+            path: folder.path().join("b.log"),
+            earlier: folder.path().join("b.log.1"),
+        };
+        for _ in 0..50 {
+            log.append(&vec![b'x'; 100_000]);
+        }
+        log.append_note("the last line");
+        let size = |path: &PathBuf| fs::metadata(path).expect("there").len();
+        assert!(size(&log.path) <= MAX_BYTES + 100_000);
+        assert!(size(&log.earlier) <= MAX_BYTES + 100_000);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2);
+        let text = fs::read_to_string(&log.path).expect("text");
+        assert!(text.ends_with("[punie-runner] the last line\n"));
+    }
+}

@@ -36,7 +36,10 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
         "Editors, backends, keys",
         &["acp", "mcp", "backend", "operator", "keygen"],
     ),
-    ("More", &["config", "completions", "help"]),
+    (
+        "More",
+        &["config", "metrics", "completions", "uninstall", "help"],
+    ),
 ];
 
 /// Returns the command line with its grouped help.

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
@@ -22,7 +23,8 @@ use crate::config::{
     Config, ConfigError, KeyDescription, ValueOrigin, WorkspaceRule, list_keys, read_config_text,
 };
 use crate::durable::{self, Readers};
-use crate::home::command_to_type;
+use crate::home::{ConfigLock, Home, command_to_type};
+use crate::ids::to_hex;
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -126,7 +128,12 @@ fn print_path(context: &CliContext) -> anyhow::Result<Exit> {
 fn explain_key(key: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
     // A file with faults must not keep anybody from learning what is allowed.
-    let config = context.config_despite_faults()?;
+    let (config, fault) = context.config_with_fault()?;
+    if let Some(fault) = fault {
+        console::print_error(&format!(
+            "the file was not read, so its values are missing here: {fault}"
+        ));
+    }
     let (value, origin) = find_value(&config, key.key)
         .map_or(("not set", "default".to_owned()), |(value, origin)| {
             (value, origin.to_string())
@@ -162,6 +169,7 @@ fn read_or_render(file: &Path) -> anyhow::Result<String> {
 fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
     let config = context.config_despite_faults()?;
+    let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
     let text = read_or_render(&config.file)?;
     // A value is taken as it is in TOML if it fits so, else as a text that lacks its quotes.
     let in_toml = file_edit::is_toml_value(value).then(|| value.to_owned());
@@ -170,19 +178,14 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
     for value in in_toml.into_iter().chain([quoted]) {
         let new_text = match file_edit::replace_key(&text, key.table, key.name, &value) {
             KeyChange::NewText(new_text) => new_text,
-            KeyChange::AlreadySet(line) | KeyChange::NeedsOwner(line) => {
-                let text = format!(
-                    "add {line} to the table {} in {} by hand",
-                    key.table,
-                    config.file.display()
-                );
-                return Err(CommandError::with_exit(Exit::Config, text));
+            KeyChange::AlreadySet(_) | KeyChange::NeedsOwner(_) => {
+                return Err(explain_needed_hand(&config, &text, &key));
             }
         };
         match config.check_new_text(&new_text) {
             Ok(newer) => {
                 CliContext::config_home(&newer)?;
-                init::write_config(&config.file, &new_text)?;
+                init::write_config(&lock, &config.file, &new_text)?;
                 report_set(&key, &newer, &value, context);
                 return Ok(Exit::Done);
             }
@@ -195,6 +198,21 @@ fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exi
     }
 }
 
+/// Explains why the file was not changed: it has faults, or its form or comments would be lost.
+fn explain_needed_hand(config: &Config, text: &str, key: &KeyDescription) -> anyhow::Error {
+    if let Err(fault) = config.check_new_text(text) {
+        return anyhow::Error::new(fault).context("nothing was changed");
+    }
+    let text = format!(
+        "nothing was changed, because this table or list is written in a form that the command would spoil. Set {} in \
+         the table {} of {} by hand",
+        key.name,
+        key.table,
+        config.file.display()
+    );
+    CommandError::with_exit(Exit::Config, text)
+}
+
 fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliContext) {
     let overriding = match newer.value_origin(key.key) {
         Some(origin @ (ValueOrigin::Flag(_) | ValueOrigin::Variable(_))) => {
@@ -202,6 +220,9 @@ fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliCo
         }
         _ => None,
     };
+    // A value is shown as `config get` shows it, because a proxy's address may hold a password.
+    let in_force = find_value(newer, key.key).filter(|_| overriding.is_none());
+    let value = in_force.map_or(value, |(value, _)| value);
     if context.is_json() {
         console::print_json(&json!({
             "key": key.key,
@@ -226,20 +247,27 @@ fn report_set(key: &KeyDescription, newer: &Config, value: &str, context: &CliCo
 }
 
 /// Opens a copy of the file in the owner's editor, and replaces the file by it if it has no faults. A copy with faults
-/// stays beside the file, and the next edit goes on with it.
+/// stays beside the file, and the next edit goes on with it while the file is still the one that was copied.
 fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.config_despite_faults()?;
-    let before = durable::read_file_stamp(&config.file).ok();
+    let home = CliContext::config_home(&config)?;
     let text = read_or_render(&config.file)?;
     let copy = config.file.with_extension("edit.toml");
+    let hash = hash_text(&text);
+    let hash_file = config.file.with_extension("edit.sha256");
     if copy.exists() {
+        if std::fs::read_to_string(&hash_file).ok().as_ref() != Some(&hash) {
+            return refuse_outdated_copy(&config.file, &copy);
+        }
         let text = format!("This goes on with your last edit, {}.\n", copy.display());
         console::print_stderr(&text);
     } else {
-        CliContext::config_home(&config)?;
-        durable::create_file(&copy, text.as_bytes(), Readers::OwnerOnly)
+        durable::replace_file(&hash_file, hash.as_bytes(), Readers::OwnerOnly)
+            .and_then(|()| durable::create_file(&copy, text.as_bytes(), Readers::OwnerOnly))
             .with_context(|| copy.display().to_string())?;
     }
+    let remove_copy =
+        || std::fs::remove_file(&copy).and_then(|()| std::fs::remove_file(&hash_file));
     let keeps_copy = |why: &str| {
         let text = format!(
             "{why}. The configuration is as before. Your text is in {}: `{}` goes on with it, and without that file \
@@ -253,7 +281,7 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
         let ran = run_editor(&copy, context);
         let edited = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
         if edited == text {
-            std::fs::remove_file(&copy)?;
+            remove_copy()?;
             ran?;
             console::print_line("Nothing was changed.");
             return Ok(Exit::Done);
@@ -266,11 +294,12 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
             }
             return keeps_copy("The edited text has faults");
         }
-        if durable::read_file_stamp(&config.file).ok() != before {
-            return keeps_copy("The configuration file was changed in the meantime");
+        let lock = ConfigLock::acquire(&home)?;
+        if read_or_render(&config.file)? != text {
+            return refuse_outdated_copy(&config.file, &copy);
         }
-        init::write_config(&config.file, &edited)?;
-        std::fs::remove_file(&copy)?;
+        init::write_config(&lock, &config.file, &edited)?;
+        remove_copy()?;
         console::print_line(&format!(
             "Wrote {}. `{}` shows what waits for a restart.",
             config.file.display(),
@@ -278,6 +307,22 @@ fn edit_file(context: &CliContext) -> anyhow::Result<Exit> {
         ));
         return Ok(Exit::Done);
     }
+}
+
+fn hash_text(text: &str) -> String {
+    to_hex(&Sha256::digest(text))
+}
+
+fn refuse_outdated_copy(file: &Path, copy: &Path) -> anyhow::Result<Exit> {
+    let text = format!(
+        "{} was changed after the edit in {} began, and taking that over would undo the change. Nothing was written. \
+         Compare the two files, remove {}, then type `{}`",
+        file.display(),
+        copy.display(),
+        copy.display(),
+        command_to_type("config edit")
+    );
+    Err(CommandError::with_exit(Exit::Config, text))
 }
 
 fn asks_to_edit_again() -> io::Result<bool> {

@@ -19,7 +19,7 @@ use crate::config::default_file::{self, KnownSettings};
 use crate::config::file_edit::{self, KeyChange};
 use crate::config::{BackendUrl, Config, ValueOrigin, WorkspaceRule};
 use crate::durable::{self, Readers};
-use crate::home::{HomeError, change_hint_flags, command_to_type};
+use crate::home::{ConfigLock, Home, HomeError, change_hint_flags, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -46,7 +46,14 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
         backend_url: config.backend.url.clone(),
         workspaces: config.workspaces.clone(),
     };
-    write_config(&config.file, &default_file::render_default_config(&known))?;
+    let lock = ConfigLock::acquire(&home)?;
+    if file.exists() && !args.force {
+        drop(lock);
+        return add_to_existing_file(&file, context);
+    }
+    let text = default_file::render_default_config(&known);
+    write_config(&lock, &config.file, &text)?;
+    drop(lock);
     forget_stored_flags();
     if context.is_json() {
         console::print_json(&json!({"config": config.file.display().to_string()}));
@@ -131,8 +138,10 @@ fn add_to_existing_file(file: &Path, context: &CliContext) -> anyhow::Result<Exi
         console::print_line("Nothing was changed.");
         return Ok(Exit::Failed);
     }
+    let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
     let change = file_edit::add_paths(&read_config(file)?, "workspaces", "paths", &added);
-    write_change(file, "workspaces", change)?;
+    write_change(&lock, file, "workspaces", change)?;
+    drop(lock);
     forget_stored_flags();
     show_result(
         context,
@@ -207,19 +216,21 @@ fn set_broken_file_aside(file: &Path) -> anyhow::Result<()> {
 }
 
 /// Stores this backend's address for a plain run. Returns false if the file names another one, which stays.
-pub(super) fn store_backend_url(config: &Config, url: &str) -> anyhow::Result<bool> {
+pub(super) fn store_backend_url(config: &Config, home: &Home, url: &str) -> anyhow::Result<bool> {
     let kept =
         BackendUrl::parse_url(url).map_err(|cause| CommandError::with_exit(Exit::Config, cause))?;
+    let lock = ConfigLock::acquire(home)?;
     if !config.file.exists() {
         let known = KnownSettings {
             backend_url: Some(kept),
             workspaces: config.workspaces.clone(),
         };
-        write_config(&config.file, &default_file::render_default_config(&known))?;
+        let text = default_file::render_default_config(&known);
+        write_config(&lock, &config.file, &text)?;
         forget_stored_flags();
         return Ok(true);
     }
-    let set = store_key(&config.file, "backend", "url", url)?;
+    let set = store_key(&lock, &config.file, ["backend", "url"], url)?;
     let is_stored = set.is_none_or(|set| set.trim_end_matches('/') == url.trim_end_matches('/'));
     if is_stored {
         change_hint_flags(|flags| flags.backend_url = None);
@@ -237,9 +248,9 @@ fn forget_stored_flags() {
 
 /// Sets a key in the configuration file, unless the file sets it already: then returns the value there.
 pub(super) fn store_key(
+    lock: &ConfigLock,
     file: &Path,
-    table: &str,
-    key: &str,
+    [table, key]: [&str; 2],
     value: &str,
 ) -> anyhow::Result<Option<String>> {
     let text = if file.exists() {
@@ -247,7 +258,8 @@ pub(super) fn store_key(
     } else {
         default_file::render_default_config(&KnownSettings::default())
     };
-    write_change(file, table, file_edit::set_key(&text, table, key, value))
+    let change = file_edit::set_key(&text, table, key, value);
+    write_change(lock, file, table, change)
 }
 
 fn read_config(file: &Path) -> anyhow::Result<String> {
@@ -255,10 +267,15 @@ fn read_config(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Writes a change to the file. Returns the value of a key that was set already.
-fn write_change(file: &Path, table: &str, change: KeyChange) -> anyhow::Result<Option<String>> {
+fn write_change(
+    lock: &ConfigLock,
+    file: &Path,
+    table: &str,
+    change: KeyChange,
+) -> anyhow::Result<Option<String>> {
     match change {
         KeyChange::AlreadySet(set) => Ok(Some(set)),
-        KeyChange::NewText(text) => write_config(file, &text).map(|()| None),
+        KeyChange::NewText(text) => write_config(lock, file, &text).map(|()| None),
         KeyChange::NeedsOwner(line) => {
             let text = format!("add {line} to the table {table} in {}", file.display());
             Err(CommandError::with_exit(Exit::Config, text))
@@ -266,9 +283,16 @@ fn write_change(file: &Path, table: &str, change: KeyChange) -> anyhow::Result<O
     }
 }
 
-/// Writes the whole file.
-pub(super) fn write_config(file: &Path, text: &str) -> anyhow::Result<()> {
-    durable::replace_file(file, text.as_bytes(), Readers::AsBefore).map_err(|source| {
+/// Writes the whole file. A link to it stays, and so does its mode.
+pub(super) fn write_config(_: &ConfigLock, file: &Path, text: &str) -> anyhow::Result<()> {
+    let target = if file.is_symlink() {
+        std::fs::canonicalize(file)
+    } else {
+        Ok(file.to_owned())
+    };
+    let written = target
+        .and_then(|target| durable::replace_file(&target, text.as_bytes(), Readers::AsBefore));
+    written.map_err(|source| {
         let path = file.to_owned();
         HomeError::Unwritable { path, source }.into()
     })

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use super::context::{CliContext, command_runtime};
 use super::{console, init, wiring};
 use crate::config::{Config, ValueOrigin};
-use crate::home::Home;
+use crate::home::{ConfigLock, Home};
 use crate::sandbox::{ConfinementLevel, EscapeAttempt, RequiredLevel};
 
 const NEEDS_NAMESPACES: &str =
@@ -54,7 +54,9 @@ pub(super) fn ask_about_level(
         "y" | "Y" | "yes" => RequiredLevel::Partial,
         _ => RequiredLevel::Full,
     };
-    init::store_key(&config.file, "sandbox", "require", required.as_str())?;
+    let key = ["sandbox", "require"];
+    let lock = ConfigLock::acquire(home)?;
+    init::store_key(&lock, &config.file, key, required.as_str())?;
     console::print_stderr(&format!(
         "Wrote require = \"{}\" under [sandbox] in {file}; change it there.\n",
         required.as_str()

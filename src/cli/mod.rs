@@ -40,6 +40,7 @@ mod log_file;
 mod logging;
 mod logs;
 mod mcp;
+mod metrics;
 mod operator;
 mod packages;
 mod pair;
@@ -55,6 +56,7 @@ mod runner_screen;
 mod secrets;
 mod send;
 mod service;
+mod service_status;
 mod signals;
 mod skills;
 mod status;
@@ -66,6 +68,7 @@ mod tools;
 mod traffic_text;
 mod trash;
 mod undo;
+mod uninstall;
 mod wiring;
 mod wrapped_text;
 
@@ -168,6 +171,10 @@ enum CliCommand {
     Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    /// Remove the service and, when told, the home; say what is left
+    Uninstall(uninstall::UninstallArgs),
+    /// Print numbers for a monitoring system, as OpenMetrics text
+    Metrics(metrics::MetricsArgs),
     /// Find what is wrong, and say how to mend it
     ///
     /// Exits with 0 if there is no problem, else with 1. Works without a runner and without a network.
@@ -369,6 +376,8 @@ fn dispatch_command(
         CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        CliCommand::Uninstall(args) => uninstall::run_uninstall(&args, context),
+        CliCommand::Metrics(args) => metrics::run_metrics(&args, context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
         CliCommand::History(args) => history::run_history(&args, context),
         CliCommand::Logs(args) => logs::run_logs(&args, context),

@@ -59,7 +59,7 @@ pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let session = command_runtime()?
         .block_on(backend.open_session())
         .map_err(|error| first_contact::explain_pairing(error.into(), Some(&url), true))?;
-    let kept = init::store_backend_url(&config, &url)?;
+    let kept = init::store_backend_url(&config, &home, &url)?;
     if context.is_json() {
         console::print_json(
             &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),

@@ -1,15 +1,19 @@
 //! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it. Not here: the
-//! service managers' files and commands (service).
+//! service managers' files and commands (service), and `service status`.
+
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{console, logs};
+use super::{console, logs, service_status};
 use crate::config::{Config, ValueOrigin, WorkspaceRule};
 use crate::home::{RunnerLock, command_to_type, shell_word};
-use crate::service::{self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager};
+use crate::service::{
+    self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager, ServiceState,
+};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -22,7 +26,7 @@ pub struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum ServiceCommand {
-    /// Start the runner now, at each login, and after a crash
+    /// Start the runner now, with the machine or at login, and after a crash
     ///
     /// The flags --home, --config, --workspace, --backend-url and --log, or their variables, become part of the service.
     Install {
@@ -34,7 +38,7 @@ enum ServiceCommand {
     Uninstall,
     /// Start the installed service
     Start,
-    /// Stop the service until the next login
+    /// Stop the service until the machine starts again, or you start it
     Stop,
     /// Stop the service and start it again
     Restart,
@@ -55,13 +59,10 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         ServiceCommand::Install { .. } | ServiceCommand::Uninstall => {
             return uninstall_service(&service, args.dry_run, context);
         }
-        ServiceCommand::Status => return show_status(&service, context),
+        ServiceCommand::Status => return service_status::show_status(&service, context),
         ServiceCommand::Logs(log_args) => return show_logs(&service, log_args, context),
         ServiceCommand::Start => (ServiceAction::Start, "The service runs."),
-        ServiceCommand::Stop => (
-            ServiceAction::Stop,
-            "The service is stopped until the next login.",
-        ),
+        ServiceCommand::Stop => (ServiceAction::Stop, "The service is stopped until"),
         ServiceCommand::Restart => (ServiceAction::Restart, "The service was restarted."),
     };
     if args.dry_run {
@@ -69,7 +70,8 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Ok(Exit::Done);
     }
     service.check_manager()?;
-    if !service.read_state()?.is_installed {
+    let state = service.read_state()?;
+    if !state.is_installed {
         let text = format!(
             "the service {} is not installed. Type: {}",
             service.name,
@@ -78,8 +80,22 @@ pub fn run_service(args: &ServiceArgs, context: &CliContext) -> anyhow::Result<E
         return Err(CommandError::with_exit(Exit::Failed, text));
     }
     start_or_stop(&service, action)?;
-    print_result(&service, done, context);
+    let text = if action == ServiceAction::Stop {
+        let start = command_to_type("service start");
+        format!("{done} {}, or: {start}", next_start(&state))
+    } else {
+        done.to_owned()
+    };
+    print_result(&service, &text, context);
     Ok(Exit::Done)
+}
+
+/// Returns the moment at which the manager starts a stopped service by itself.
+fn next_start(state: &ServiceState) -> &'static str {
+    match state.lingers {
+        Some(true) => "the machine starts again",
+        _ => "you log in again",
+    }
 }
 
 fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::Result<Exit> {
@@ -92,6 +108,7 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
         );
         return Err(CommandError::with_exit(Exit::Config, text));
     }
+    service::text_for_file(context.environment().path_variable().unwrap_or_default())?;
     let service = define_service(&config, context)?;
     let file = service.render_file()?;
     if dry_run {
@@ -111,8 +128,12 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
     let is_running = service.read_state()?.is_running;
     let other_runner = RunnerLock::find_holder(&home)?.filter(|_| !is_running);
     service.write_file()?;
-    for told in service.run_action(ServiceAction::Register)? {
-        console::print_stderr(&format!("{told}\n"));
+    // launchd starts an agent that it is told of, at once.
+    let is_registered = other_runner.is_none() || service.manager != ServiceManager::Launchd;
+    if is_registered {
+        for told in service.run_action(ServiceAction::Register)? {
+            console::print_stderr(&format!("{told}\n"));
+        }
     }
     if let Some(other) = other_runner {
         let pid = other
@@ -122,15 +143,20 @@ fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::
             "Installed {}. It was not started, because another runner of this home runs{pid}. Stop that one, then type: \
              {}",
             service.name,
-            command_to_type("service start")
+            command_to_type(if is_registered {
+                "service start"
+            } else {
+                "service install"
+            })
         );
         print_result(&service, &text, context);
         return Ok(Exit::Done);
     }
     start_or_stop(&service, ServiceAction::Restart)?;
     let text = format!(
-        "Installed {}. It runs now, and starts at each login. Commands get the PATH of this terminal. To see it: {}",
+        "Installed {}. It runs now, and starts when {}. Commands get the PATH of this terminal. To see it: {}",
         service.name,
+        next_start(&service.read_state()?),
         command_to_type("service status")
     );
     print_result(&service, &text, context);
@@ -154,17 +180,10 @@ fn uninstall_service(
         );
         return Ok(Exit::Done);
     }
-    service.check_author()?;
-    service.check_manager()?;
-    if !service.read_state()?.is_installed {
-        // A file that the manager does not know yet.
-        service.remove_file()?;
+    if !remove_service(service)? {
         print_result(service, "There is no service of this home.", context);
         return Ok(Exit::Done);
     }
-    service.run_action(ServiceAction::Unregister)?;
-    service.remove_file()?;
-    service.run_action(ServiceAction::Reload)?;
     let text = format!(
         "Stopped {} and removed it. The home {} stays. If nothing else of yours must run without a login: loginctl \
          disable-linger",
@@ -177,6 +196,31 @@ fn uninstall_service(
     };
     print_result(service, text, context);
     Ok(Exit::Done)
+}
+
+/// Stops the service and removes it. Returns whether its manager knew it.
+pub(super) fn remove_service(service: &ServiceDefinition) -> anyhow::Result<bool> {
+    service.check_author()?;
+    service.check_manager()?;
+    let is_installed = service.read_state()?.is_installed;
+    if is_installed {
+        service.run_action(ServiceAction::Unregister)?;
+    }
+    // A file may be there that the manager does not know yet.
+    service.remove_file()?;
+    if is_installed {
+        service.run_action(ServiceAction::Reload)?;
+    }
+    Ok(is_installed)
+}
+
+/// Returns the service of this home, if its file is there.
+pub(super) fn find_installed(
+    config: &Config,
+    context: &CliContext,
+) -> anyhow::Result<Option<ServiceDefinition>> {
+    let service = define_service(config, context)?;
+    Ok(service.read_file()?.is_some().then_some(service))
 }
 
 /// Runs the action, and names the log if the runner does not start.
@@ -207,14 +251,15 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
             Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_))
         )
     };
-    let mut arguments = vec!["--home".to_owned(), config.home.display().to_string()];
+    let path_text = |path: &Path| service::text_for_file(path.as_os_str());
+    let mut arguments = vec!["--home".to_owned(), path_text(&config.home)?];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if is_given("config") {
-        add("--config", config.file.display().to_string());
+        add("--config", path_text(&config.file)?);
     }
     if is_given("workspaces.paths") {
         for folder in &config.workspaces {
-            add("--workspace", folder.display().to_string());
+            add("--workspace", path_text(folder)?);
         }
     }
     if let Some(url) = config
@@ -229,10 +274,10 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
         add("--log", config.log.level.as_str().to_owned());
     }
     arguments.push("run".to_owned());
-    let config_home = environment.get("XDG_CONFIG_HOME").map(std::path::Path::new);
+    let config_home = environment.get("XDG_CONFIG_HOME").map(Path::new);
     Ok(ServiceDefinition {
         manager,
-        name: service::service_name(manager, &config.home, config.is_default_home()),
+        name: service::service_name(manager, &config.canonical_home(), config.is_default_home()),
         folder: service::files_folder(manager, user, config_home),
         home: config.home.clone(),
         program: std::env::current_exe()?,
@@ -294,84 +339,6 @@ fn print_result(service: &ServiceDefinition, text: &str, context: &CliContext) {
     } else {
         console::print_line(text);
     }
-}
-
-/// Shows the state. Exits with 0 if the service runs, else with 3.
-fn show_status(service: &ServiceDefinition, context: &CliContext) -> anyhow::Result<Exit> {
-    service.check_manager()?;
-    let state = service.read_state()?;
-    let exit = if state.is_running {
-        Exit::Done
-    } else {
-        Exit::NotRunning
-    };
-    let command = find_command_line(service)?;
-    if context.is_json() {
-        console::print_json(&json!({
-            "name": service.name,
-            "file": service.file_path().display().to_string(),
-            "command": command,
-            "service": state,
-        }));
-        return Ok(exit);
-    }
-    let yes_no = |is_so: bool| if is_so { "yes" } else { "no" };
-    console::print_row("Service", &service.name);
-    console::print_row("Installed", yes_no(state.is_installed));
-    if state.is_installed {
-        let pid = state
-            .pid
-            .map_or_else(String::new, |pid| format!(", pid {pid}"));
-        console::print_row("State", &format!("{}{pid}", state.state));
-    }
-    if let Some(since) = &state.since {
-        console::print_row("Since", since);
-    }
-    if let Some(is_enabled) = state.is_enabled {
-        console::print_row("At login", yes_no(is_enabled));
-    }
-    if let Some(lingers) = state.lingers {
-        let text = if lingers {
-            "yes"
-        } else {
-            "no: it ends with your last session. To change that: loginctl enable-linger"
-        };
-        console::print_row("Lingers", text);
-    }
-    if let Some(restarts) = state.restarts.filter(|count| *count > 0) {
-        console::print_row("Restarts", &restarts.to_string());
-    }
-    if let Some(code) = state.failed_with {
-        console::print_row("Failed with", &code.to_string());
-    }
-    console::print_row("Command", &command);
-    console::print_line(&match (state.is_installed, state.is_running) {
-        (false, _) => format!("To install it: {}", command_to_type("service install")),
-        (true, false) => format!(
-            "To see why: {}. To start it: {}",
-            command_to_type("service logs"),
-            command_to_type("service start")
-        ),
-        (true, true) => format!("To see what it does: {}", command_to_type("status")),
-    });
-    Ok(exit)
-}
-
-/// Returns the command line of the installed file, else the one that would be installed.
-fn find_command_line(service: &ServiceDefinition) -> anyhow::Result<String> {
-    let text = service.read_file()?.unwrap_or_default();
-    let installed = text
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="));
-    Ok(installed.map_or_else(
-        || {
-            let program = service.program.to_string_lossy();
-            let words = service.arguments.iter().map(|word| shell_word(word));
-            let words: Vec<_> = [shell_word(&program)].into_iter().chain(words).collect();
-            words.join(" ")
-        },
-        str::to_owned,
-    ))
 }
 
 /// Shows the manager's log, or the files of `logs` where the manager keeps none.

@@ -66,6 +66,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
     if args.markdown {
         // The page has the tools that an owner can switch on, too.
         config.store.enabled = true;
+        config.self_mod.root = config.workspaces.first().cloned();
     }
     let runtime = command_runtime()?;
     let _inside = runtime.enter();

@@ -10,7 +10,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    Store, Trash, WebSocket,
+    SelfMod, Store, Trash, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -58,6 +58,8 @@ pub struct Config {
     pub audit: Audit,
     /// The settings of a connected editor.
     pub editor: Editor,
+    /// The folder of self-modification.
+    pub self_mod: SelfMod,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.
@@ -90,7 +92,13 @@ impl Config {
 
     /// Returns whether the home is the one of a command without `--home` and `PUNIE_HOME`.
     pub fn is_default_home(&self) -> bool {
-        overrides::default_home(&self.source.environment).as_ref() == Some(&self.home)
+        let default = overrides::default_home(&self.source.environment);
+        default.is_some_and(|default| overrides::resolve_links(&default) == self.canonical_home())
+    }
+
+    /// Returns the home's path without links and dots, so that one home has one name.
+    pub fn canonical_home(&self) -> PathBuf {
+        overrides::resolve_links(&self.home)
     }
 
     /// Replaces the backend by the embedded one at this address.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use toml::Spanned;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::toml_document::{ConfigDocument, TomlValue};
 use super::value::{ConfigValue as _, quote_toml};
@@ -17,7 +17,8 @@ pub enum KeyChange {
     AlreadySet(String),
     /// The text with the key.
     NewText(String),
-    /// The table is written in a form that one added line does not extend, such as `sandbox = {}`. Holds that line.
+    /// The table is written in a form that one added line does not extend, such as `sandbox = {}`, or the value has
+    /// comments in it. Holds that line.
     NeedsOwner(String),
 }
 
@@ -35,7 +36,10 @@ pub fn set_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
 /// Sets a key of a table to a value in TOML, in place of the one that the file has. Every other line stays.
 pub fn replace_key(text: &str, table: &str, key: &str, value: &str) -> KeyChange {
     match find_value_span(text, table, key) {
-        Some(span) => KeyChange::NewText([&text[..span.start], value, &text[span.end..]].concat()),
+        Some((_, true)) => KeyChange::NeedsOwner(format!("{key} = {value}")),
+        Some((span, false)) => {
+            KeyChange::NewText([&text[..span.start], value, &text[span.end..]].concat())
+        }
         None => add_key(text, table, key, format!("{key} = {value}")),
     }
 }
@@ -78,8 +82,8 @@ fn find_value(text: &str, table: &str, key: &str) -> Option<TomlValue> {
     Some(entry.value.clone())
 }
 
-/// Returns the place of a key's value in the text.
-fn find_value_span(text: &str, table: &str, key: &str) -> Option<Range<usize>> {
+/// Returns the place of a key's value in the text, and whether comments stand within it.
+fn find_value_span(text: &str, table: &str, key: &str) -> Option<(Range<usize>, bool)> {
     let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = DeTable::parse(plain).ok()?.into_inner();
     let mut tables = table.split('.');
@@ -87,9 +91,25 @@ fn find_value_span(text: &str, table: &str, key: &str) -> Option<Range<usize>> {
     let inner = tables.try_fold(first, |value, name| {
         value.as_table()?.get(name).map(Spanned::get_ref)
     });
-    let span = inner?.as_table()?.get(key)?.span();
-    let before = text.len() - plain.len();
-    Some(span.start + before..span.end + before)
+    let value = inner?.as_table()?.get(key)?;
+    let (span, before) = (value.span(), text.len() - plain.len());
+    let place = span.start + before..span.end + before;
+    Some((place, has_comment(value, plain)))
+}
+
+/// Returns whether comments stand between the items of a list.
+fn has_comment(value: &Spanned<DeValue<'_>>, text: &str) -> bool {
+    let Some(items) = value.get_ref().as_array() else {
+        return false;
+    };
+    let starts = items.iter().map(|item| item.span().start);
+    let ends = items.iter().map(|item| item.span().end);
+    let mut between = [value.span().start]
+        .into_iter()
+        .chain(ends)
+        .zip(starts.chain([value.span().end]));
+    between.any(|(from, to)| text[from..to].contains('#'))
+        || items.iter().any(|item| has_comment(item, text))
 }
 
 /// Returns the offset behind the last item of a list, and the separator before the next one.
@@ -115,7 +135,10 @@ fn add_key(text: &str, table: &str, key: &str, line: String) -> KeyChange {
 
 fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
     let header = format!("[{table}]");
-    let mut lines: Vec<&str> = text.lines().collect();
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let is_whole = text.is_empty() || text.ends_with('\n');
+    let text = [text, if is_whole { "" } else { line_end }].concat();
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_header = |line: &&str| {
         line.split('#')
             .next()
@@ -125,22 +148,30 @@ fn insert_line(text: &str, table: &str, key: &str, line: &str) -> String {
             == header
     };
     let Some(start) = lines.iter().position(is_header) else {
-        lines.extend(["", &header, line]);
-        return lines.join("\n") + "\n";
+        lines.extend([line_end, &header, line_end, line, line_end]);
+        return lines.concat();
     };
-    let is_commented_key = |line: &&str| {
-        let commented = line.trim_start().strip_prefix('#');
-        let name = commented.and_then(|line| line.split_once('='));
-        name.is_some_and(|(name, _)| name.trim() == key)
-    };
+    let new_line = [line, line_end].concat();
     let mut of_table = lines[start + 1..]
         .iter()
         .take_while(|line| !line.trim_start().starts_with('['));
-    match of_table.position(is_commented_key) {
-        Some(at) => lines[start + 1 + at] = line,
-        None => lines.insert(start + 1, line),
+    match of_table.position(|line| is_commented_key(line, key)) {
+        Some(at) => lines[start + 1 + at] = &new_line,
+        None => lines.insert(start + 1, &new_line),
     }
-    lines.join("\n") + "\n"
+    lines.concat()
+}
+
+/// Returns whether a line is this key with a value, behind a `#`, and nothing else: no sentence about it.
+fn is_commented_key(line: &str, key: &str) -> bool {
+    let Some(commented) = line.trim().strip_prefix('#') else {
+        return false;
+    };
+    let set = DeTable::parse(commented);
+    set.is_ok_and(|set| {
+        let value = set.get_ref().get(key);
+        set.get_ref().len() == 1 && value.is_some_and(|value| value.span().end == commented.len())
+    })
 }
 
 #[cfg(test)]
@@ -227,6 +258,44 @@ mod tests {
         ] {
             assert_eq!(is_toml_value(value), is_one, "{value}");
         }
+    }
+
+    #[test]
+    fn a_commented_sentence_stays_and_so_do_line_ends() {
+        for (written, changed) in [
+            (
+                "[limits]\n# reads = 4 was too slow\n# reads = 4 # slow\n# reads = 4\n",
+                "[limits]\n# reads = 4 was too slow\n# reads = 4 # slow\nreads = 7\n",
+            ),
+            (
+                "[limits]\n# reads = 4 was too slow\n",
+                "[limits]\nreads = 7\n# reads = 4 was too slow\n",
+            ),
+            (
+                "# mine\r\n[limits]\r\n#reads = 4\r\n[log]\r\n",
+                "# mine\r\n[limits]\r\nreads = 7\r\n[log]\r\n",
+            ),
+            ("[limits]", "[limits]\nreads = 7\n"),
+            ("[limits]\n#reads = 4", "[limits]\nreads = 7\n"),
+            ("[log]\r\n", "[log]\r\n\r\n[limits]\r\nreads = 7\r\n"),
+        ] {
+            let change = replace_key(written, "limits", "reads", "7");
+            assert_eq!(change, KeyChange::NewText(changed.to_owned()), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_comments_in_it_is_left_to_the_owner() {
+        let written = "[policy]\nask = [\n  \"writes\", # mine\n]\n";
+        assert_eq!(
+            replace_key(written, "policy", "ask", "[]"),
+            KeyChange::NeedsOwner("ask = []".to_owned())
+        );
+        let plain = "[policy]\nask = [\"a#b\"] # mine\n";
+        assert_eq!(
+            replace_key(plain, "policy", "ask", "[]"),
+            KeyChange::NewText("[policy]\nask = [] # mine\n".to_owned())
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! they replace (`load`).
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::config_setting::ConfigSetting;
 use super::effective_config::CallerSettings;
@@ -72,6 +72,21 @@ pub(super) fn value_error(origin: &ValueOrigin) -> impl FnOnce(String) -> Config
 
 pub(super) fn default_home(environment: &ProcessEnvironment) -> Option<PathBuf> {
     Some(environment.user_dir()?.join(".punie"))
+}
+
+/// Resolves the links of a path as far as it exists, and the dots of the rest.
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
+    let mut above = path.ancestors();
+    let found = above.find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let (above, mut resolved) = found.unwrap_or((Path::new(""), PathBuf::new()));
+    for part in path.strip_prefix(above).unwrap_or(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(resolved.pop()),
+            part => resolved.push(part),
+        }
+    }
+    resolved
 }
 
 pub(super) fn resolve_home(

@@ -274,6 +274,12 @@ tables! {
         linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }
 
+    /// Changes of a program by an agent of its own, staged and applied together (docs/self-mod.md).
+    ["self_mod"] SelfMod {
+        /// The folder that such an agent changes, a workspace or a folder in one. It switches on the tools SelfModStart, SelfModApply, SelfModRevert, SelfModStatus and SelfModPackage. May begin with ~, or be relative to the first workspace.
+        root, "root": Option<PathBuf> = None, ..;
+    }
+
     /// The log of the runner, on stderr.
     ["log"] Log {
         /// The least severe messages to log: off, error, warn, info, debug or trace.

@@ -176,6 +176,21 @@ impl ConfigValue for Option<PublicKey> {
     }
 }
 
+impl ConfigValue for Option<PathBuf> {
+    const WANTED: &'static str = "a path in quotes";
+    const EXAMPLE: &'static str = "\"~/work/app\"";
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        match read_text(plain)? {
+            "" => Err(ValueError::Invalid("the path is empty".to_owned())),
+            path => Ok(Some(PathBuf::from(path))),
+        }
+    }
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref()
+            .map(|path| quote_toml(&path.to_string_lossy()))
+    }
+}
+
 impl ConfigValue for Vec<PathBuf> {
     const WANTED: &'static str = "a list of paths in quotes";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {

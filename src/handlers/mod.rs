@@ -4,6 +4,7 @@ pub mod file;
 pub mod git;
 pub mod plugin;
 pub mod search;
+pub mod self_mod;
 pub mod shell;
 pub mod sqlite;
 pub mod state;
@@ -13,6 +14,7 @@ pub mod user;
 
 use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 
 use crate::tool::{DuplicateToolName, ToolRegistry};
 
@@ -36,6 +38,8 @@ pub struct HandlerDeps {
     pub user: user::UserDeps,
     /// For packages, where the owner switched them on.
     pub store: Option<store::StoreDeps>,
+    /// For self-modification, where the owner has set its root.
+    pub self_mod: Option<Arc<self_mod::SelfModArea>>,
 }
 
 /// Builds the registry of all tools.
@@ -53,6 +57,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
         sqlite::tools(deps.sqlite),
         user::tools(deps.user),
         deps.store.map(store::tools).unwrap_or_default(),
+        deps.self_mod.map(self_mod::tools).unwrap_or_default(),
     ])
 }
 

@@ -280,7 +280,8 @@ fn encode_public_key(key: &SigningKey) -> String {
     STANDARD.encode(key.verifying_key().as_bytes())
 }
 
-fn now_ms() -> u64 {
+/// Returns the time in milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

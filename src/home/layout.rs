@@ -223,6 +223,10 @@ impl Home {
     pub fn runner_lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")
     }
+    /// Returns `state/config.lock`, held while a command changes the configuration file.
+    pub(super) fn config_lock_file(&self) -> PathBuf {
+        self.state_dir().join("config.lock")
+    }
     /// Returns `state/in-force.json`: the settings that the running runner uses.
     pub(super) fn in_force_file(&self) -> PathBuf {
         self.state_dir().join("in-force.json")

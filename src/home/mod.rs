@@ -19,6 +19,7 @@ mod frontmatter;
 pub(crate) mod fuzzing;
 mod home_document;
 mod home_problem;
+mod home_removal;
 mod identity_map;
 mod import;
 mod in_force_file;
@@ -28,7 +29,10 @@ mod layout_check;
 mod loaded_versions;
 mod machine_id;
 mod mcp_token;
+mod mods;
+mod mods_layout;
 mod mounted_secrets;
+mod name_grammar;
 mod new_device;
 mod owner_notices;
 mod packages;
@@ -78,6 +82,10 @@ pub use layout::Home;
 pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
 pub use mcp_token::load_mcp_token;
+pub use mods::{
+    AppliedBatch, AppliedFile, ChangePhase, FeatureRecord, FeatureStatus, FileState, ModLock,
+    ModStore, PendingChange, PendingFinish, PendingStep, StagedFile, StagedFiles,
+};
 pub use mounted_secrets::{
     FOLDER_VARIABLE, MountedSecretFile, MountedSecrets, count_stale_mounts, remove_stale_mounts,
 };
@@ -94,7 +102,7 @@ pub use plugins::{Plugin, PluginPaths, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};
-pub use runner_lock::{LockError, RunnerLock, RunnerLockHolder};
+pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
 pub use secrets::{
     SecretEntry, SecretError, SecretRequest, SecretStore, SecretsWatch, check_secret_name,

@@ -53,6 +53,23 @@ pub(super) fn lock_exclusively(path: &Path) -> Result<File, HomeError> {
     Ok(file)
 }
 
+/// The right to change the configuration file, from reading it to writing it.
+#[derive(Debug)]
+pub struct ConfigLock {
+    _file: File,
+}
+
+impl ConfigLock {
+    /// Waits until no other command changes the configuration file of this home.
+    ///
+    /// # Errors
+    /// [`HomeError`] if the lock file cannot be written.
+    pub fn acquire(home: &Home) -> Result<Self, HomeError> {
+        let file = lock_exclusively(&home.config_lock_file())?;
+        Ok(Self { _file: file })
+    }
+}
+
 /// Opens the lock file, and creates it if it is missing.
 fn open_runner_lock(path: &Path) -> Result<File, HomeError> {
     open_lock_file(path).map_err(HomeError::unwritable(path))

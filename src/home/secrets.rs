@@ -351,7 +351,8 @@ fn check_secret(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn now_ms() -> i64 {
+/// Returns the time in milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -197,6 +197,17 @@ impl JournalReader {
         Ok(count.unwrap_or_default())
     }
 
+    /// The number of ended requests that are remembered, by tool and outcome. Names of tools that there are not are one:
+    /// `unknown`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn count_ended_requests(&self) -> Result<Vec<(String, String, u32)>, JournalError> {
+        let sql = "select case code when 'unknown_tool' then 'unknown' else tool end as name, outcome, count(*) \
+                   from request where outcome is not null group by name, outcome order by name, outcome";
+        self.query_all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    }
+
     /// Everything that is known of one request; none where nothing is.
     ///
     /// # Errors

@@ -19,6 +19,12 @@ pub struct MaskedRanges {
 }
 
 impl MaskedRanges {
+    /// Extends the part to include the masked texts that it begins or ends within.
+    pub fn extend_to_whole(&self, part: Range<usize>) -> Range<usize> {
+        let (start, end) = (self.range_across(part.start), self.range_across(part.end));
+        start.map_or(part.start, |place| place.start)..end.map_or(part.end, |place| place.end)
+    }
+
     /// The place that a cut at `at` would go through.
     fn range_across(&self, at: usize) -> Option<&Range<usize>> {
         let after = self.ranges.partition_point(|place| place.start < at);
@@ -81,14 +87,7 @@ impl SecretBoundaries {
 
     /// Extends the part to include the masked texts that it begins or ends within.
     pub fn extend_to_whole(&self, bytes: &[u8], part: Range<usize>) -> Range<usize> {
-        let standing = self.masked_ranges(bytes, true);
-        let start = standing
-            .range_across(part.start)
-            .map_or(part.start, |place| place.start);
-        start
-            ..standing
-                .range_across(part.end)
-                .map_or(part.end, |place| place.end)
+        self.masked_ranges(bytes, true).extend_to_whole(part)
     }
 
     /// Masks the text, for showing a part of it. Its line feeds stay, so that lines keep their numbers.

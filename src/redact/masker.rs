@@ -30,12 +30,22 @@ impl Masker {
 
     /// Adds a chunk and appends the bytes that are safe to `out`. Values added meanwhile are masked from here on.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        if !self.replaces_people() {
+            return self.push_secrets(chunk, out);
+        }
         let mut free_of_secrets = Vec::with_capacity(chunk.len());
         self.push_secrets(chunk, &mut free_of_secrets);
         self.replace_people(&free_of_secrets, false, out);
     }
 
+    fn replaces_people(&self) -> bool {
+        self.redactor.has_people() || !self.people.held_back().is_empty()
+    }
+
     fn replace_people(&mut self, bytes: &[u8], at_end: bool, out: &mut Vec<u8>) {
+        if self.redactor.withholds_text() {
+            return;
+        }
         let people = self.redactor.current_people();
         self.people.push(people.as_deref(), bytes, at_end, out);
         self.all_held.clear();
@@ -61,6 +71,10 @@ impl Masker {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let known = self.redactor.current_set();
         let held = std::mem::take(&mut self.held);
+        if !self.replaces_people() {
+            self.mask_decided(&known, &held, true, out);
+            return;
+        }
         let mut free_of_secrets = Vec::new();
         self.mask_decided(&known, &held, true, &mut free_of_secrets);
         self.replace_people(&free_of_secrets, true, out);
@@ -68,7 +82,11 @@ impl Masker {
 
     /// Returns the bytes that are held back because they may become a secret or a person's name.
     pub fn held_back(&self) -> &[u8] {
-        &self.all_held
+        if self.people.held_back().is_empty() {
+            &self.held
+        } else {
+            &self.all_held
+        }
     }
 
     /// Returns the number of values masked so far.

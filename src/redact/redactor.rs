@@ -5,9 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 
-use super::people::{IdentityMapSource, PersonAliases, as_text};
+use super::people::{IdentityMapSource, PersonAliases, as_text, may_have_alias};
 use super::secret_set::SecretSet;
 use super::{MASK, Masker, Secret, encodings};
 
@@ -75,13 +75,16 @@ impl Redactor {
 
     /// Loads the identity map if it changed.
     pub fn refresh_people(&self) {
-        let Some(source) = self.people.read().source.clone() else {
+        // Held until the result is stored: of two loads, the later one counts.
+        let people = self.people.upgradable_read();
+        let loaded = people
+            .source
+            .as_ref()
+            .map(|source| source.load_if_changed());
+        let Some(loaded) = loaded.flatten() else {
             return;
         };
-        let Some(loaded) = source.load_if_changed() else {
-            return;
-        };
-        let mut people = self.people.write();
+        let mut people = RwLockUpgradableReadGuard::upgrade(people);
         match loaded {
             Ok(aliases) => {
                 people.aliases = aliases.map(Arc::new);
@@ -96,26 +99,34 @@ impl Redactor {
         self.people.read().obstacle.clone()
     }
 
-    /// Replaces aliases of people by what the owner wrote, each written by `write`.
-    pub fn resolve_aliases<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str> {
+    /// Returns whether there are people and may be an alias of one in a text, also in JSON.
+    pub fn may_have_alias(&self, text: &str) -> bool {
+        self.people.read().aliases.is_some() && may_have_alias(text)
+    }
+
+    /// Replaces aliases of people by what the owner wrote.
+    pub fn resolve_aliases<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.current_people() {
-            Some(people) => people.resolve_aliases(text, write),
+            Some(people) => people.resolve_aliases(text),
             None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Replaces aliases of people in a regular expression.
+    pub fn resolve_in_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str> {
+        match self.current_people() {
+            Some(people) => people.resolve_in_pattern(pattern),
+            None => Cow::Borrowed(pattern),
         }
     }
 
     /// Masks every known secret and replaces people, and returns the number of secrets. Copies nothing if there are none.
     pub fn mask<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let (masked, count) = self.mask_secrets(text);
-        let people = match &*self.people.read() {
-            PeopleState {
-                aliases: None,
-                obstacle: Some(_),
-                ..
-            } if !masked.is_empty() => return (Cow::Borrowed(WITHHELD), count),
-            state => state.aliases.clone(),
-        };
-        let Some(people) = people else {
+        if self.withholds_text() && !masked.is_empty() {
+            return (Cow::Borrowed(WITHHELD), count);
+        }
+        let Some(people) = self.current_people() else {
             return (masked, count);
         };
         match people.replace_people(&masked) {
@@ -176,6 +187,18 @@ impl Redactor {
             .current_people()
             .map_or(0, |people| people.longest_text());
         self.current_set().longest_encoding().max(longest_person)
+    }
+
+    /// Returns whether there is an identity map, readable or not.
+    pub(super) fn has_people(&self) -> bool {
+        let people = self.people.read();
+        people.aliases.is_some() || people.obstacle.is_some()
+    }
+
+    /// Returns whether no text may leave: there is an identity map, and it could not be read since the start.
+    pub(super) fn withholds_text(&self) -> bool {
+        let people = self.people.read();
+        people.aliases.is_none() && people.obstacle.is_some()
     }
 
     pub(super) fn current_people(&self) -> Option<Arc<PersonAliases>> {

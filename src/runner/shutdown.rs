@@ -15,16 +15,22 @@ use super::wake_event::WakeEvent;
 /// seconds at most, and the command that waits for it would otherwise say that nothing was stopped.
 const TASK_END_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// The time beside the grace for calls that a stop may take: to end calls, deliver results and close the journal.
+const STOP_RESERVE: Duration = Duration::from_secs(30);
+
 impl MainLoop {
     pub(super) async fn shut_down(&mut self, stop: &ShutdownSignal) {
         let phases = self.background.phases.clone();
+        let drain = self.settings.calls.current().drain;
         phases.stopping.cancel();
         if let Some(watchdog) = &self.housekeeping.watchdog {
-            watchdog.notify_manager("STOPPING=1");
+            // The manager's own limit is that of the installation, and the grace may have changed since.
+            let limit = (drain + STOP_RESERVE).as_micros();
+            watchdog.notify_manager(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}"));
         }
         let hurried = stop.hurry_token();
         if !self
-            .wait_for_running_calls(hurried.cancelled(), self.settings.calls.current().drain)
+            .wait_for_running_calls(hurried.cancelled(), drain)
             .await
         {
             tracing::info!(

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    AUTHOR_MARK, ManagerCommand, ServiceAction, ServiceDefinition, ServiceState, required, to_words,
+    AUTHOR_MARK, FailureEffect, ManagerCommand, ServiceAction, ServiceDefinition, ServiceState,
+    required, to_words,
 };
 
 /// Renders the agent's property list.
@@ -15,6 +16,13 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
     for word in words {
         let _ = write!(arguments, "\n    <string>{}</string>", escape_xml(word));
     }
+    let path = escape_xml(&service.path_variable);
+    let environment = match path.as_str() {
+        "" => String::new(),
+        path => format!(
+            "  <key>EnvironmentVariables</key>\n  <dict><key>PATH</key><string>{path}</string></dict>\n"
+        ),
+    };
     // Background shells live through a crash of the runner: AbandonProcessGroup. launchd cannot keep an exit code
     // from a restart, so a runner that is refused tries again once a minute.
     format!(
@@ -27,9 +35,7 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
   <key>ProgramArguments</key>
   <array>{arguments}
   </array>
-  <key>EnvironmentVariables</key>
-  <dict><key>PATH</key><string>{path}</string></dict>
-  <key>RunAtLoad</key><true/>
+{environment}  <key>RunAtLoad</key><true/>
   <key>KeepAlive</key>
   <dict><key>SuccessfulExit</key><false/></dict>
   <key>ThrottleInterval</key><integer>60</integer>
@@ -39,7 +45,6 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
 </plist>
 ",
         label = escape_xml(&service.name),
-        path = escape_xml(&service.path_variable),
         stop = service.stop_timeout.as_secs(),
     )
 }
@@ -57,15 +62,17 @@ pub(super) fn action_commands(
     let target = format!("{domain}/{}", service.name);
     let file = service.file_path();
     let file = file.to_string_lossy();
+    let bootout = ManagerCommand {
+        words: to_words(&["launchctl", "bootout", &target]),
+        // It fails where no agent is loaded.
+        failure: FailureEffect::NothingToDo,
+    };
     match action {
         ServiceAction::Register => vec![
-            ManagerCommand {
-                words: to_words(&["launchctl", "bootout", &target]),
-                if_it_fails: Some("No earlier agent was loaded"),
-            },
+            bootout,
             required(&["launchctl", "bootstrap", &domain, &file]),
         ],
-        ServiceAction::Unregister => vec![required(&["launchctl", "bootout", &target])],
+        ServiceAction::Unregister => vec![bootout],
         ServiceAction::Start => vec![required(&["launchctl", "kickstart", &target])],
         // After an exit with success, KeepAlive does not start it again.
         ServiceAction::Stop => vec![required(&["launchctl", "kill", "SIGTERM", &target])],

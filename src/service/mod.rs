@@ -1,4 +1,4 @@
-//! The runner as a service that the system starts at login and restarts after a crash: the files and commands for
+//! The runner as a service that the system starts by itself and restarts after a crash: the files and commands for
 //! systemd, launchd and the Windows task scheduler. Not here: the configuration behind it, and the output (cli).
 #![expect(
     clippy::disallowed_methods,
@@ -6,10 +6,12 @@
 )]
 
 mod launchd;
+mod service_error;
 mod service_state;
 mod systemd;
 mod windows_task;
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::durable::{self, Readers};
 use crate::ids::to_hex;
+pub use service_error::ServiceError;
 pub use service_state::ServiceState;
 
 /// The first words of a file that `service install` wrote.
@@ -64,7 +67,7 @@ pub struct ServiceDefinition {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// The PATH of the terminal at the installation, which a service manager does not have.
+    /// The PATH of the terminal at the installation, which a service manager does not have. Left out if it is empty.
     pub path_variable: String,
     /// The time that a stop may take.
     pub stop_timeout: Duration,
@@ -81,7 +84,7 @@ pub enum ServiceAction {
     Unregister,
     /// Starts it.
     Start,
-    /// Stops it, until the next login.
+    /// Stops it. It stays enabled.
     Stop,
     /// Stops and starts it.
     Restart,
@@ -94,51 +97,23 @@ pub enum ServiceAction {
 pub struct ManagerCommand {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// The consequence of a failure, where the service works without it. `None`: the action fails.
-    pub if_it_fails: Option<&'static str>,
+    /// The effect of its failure on the action.
+    pub failure: FailureEffect,
 }
 
-/// An error of the service manager, or of its file.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A program of the service manager does not start.
-    #[error(
-        "`{program}` does not start: {source}. Without it, start `punie-runner` from a program that keeps it running"
-    )]
-    NoManager {
-        /// The program.
-        program: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The service manager refused a command.
-    #[error("`{command}` failed: {answer}")]
-    Refused {
-        /// The command.
-        command: String,
-        /// The output on stderr.
-        answer: String,
-    },
-    /// A file of the same name was written by something else.
-    #[error(
-        "{} was not written by `punie-runner service install`. To replace it: `punie-runner service install --force`",
-        .0.display()
-    )]
-    OtherAuthor(PathBuf),
-    /// A path or an argument that the file cannot hold.
-    #[error("{0:?} has a line's end in it, which the service's file cannot hold")]
-    LineEnd(String),
+/// The effect that the failure of a command has on the action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureEffect {
+    /// The action fails.
+    Fails,
+    /// The action goes on. The text is the consequence, for a person.
+    GoesOn(&'static str),
+    /// The action goes on, because there was nothing to do.
+    NothingToDo,
 }
 
-/// Returns the name of the service of a home. The default home has the plain name, every other one a name of its own.
+/// Returns the name of the service of a home, whose path must have no links in it. The default home has the plain name,
+/// every other one a name of its own.
 pub fn service_name(manager: ServiceManager, home: &Path, is_default_home: bool) -> String {
     let plain = match manager {
         ServiceManager::Launchd => "dev.punie.runner",
@@ -159,9 +134,21 @@ pub fn service_name(manager: ServiceManager, home: &Path, is_default_home: bool)
     format!("{plain}-{words}-{hash}")
 }
 
-/// Returns the folder of a manager's files in the user's own folder. `config_home` is `XDG_CONFIG_HOME`.
+/// Returns a path or a variable as text for the service's file.
+///
+/// # Errors
+/// [`ServiceError::Unwritable`].
+pub fn text_for_file(text: &OsStr) -> Result<String, ServiceError> {
+    let plain = text.to_str().filter(|text| !text.contains(['\n', '\r']));
+    plain
+        .map(str::to_owned)
+        .ok_or_else(|| ServiceError::Unwritable(text.to_owned()))
+}
+
+/// Returns the folder of a manager's files in the user's own folder. `config_home` is `XDG_CONFIG_HOME`, which has no
+/// effect if it is relative.
 pub fn files_folder(manager: ServiceManager, user: &Path, config_home: Option<&Path>) -> PathBuf {
-    match (manager, config_home) {
+    match (manager, config_home.filter(|folder| folder.is_absolute())) {
         (ServiceManager::Systemd, Some(config_home)) => config_home.join("systemd/user"),
         (ServiceManager::Launchd, _) => user.join("Library/LaunchAgents"),
         _ => user.join(".config/systemd/user"),
@@ -172,13 +159,16 @@ impl ServiceDefinition {
     /// Returns the service's file and its text; `None` for a manager without files.
     ///
     /// # Errors
-    /// [`ServiceError::LineEnd`].
+    /// [`ServiceError::Unwritable`], [`ServiceError::ProgramPath`].
     pub fn render_file(&self) -> Result<Option<(PathBuf, String)>, ServiceError> {
-        let program = self.program.to_string_lossy();
-        let words = self.arguments.iter().map(String::as_str);
-        let mut words = words.chain([&*program, &self.path_variable]);
-        if let Some(word) = words.find(|word| word.contains(['\n', '\r'])) {
-            return Err(ServiceError::LineEnd(word.to_owned()));
+        let program = text_for_file(self.program.as_os_str())?;
+        let words = self.arguments.iter().chain([&self.path_variable]);
+        for word in words {
+            text_for_file(word.as_ref())?;
+        }
+        let is_refused = |c: char| matches!(c, '"' | '\'' | '\\') || c.is_control();
+        if self.manager == ServiceManager::Systemd && program.contains(is_refused) {
+            return Err(ServiceError::ProgramPath(self.program.clone()));
         }
         Ok(match self.manager {
             ServiceManager::Systemd => Some((self.file_path(), systemd::render_unit(self))),
@@ -270,10 +260,12 @@ impl ServiceDefinition {
     pub fn run_action(&self, action: ServiceAction) -> Result<Vec<String>, ServiceError> {
         let mut told = Vec::new();
         for command in self.action_commands(action) {
-            match (run_command(&command.words), command.if_it_fails) {
-                (Ok(_), _) => {}
-                (Err(error), None) => return Err(error),
-                (Err(error), Some(consequence)) => told.push(format!("{error}. {consequence}")),
+            match (run_command(&command.words), command.failure) {
+                (Ok(_), _) | (Err(ServiceError::Refused { .. }), FailureEffect::NothingToDo) => {}
+                (Err(error), FailureEffect::GoesOn(consequence)) => {
+                    told.push(format!("{error}. {consequence}"));
+                }
+                (Err(error), _) => return Err(error),
             }
         }
         Ok(told)
@@ -370,6 +362,6 @@ fn to_words(words: &[&str]) -> Vec<String> {
 fn required(words: &[&str]) -> ManagerCommand {
     ManagerCommand {
         words: to_words(words),
-        if_it_fails: None,
+        failure: FailureEffect::Fails,
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    AUTHOR_MARK, ManagerCommand, ServiceAction, ServiceDefinition, ServiceError, ServiceState,
-    required, run_command, to_words,
+    AUTHOR_MARK, FailureEffect, ManagerCommand, ServiceAction, ServiceDefinition, ServiceError,
+    ServiceState, required, run_command, to_words,
 };
 
 /// The longest silence of the runner's tasks before systemd restarts it. The runner sends a message at half of it, and
@@ -17,6 +17,11 @@ pub(super) fn render_unit(service: &ServiceDefinition) -> String {
     for argument in &service.arguments {
         let _ = write!(command, " {}", quote_argument(argument));
     }
+    let path = quote_path(&format!("PATH={}", service.path_variable));
+    let environment = match service.path_variable.as_str() {
+        "" => String::new(),
+        _ => format!("Environment={path}\n"),
+    };
     format!(
         "# {AUTHOR_MARK}, which writes it anew.
 [Unit]
@@ -28,8 +33,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart={command}
-Environment={path}
-WatchdogSec={WATCHDOG_SECONDS}
+{environment}WatchdogSec={WATCHDOG_SECONDS}
 # A large journal may need its time to be opened.
 TimeoutStartSec=300
 TimeoutStopSec={stop}
@@ -43,12 +47,17 @@ RestartMaxDelaySec=300
 RestartPreventExitStatus=2 77 78
 # Commands get control groups of their own below this one.
 Delegate=pids memory
+# The runner gets one as well: systemd starts nothing in a group whose processes are limited in groups below it.
+DelegateSubgroup=punie-runner
 
 [Install]
 WantedBy=default.target
 ",
-        description = service.home.to_string_lossy().replace('%', "%%"),
-        path = quote_path(&format!("PATH={}", service.path_variable)),
+        description = service
+            .home
+            .to_string_lossy()
+            .replace('\\', r"\\")
+            .replace('%', "%%"),
         stop = service.stop_timeout.as_secs(),
     )
 }
@@ -80,7 +89,7 @@ pub(super) fn action_commands(
             systemctl(&["enable", &unit]),
             ManagerCommand {
                 words: to_words(&["loginctl", "enable-linger", &service.user_id.to_string()]),
-                if_it_fails: Some(
+                failure: FailureEffect::GoesOn(
                     "The service then runs only while you are logged in. An administrator can change that with the \
                      same command",
                 ),
@@ -170,7 +179,11 @@ fn parse_state(shown: &str, lingers: Option<&str>) -> ServiceState {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use super::*;
+    use crate::service::ServiceManager;
 
     #[test]
     fn words_are_quoted_as_systemd_reads_them() {
@@ -179,6 +192,32 @@ mod tests {
             r#""a b\"c\\d%%h$$HOME""#
         );
         assert_eq!(quote_path("/opt/$x/100%"), "\"/opt/$x/100%%\"");
+    }
+
+    #[test]
+    fn a_unit_holds_what_systemd_reads_and_refuses_the_rest() {
+        let mut service = ServiceDefinition {
+            manager: ServiceManager::Systemd,
+            name: "punie-runner".to_owned(),
+            folder: PathBuf::from("/units"),
+            home: PathBuf::from("/a\\"),
+            program: PathBuf::from("/bin/punie-runner"),
+            arguments: vec!["run".to_owned()],
+            path_variable: String::new(),
+            stop_timeout: Duration::from_secs(40),
+            user_id: 1000,
+        };
+        let unit = service.render_file().expect("plain").expect("a file").1;
+        assert!(!unit.contains("PATH="), "{unit}");
+        assert!(
+            unit.contains("Description=punie-runner of /a\\\\\n"),
+            "{unit}"
+        );
+        for program in ["/bin/a\"b", "/bin/a'b", "/bin/a\\b"] {
+            service.program = PathBuf::from(program);
+            let refused = service.render_file().expect_err(program).to_string();
+            assert!(refused.contains("Move it"), "{refused}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::schema_arguments::{SchemaArgument, list_arguments};
 use super::{CallLane, ToolSpec};
 
 /// The domains in the page's order, and what their tools are for. Other domains follow.
-const DOMAINS: [(&str, &str); 8] = [
+const DOMAINS: [(&str, &str); 9] = [
     ("file", "Read and change files"),
     ("search", "Find files and text"),
     ("shell", "Run commands"),
@@ -18,6 +18,10 @@ const DOMAINS: [(&str, &str); 8] = [
     ("state", "Outputs and background tasks"),
     ("terminal", "Terminals that stay open"),
     ("store", "Packages, with `enabled = true` under `[store]`"),
+    (
+        "self_mod",
+        "Self-modification, with `root` under `[self_mod]`",
+    ),
 ];
 
 /// Returns the place of a domain in a list: the common ones first, those of connected editors last.

@@ -12,8 +12,8 @@ use super::{ToolSpec, decode};
 pub enum PeopleField {
     /// Text, also within lists and objects.
     Text(&'static str),
-    /// A regular expression, in which a person's name stands for itself.
-    Pattern(&'static str),
+    /// A regular expression, in which a person's name stands for itself; plain text where the second field is true.
+    Pattern(&'static str, &'static str),
     /// A patch. Its lines that name files stay as they are.
     Patch(&'static str),
 }
@@ -21,7 +21,7 @@ pub enum PeopleField {
 impl PeopleField {
     fn name(self) -> &'static str {
         match self {
-            Self::Text(name) | Self::Pattern(name) | Self::Patch(name) => name,
+            Self::Text(name) | Self::Pattern(name, _) | Self::Patch(name) => name,
         }
     }
 }
@@ -33,8 +33,12 @@ pub trait AliasResolver: Send + Sync {
     /// # Errors
     /// As above.
     fn check_map(&self) -> Result<(), String>;
-    /// Replaces aliases by what the owner wrote, each written by `write`.
-    fn resolve<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str>;
+    /// Returns whether there may be an alias in a text, also an escaped one in JSON.
+    fn may_have_alias(&self, text: &str) -> bool;
+    /// Replaces aliases by what the owner wrote.
+    fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str>;
+    /// Replaces aliases in a regular expression by expressions for what the owner wrote.
+    fn resolve_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str>;
 }
 
 /// Returns the arguments with the aliases resolved in the tool's declared fields.
@@ -43,10 +47,7 @@ pub(super) fn resolve_arguments<'t>(
     args: &'t str,
     aliases: &dyn AliasResolver,
 ) -> Cow<'t, str> {
-    let is_unchanged =
-        |text: &str| matches!(aliases.resolve(text, ToOwned::to_owned), Cow::Borrowed(_));
-    // An alias has no character that JSON must escape, but a caller may escape any.
-    if spec.people_fields.is_empty() || (is_unchanged(args) && !args.contains("\\u")) {
+    if spec.people_fields.is_empty() || !aliases.may_have_alias(args) {
         return Cow::Borrowed(args);
     }
     // Arguments that cannot be decoded are refused later, with the reason.
@@ -62,35 +63,47 @@ pub(super) fn resolve_arguments<'t>(
 }
 
 fn resolve_field(map: &mut Map<String, Value>, field: PeopleField, aliases: &dyn AliasResolver) {
+    let is_literal = match field {
+        PeopleField::Pattern(_, literal) => map.get(literal) == Some(&Value::Bool(true)),
+        PeopleField::Text(_) | PeopleField::Patch(_) => false,
+    };
     let Some(value) = map.get_mut(field.name()) else {
         return;
     };
-    let plain = |text: &str| aliases.resolve(text, ToOwned::to_owned).into_owned();
+    let plain = |text: &str| aliases.resolve_text(text).into_owned();
     match field {
         PeopleField::Text(_) => change_texts(value, &plain),
-        PeopleField::Pattern(_) => change_texts(value, &|text| {
-            aliases.resolve(text, regex::escape).into_owned()
-        }),
-        PeopleField::Patch(_) => change_texts(value, &|text| {
-            let lines = text.split_inclusive('\n');
-            lines
-                .map(|line| {
-                    if names_file(line) {
-                        line.to_owned()
-                    } else {
-                        plain(line)
-                    }
-                })
-                .collect()
-        }),
+        PeopleField::Pattern(..) if is_literal => change_texts(value, &plain),
+        PeopleField::Pattern(..) => {
+            change_texts(value, &|text| aliases.resolve_pattern(text).into_owned());
+        }
+        PeopleField::Patch(_) => change_texts(value, &|text| resolve_patch(text, &plain)),
     }
 }
 
-/// Returns whether a line of a patch names a file.
-fn names_file(line: &str) -> bool {
-    ["*** ", "--- ", "+++ ", "diff ", "rename ", "copy "]
-        .iter()
-        .any(|start| line.starts_with(start))
+/// Resolves aliases in the lines of a patch that name no file.
+fn resolve_patch(patch: &str, resolve: &dyn Fn(&str) -> String) -> String {
+    let is_unified = !patch.trim_start().starts_with("*** ");
+    let lines: Vec<&str> = patch.split_inclusive('\n').collect();
+    let starts = |at: usize, start: &str| lines.get(at).is_some_and(|line| line.starts_with(start));
+    let names_file = |at: usize| {
+        if !is_unified {
+            return starts(at, "*** ");
+        }
+        // One of the two lines alone is a removed or an added line.
+        let is_old = starts(at, "--- ") && starts(at + 1, "+++ ");
+        let is_new = at > 0 && starts(at - 1, "--- ") && starts(at, "+++ ");
+        let others = ["diff ", "rename ", "copy "];
+        is_old || is_new || others.iter().any(|start| starts(at, start))
+    };
+    let resolved = lines.iter().enumerate().map(|(at, line)| {
+        if names_file(at) {
+            (*line).to_owned()
+        } else {
+            resolve(line)
+        }
+    });
+    resolved.collect()
 }
 
 fn change_texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
@@ -101,5 +114,27 @@ fn change_texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
             .values_mut()
             .for_each(|value| change_texts(value, change)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resolve_patch;
+
+    #[test]
+    fn only_the_heads_of_a_patch_stay() {
+        let resolve = |line: &str| line.replace('@', "Anna");
+        for (patch, expected) in [
+            (
+                "*** Begin Patch\n*** Update File: @.sql\n@@\n--- @ wrote\n+++ @\n*** End Patch\n",
+                "*** Begin Patch\n*** Update File: @.sql\nAnnaAnna\n--- Anna wrote\n+++ Anna\n*** End Patch\n",
+            ),
+            (
+                "--- a/@\n+++ b/@\n-x\n--- @ wrote\n y @\n",
+                "--- a/@\n+++ b/@\n-x\n--- Anna wrote\n y Anna\n",
+            ),
+        ] {
+            assert_eq!(resolve_patch(patch, &resolve), expected);
+        }
     }
 }

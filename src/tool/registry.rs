@@ -27,6 +27,7 @@ pub struct ToolRegistry {
     own: BTreeMap<Cow<'static, str>, Arc<ToolEntry>>,
     dynamic_tools: Arc<DynamicTools>,
     before_images: Option<Arc<dyn BeforeImages>>,
+    aliases: Option<Arc<dyn AliasResolver>>,
 }
 
 impl ToolRegistry {
@@ -48,6 +49,7 @@ impl ToolRegistry {
             own,
             dynamic_tools: Arc::default(),
             before_images: None,
+            aliases: None,
         })
     }
 
@@ -62,12 +64,13 @@ impl ToolRegistry {
         self
     }
 
-    /// Resolves aliases of people in the arguments of the device's own tools.
+    /// Resolves aliases of people in arguments, and refuses calls while the identity map cannot be read.
     #[must_use]
     pub fn with_aliases(mut self, aliases: &Arc<dyn AliasResolver>) -> Self {
         for entry in self.own.values_mut().filter_map(Arc::get_mut) {
             entry.set_aliases(Arc::clone(aliases));
         }
+        self.aliases = Some(Arc::clone(aliases));
         self
     }
 
@@ -164,6 +167,10 @@ impl ToolRegistry {
                 .iter_mut()
                 .filter(|entry| entry.tool_spec().runs_here());
             here.for_each(|entry| entry.set_before_images(Arc::clone(images)));
+        }
+        if let Some(aliases) = &self.aliases {
+            let all = entries.iter_mut();
+            all.for_each(|entry| entry.set_aliases(Arc::clone(aliases)));
         }
         self.dynamic_tools.register_group(entries)
     }

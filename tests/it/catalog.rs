@@ -6,7 +6,7 @@ use std::fmt::Write;
 use punie_runner::tool::ToolSpec;
 use serde_json::Value;
 
-use crate::harness::whole::whole;
+use crate::harness::whole::{whole, whole_switched_on};
 
 /// Every tool of the device.
 fn specs() -> Vec<ToolSpec> {
@@ -38,7 +38,7 @@ fn sorted(value: &Value) -> Value {
 #[test]
 fn the_catalog_is_as_it_was_agreed() {
     let mut domains: BTreeMap<&str, String> = BTreeMap::new();
-    for spec in specs() {
+    for spec in whole_switched_on().registry.device_specs() {
         let catalog = domains.entry(spec.domain).or_default();
         let lane = serde_json::to_value(spec.lane).expect("a word");
         let head = [

@@ -9,6 +9,7 @@ mod first_contact;
 mod imports;
 mod in_force;
 mod keychain;
+mod metrics;
 mod next_steps;
 mod operator;
 mod owner;
@@ -19,6 +20,7 @@ mod sending;
 mod sentences;
 mod service;
 mod tables;
+mod uninstall;
 mod what_ran;
 
 use std::path::PathBuf;

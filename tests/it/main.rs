@@ -41,6 +41,7 @@ mod plugins;
 mod policy;
 mod runner;
 mod search;
+mod self_mod;
 mod shell;
 mod sqlite;
 mod state;

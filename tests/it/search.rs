@@ -38,6 +38,7 @@ impl Tree {
             tools: registry(tools(SearchDeps {
                 workspace,
                 user_ignore: None,
+                views: None,
             })),
         }
     }

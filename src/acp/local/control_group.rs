@@ -217,7 +217,8 @@ pub(super) fn can_create_groups() -> bool {
     own_group_folder().is_some()
 }
 
-/// Returns the folder of the runner's own group if groups can be created in it. Searched once.
+/// Returns the folder of the runner's own group if groups can be created in it; of a service that is in a group of its
+/// own, the one above. Searched once.
 pub(super) fn own_group_folder() -> Option<&'static Path> {
     static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
     PLACE.get_or_init(find_own_group).as_deref()
@@ -226,7 +227,10 @@ pub(super) fn own_group_folder() -> Option<&'static Path> {
 fn find_own_group() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let place = unified_group_folder(&groups, &mounts)?;
+    let mut place = unified_group_folder(&groups, &mounts)?;
+    if place.ends_with(group_limits::RUNNER_SUBGROUP) {
+        place.pop();
+    }
     // A permission check does not suffice: root may write anywhere but on read-only mounts. So a trial group is
     // created.
     let trial = place.join(format!("{GROUP_PREFIX}trial-{}", std::process::id()));

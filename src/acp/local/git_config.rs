@@ -89,6 +89,13 @@ pub(super) fn is_harmless(
     }
 }
 
+/// Returns whether git creates a file of this name empty and then writes it. An empty one is no repository; what is written
+/// is a change of its own.
+pub(super) fn is_created_empty(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name == "commondir" || name == "HEAD" || name == ".git")
+}
+
 /// Returns whether git takes this for the content of HEAD.
 pub(super) fn is_head(text: &str) -> bool {
     let text = text.trim_end();

@@ -2,8 +2,9 @@
 //! and limits of one process (the sandbox's resource limits).
 //!
 //! A group can limit its processes only if its parent delegates the controllers, and such a parent must have no
-//! process of its own. So a runner that is alone in its group, as a service is, moves into a group beside its
-//! commands. If other processes are in its group, as in a terminal's, there is no such limit, and `status` says so.
+//! process of its own. So a service of `service install` is started in a group beside its commands, and another runner
+//! that is alone in its group moves into one. If other processes are in its group, as in a terminal's, there is no such
+//! limit, and `status` says so.
 #![expect(
     clippy::disallowed_methods,
     reason = "control groups are folders and files under /sys"
@@ -18,6 +19,8 @@ use super::control_group::unified_group_folder;
 const MAX_PROCESSES: u64 = 4096;
 /// The share of the machine's memory that one command may use, in quarters.
 const MEMORY_QUARTERS: u64 = 3;
+/// The group that the unit of `service install` puts the runner into, below the unit's own.
+pub const RUNNER_SUBGROUP: &str = "punie-runner";
 /// The controllers that count, by the kernel's names.
 const CONTROLLERS: [&str; 2] = ["pids", "memory"];
 
@@ -50,8 +53,11 @@ pub fn limits_of_runner(pid: u32) -> GroupLimits {
     })
 }
 
-/// Enables the controllers in this group if this process is alone in it: the process then moves to `own`. If the
+/// Enables the controllers in this group if no process is in it, or only this one, which then moves to `own`. If the
 /// system refuses, that limit is missing, and nothing else depends on it.
+///
+/// A runner in a service's own group stays there: with controllers enabled, and with background shells that outlived a
+/// crash, systemd could not start the next runner in that group (219/CGROUP).
 pub(super) fn enable_controllers(place: &Path, own: &Path) {
     let limits = delegated_controllers(place);
     if limits.processes && limits.memory {
@@ -64,10 +70,20 @@ pub(super) fn enable_controllers(place: &Path, own: &Path) {
         .filter(|one| there.split_whitespace().any(|word| word == *one))
         .collect();
     let me = std::process::id().to_string();
-    if wanted.is_empty() || read("cgroup.procs").split_whitespace().ne([me.as_str()]) {
+    let Ok(members) = fs::read_to_string(place.join("cgroup.procs")) else {
+        return;
+    };
+    let members: Vec<&str> = members.split_whitespace().collect();
+    let is_alone = members == [me.as_str()];
+    let is_service = place.extension().is_some_and(|kind| kind == "service");
+    if wanted.is_empty() || !(members.is_empty() || is_alone && !is_service) {
         return;
     }
-    let moved = fs::create_dir(own).and_then(|()| fs::write(own.join("cgroup.procs"), &me));
+    let moved = if is_alone {
+        fs::create_dir(own).and_then(|()| fs::write(own.join("cgroup.procs"), &me))
+    } else {
+        Ok(())
+    };
     for one in wanted {
         let handed = fs::write(place.join("cgroup.subtree_control"), format!("+{one}"));
         tracing::debug!(
@@ -162,6 +178,18 @@ mod tests {
             "+memory",
             "the last that was asked for"
         );
+        let empty = group("memory pids", "");
+        enable_controllers(empty.path(), &empty.path().join("own"));
+        assert!(!empty.path().join("own").exists(), "it has a group beside");
+        let asked = fs::read_to_string(empty.path().join("cgroup.subtree_control"));
+        assert_eq!(asked.expect("there"), "+memory");
+        // A service's own group, in which systemd starts the next runner.
+        let unit = alone.path().join("punie-runner.service");
+        fs::create_dir(&unit).expect("made");
+        fs::write(unit.join("cgroup.controllers"), "memory pids").expect("written");
+        fs::write(unit.join("cgroup.procs"), &me).expect("written");
+        enable_controllers(&unit, &unit.join("own"));
+        assert!(!unit.join("cgroup.subtree_control").exists());
         for (controllers, procs) in [
             ("memory pids", format!("1\n{me}\n")),
             ("cpu io", format!("{me}\n")),

@@ -147,3 +147,4 @@ pub(crate) use crate::sandbox::is_absent;
 #[cfg(unix)]
 pub use command_checks::bash_path;
 pub use local_client_tools::LocalClient;
+pub(crate) use mode_and_owner::copy_mode_and_owner;

@@ -21,7 +21,7 @@ pub(super) fn has_wanted_mode(_metadata: &Metadata, _executable: Option<bool>) -
 /// Copies mode, owner and attributes of the replaced file, and sets the execute permission. No user gets a right to
 /// the new file that they did not have to the old one.
 #[cfg(unix)]
-pub(super) fn copy_mode_and_owner(
+pub fn copy_mode_and_owner(
     file: &File,
     old: Option<(&File, &Metadata)>,
     executable: Option<bool>,
@@ -83,7 +83,7 @@ fn mode_bits(old: u32, group_stays: bool, acl: AclCopy) -> u32 {
 }
 
 #[cfg(not(unix))]
-pub(super) fn copy_mode_and_owner(
+pub fn copy_mode_and_owner(
     _file: &File,
     _old: Option<(&File, &Metadata)>,
     executable: Option<bool>,

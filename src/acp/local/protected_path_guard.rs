@@ -315,6 +315,14 @@ impl SharedGuard {
         if now.stamp != PathStamp::Separate && content.is_none() && !metadata.is_dir() {
             return self.put_back(state, path, now.why, None);
         }
+        if known.is_none()
+            && git_config::is_created_empty(path)
+            && content
+                .as_ref()
+                .is_some_and(|content| content.bytes.is_empty())
+        {
+            return;
+        }
         let before = known.and_then(|known| known.content.as_ref());
         let is_harmless = now.stamp == PathStamp::Separate
             || state.is_out_of_reach(path)

@@ -22,8 +22,11 @@ pub struct WorkspacePath {
     absolute: PathBuf,
     asked: PathBuf,
     exists: bool,
-    dangling: Option<DanglingLink>,
+    dangling: Option<Box<DanglingLink>>,
     pub(super) names_folder: bool,
+    /// The requested path as an absolute one, before links were followed.
+    pub(super) asked_absolute: Option<Arc<Path>>,
+    shown: Option<Arc<str>>,
 }
 
 /// A symbolic link to a file that does not exist.
@@ -55,9 +58,26 @@ impl WorkspacePath {
             absolute,
             asked,
             exists,
-            dangling,
+            dangling: dangling.map(Box::new),
             names_folder: false,
+            asked_absolute: None,
+            shown: None,
         }
+    }
+
+    /// Returns this path as one whose content stands in for that of another: texts name the other one.
+    #[must_use]
+    pub fn shown_as(self, other: &Self) -> Self {
+        Self {
+            shown: Some(other.display_text().into()),
+            ..self
+        }
+    }
+
+    /// Returns whether the text named a path below this folder, and a symlink led out of it.
+    pub fn leads_out_of(&self, folder: &Path) -> bool {
+        let asked = self.asked_absolute.as_deref();
+        asked.is_some_and(|asked| asked.starts_with(folder)) && !self.absolute.starts_with(folder)
     }
 
     /// Returns the absolute path, for display and for walking.
@@ -67,7 +87,10 @@ impl WorkspacePath {
 
     /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
     pub fn display_text(&self) -> String {
-        path_text(&self.absolute)
+        match &self.shown {
+            Some(shown) => shown.to_string(),
+            None => path_text(&self.absolute),
+        }
     }
 
     /// Builds the error of a tool that could not access the file.
@@ -97,7 +120,7 @@ impl WorkspacePath {
 
     /// Returns the dangling link that the path led through, if there was one.
     pub fn dangling_link(&self) -> Option<&DanglingLink> {
-        self.dangling.as_ref()
+        self.dangling.as_deref()
     }
 
     /// Refuses a path that is protected from writes, by its resolved name or by the requested one.

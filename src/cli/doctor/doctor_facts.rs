@@ -1,5 +1,5 @@
 //! The facts that several checks share, collected once: the configuration, the home, the running runner, its journal,
-//! the backend and the confinement. Nothing is created or changed.
+//! the backend and the confinement. Nothing is created or changed, but for the self-test's own folder while it runs.
 
 use std::time::Duration;
 
@@ -74,8 +74,12 @@ impl DoctorFacts {
         let proxy = wiring::proxy_of_backend(&config).map_err(|error| error.to_string());
         let (probe, proxy_answer) = probe_network(&config, proxy.clone().ok().flatten());
         let backend = collect_backend(&config, home.as_ref(), &journal, is_running, &probe);
-        let usable_home = home.as_ref().filter(|_| layout.unusable.is_empty());
-        let confinement = collect_confinement(context, &config, usable_home, in_force.as_ref());
+        let confinement = collect_confinement(
+            context,
+            &config,
+            (home.as_ref(), &layout),
+            in_force.as_ref(),
+        );
         Ok(Self {
             environment: context.environment().clone(),
             config,
@@ -163,12 +167,17 @@ fn collect_backend(
 fn collect_confinement(
     context: &CliContext,
     config: &Config,
-    home: Option<&Home>,
+    (home, layout): (Option<&Home>, &LayoutFaults),
     in_force: Option<&SettingsInForce>,
 ) -> Fact<ConfinementInForce> {
     if let Some(published) = status_facts::published_confinement(in_force) {
         return Ok(published.clone());
     }
+    let home = home.filter(|_| layout.unusable.is_empty());
     let home = home.ok_or("the home cannot be used")?;
+    if !layout.missing.is_empty() {
+        // The self-test would create them, with modes of its own.
+        return Err("folders of the home are missing".to_owned());
+    }
     status_facts::measure_confinement(context, config, home).map_err(|error| describe_error(&error))
 }

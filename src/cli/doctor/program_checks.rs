@@ -200,13 +200,14 @@ fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
     let (environment, config) = (&facts.environment, &facts.config);
     let name = service_name(
         ServiceManager::Systemd,
-        &config.home,
+        &config.canonical_home(),
         config.is_default_home(),
     );
     let below_home = |folder: &str| environment.user_dir().map(|home| home.join(folder));
     let configured = environment
         .get("XDG_CONFIG_HOME")
         .map(|folder| Path::new(folder).to_owned())
+        .filter(|folder| folder.is_absolute())
         .or_else(|| below_home(".config"));
     let folders = [
         configured.map(|folder| folder.join("systemd/user")),
@@ -224,6 +225,12 @@ fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
 
 pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
+    if ServiceManager::for_this_system() != ServiceManager::Systemd {
+        let command = command_to_type("service status");
+        return Ok(Finding::ok(format!(
+            "Not checked on this system: {command}"
+        )));
+    }
     let Some(unit) = find_service_units(facts).into_iter().next() else {
         return Ok(Finding::ok(
             "No service is installed; the runner lasts as long as its terminal",
@@ -237,6 +244,14 @@ pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
                 .with_mend("Start the runner in a terminal, or install systemd"),
         );
     };
+    let probe = ["--user", "show", "--property=Version"].map(OsStr::new);
+    let (is_reached, said) = ask_program(facts, &systemctl, &probe)?;
+    if !is_reached {
+        return Ok(Finding::note(format!(
+            "systemd could not be asked whether the service {shown} runs ({said})"
+        ))
+        .with_mend(command_to_type("service status")));
+    }
     let args = ["--user".as_ref(), "is-active".as_ref(), name];
     let (is_active, said) = ask_program(facts, &systemctl, &args)?;
     Ok(if is_active {
@@ -249,6 +264,9 @@ pub(super) fn check_service(facts: &DoctorFacts) -> CheckResult {
 
 pub(super) fn check_linger(facts: &DoctorFacts) -> CheckResult {
     let environment = &facts.environment;
+    if ServiceManager::for_this_system() != ServiceManager::Systemd {
+        return Ok(Finding::ok("This system has no lingering"));
+    }
     if find_service_units(facts).is_empty() {
         return Ok(Finding::ok("No service is installed"));
     }

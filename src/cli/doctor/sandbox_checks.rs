@@ -33,7 +33,8 @@ const NAMESPACE_SWITCHES: [(&str, &str, &str); 3] = [
 /// Returns the confinement, or a note that it is not known: a home that cannot be used makes the self-test fail.
 fn known_confinement(facts: &DoctorFacts) -> Result<&ConfinementInForce, Finding> {
     facts.confinement.as_ref().map_err(|error| {
-        Finding::note(format!("Not measured: {error}")).with_mend("Mend the home first")
+        Finding::note(format!("Not measured: {error}"))
+            .with_mend("Mend the home first, see the checks `home-access` and `home-folders`")
     })
 }
 

@@ -71,8 +71,14 @@ impl AliasResolver for RedactorAliases {
         self.0.refresh_people();
         self.0.people_obstacle().map_or(Ok(()), Err)
     }
-    fn resolve<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str> {
-        self.0.resolve_aliases(text, write)
+    fn may_have_alias(&self, text: &str) -> bool {
+        self.0.may_have_alias(text)
+    }
+    fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.0.resolve_aliases(text)
+    }
+    fn resolve_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str> {
+        self.0.resolve_in_pattern(pattern)
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
+use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::{open_packages, open_trash};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
@@ -24,7 +25,9 @@ use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::{self, file, git, search, shell, sqlite, state, store, terminal, user};
+use crate::handlers::{
+    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
+};
 use crate::home::{
     ApprovalQuestions, Home, IdentityMapStore, PeopleAsker, RunnerPeople, SecretStore,
 };
@@ -141,6 +144,7 @@ struct HostBase {
     trash: Trash,
     before_images: BeforeImageStore,
     people: PeopleAsker,
+    self_mod: Option<Arc<self_mod::SelfModArea>>,
 }
 
 impl HostBase {
@@ -173,6 +177,7 @@ impl HostBase {
         #[cfg(unix)]
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
+        let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
             redactor,
@@ -189,6 +194,7 @@ impl HostBase {
                 questions: ApprovalQuestions::in_home(home),
                 runner: RunnerPeople::default(),
             },
+            self_mod,
         })
     }
 
@@ -217,10 +223,15 @@ impl HostBase {
         };
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {
-            file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
+            file: file::FileDeps::new(
+                put_staged_files_before(client.clone(), self.self_mod.as_ref()),
+                workspace.clone(),
+                worker.clone(),
+            ),
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),
+                views: staged_views(self.self_mod.as_ref()),
             },
             shell: shell::ShellDeps {
                 terminals: client.clone(),
@@ -261,6 +272,7 @@ impl HostBase {
             store: config.store.enabled.then(|| store::StoreDeps {
                 packages: open_packages(config, home),
             }),
+            self_mod: self.self_mod.clone(),
         })?
         .with_aliases(&adapters::alias_resolver(&self.redactor));
         if config.trash.max_mb == 0 {

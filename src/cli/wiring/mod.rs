@@ -15,6 +15,7 @@ mod openings;
 mod permission_rules;
 mod protected_path_records;
 mod runner_assembly;
+mod self_mod_setup;
 mod settings;
 mod shell_records;
 mod task_board;

@@ -90,11 +90,14 @@ impl LineCollector {
 impl LineCollector {
     /// Returns the matching parts of a line, each on a line of its own. A multiline match gives the whole line.
     fn matching_parts(&mut self, number: u64, line: &[u8]) -> String {
-        let mut parts = Vec::new();
+        let (mut parts, mut masked) = (Vec::new(), None);
+        let uncut = self.uncut.clone();
         // A compiled pattern does not fail here.
         let _ = self.matcher.clone().find_iter(line, |found| {
             if !found.is_empty() && parts.len() < MAX_MATCH_LINES {
-                parts.push(self.line_text(&line[found.start()..found.end()]));
+                let masked = masked.get_or_insert_with(|| uncut.masked_ranges(line, true));
+                let part = masked.extend_to_whole(found.start()..found.end());
+                parts.push(self.line_text(&line[part]));
             }
             true
         });

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
 
 use super::folder_entries::{FolderBuffer, WalkEntryKind};
-use crate::acp::Workspace;
+use crate::acp::{FileView, Workspace};
 
 /// Beyond this number of open folders, files are opened by path.
 const MAX_OPEN_FOLDERS: usize = 256;
@@ -23,6 +23,7 @@ const MAX_OPEN_FOLDERS: usize = 256;
 #[derive(Debug)]
 pub(super) struct FolderOpener {
     workspace: Workspace,
+    view: Option<Arc<FileView>>,
     open_folders: AtomicUsize,
 }
 
@@ -35,27 +36,55 @@ pub(super) struct SearchFolder {
 }
 
 impl FolderOpener {
-    pub(super) fn new(workspace: Workspace) -> Arc<Self> {
+    pub(super) fn new(workspace: Workspace, view: Option<Arc<FileView>>) -> Arc<Self> {
         Arc::new(Self {
             workspace,
+            view,
             open_folders: AtomicUsize::new(0),
         })
     }
 
     /// Opens the folder in which a search begins. Its path must be absolute and in the workspace.
     pub(super) fn open_folder(self: &Arc<Self>, path: &Path) -> io::Result<SearchFolder> {
-        let fd = OwnedFd::from(self.workspace.open_found_file(path)?);
+        let opened = self.workspace.open_found_file(path).map(OwnedFd::from);
+        self.search_folder(path.to_owned(), opened)
+    }
+
+    /// Returns an opened folder, or one that only the view has.
+    fn search_folder(
+        self: &Arc<Self>,
+        path: PathBuf,
+        opened: io::Result<OwnedFd>,
+    ) -> io::Result<SearchFolder> {
+        let fd = match opened {
+            Err(cause)
+                if cause.kind() == io::ErrorKind::NotFound && self.is_viewed_folder(&path) =>
+            {
+                return Ok(SearchFolder {
+                    path,
+                    fd: None,
+                    folders: Arc::clone(self),
+                });
+            }
+            opened => opened?,
+        };
         self.open_folders.fetch_add(1, Ordering::Relaxed);
         Ok(SearchFolder {
-            path: path.to_owned(),
+            path,
             fd: Some(fd),
             folders: Arc::clone(self),
         })
     }
 
+    fn is_viewed_folder(&self, path: &Path) -> bool {
+        let view = self.view.as_ref();
+        view.is_some_and(|view| view.has_files_below(path))
+    }
+
     /// Opens a file with which a search begins.
     pub(super) fn open_start_file(&self, path: &Path) -> io::Result<File> {
-        self.workspace.open_found_file(path)
+        let viewed = self.view.as_ref().and_then(|view| view.open_file_at(path));
+        viewed.unwrap_or_else(|| self.workspace.open_found_file(path))
     }
 }
 
@@ -67,13 +96,8 @@ impl SearchFolder {
             return self.folders.open_folder(&path);
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(fd, name, flags, Mode::empty())?;
-        self.folders.open_folders.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
-            path,
-            fd: Some(fd),
-            folders: Arc::clone(&self.folders),
-        })
+        let opened = rustix::fs::openat(fd, name, flags, Mode::empty()).map_err(io::Error::from);
+        self.folders.search_folder(path, opened)
     }
 
     /// Reads the names in the folder. Closes the handle if too many folders are open.
@@ -99,12 +123,15 @@ impl SearchFolder {
         {
             self.folders.open_folders.fetch_sub(1, Ordering::Relaxed);
         }
+        if let Some(view) = &self.folders.view {
+            listing.names.apply_view(view, &self.path);
+        }
         Ok(())
     }
 
     /// Opens a file in this folder without blocking.
     pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
-        let Some(fd) = &self.fd else {
+        let Some(fd) = self.fd.as_ref().filter(|_| self.folders.view.is_none()) else {
             return self.folders.open_start_file(&self.path.join(name));
         };
         Ok(File::from(rustix::fs::openat(
@@ -117,6 +144,11 @@ impl SearchFolder {
 
     /// Returns the time of a file's last change.
     pub(super) fn modified_time(&self, name: &OsStr) -> Option<SystemTime> {
+        if let Some(view) = &self.folders.view
+            && let Some(viewed) = view.file_at(&self.path.join(name))
+        {
+            return viewed?.content.symlink_metadata().ok()?.modified().ok();
+        }
         let stat = match &self.fd {
             Some(fd) => rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW),
             None => rustix::fs::statat(CWD, self.path.join(name), AtFlags::SYMLINK_NOFOLLOW),

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::folder_entries::{FolderBuffer, WalkEntryKind};
-use crate::acp::Workspace;
+use crate::acp::{FileView, Workspace};
 
 /// The workspace that opens the files.
 #[derive(Debug)]
 pub(super) struct FolderOpener {
     workspace: Workspace,
+    view: Option<Arc<FileView>>,
 }
 
 /// A folder given by its path.
@@ -26,8 +27,8 @@ pub(super) struct SearchFolder {
 }
 
 impl FolderOpener {
-    pub(super) fn new(workspace: Workspace) -> Arc<Self> {
-        Arc::new(Self { workspace })
+    pub(super) fn new(workspace: Workspace, view: Option<Arc<FileView>>) -> Arc<Self> {
+        Arc::new(Self { workspace, view })
     }
 
     /// Returns the folder in which a search begins.
@@ -40,7 +41,8 @@ impl FolderOpener {
 
     /// Opens a file with which a search begins.
     pub(super) fn open_start_file(&self, path: &Path) -> io::Result<File> {
-        self.workspace.open_found_file(path)
+        let viewed = self.view.as_ref().and_then(|view| view.open_file_at(path));
+        viewed.unwrap_or_else(|| self.workspace.open_found_file(path))
     }
 }
 
@@ -53,7 +55,14 @@ impl SearchFolder {
     /// Reads the names in the folder.
     pub(super) fn read_names(&mut self, listing: &mut FolderBuffer) -> io::Result<()> {
         listing.names.clear();
-        for entry in self.path.read_dir()? {
+        let view = self.folders.view.as_ref();
+        let entries = match self.path.read_dir() {
+            Err(cause) if !view.is_some_and(|view| view.has_files_below(&self.path)) => {
+                return Err(cause);
+            }
+            entries => entries.into_iter().flatten(),
+        };
+        for entry in entries {
             let entry = entry?;
             let kind = match entry.file_type()? {
                 kind if kind.is_symlink() => WalkEntryKind::Link,
@@ -62,6 +71,9 @@ impl SearchFolder {
                 _ => WalkEntryKind::Other,
             };
             listing.names.push(&entry.file_name(), kind);
+        }
+        if let Some(view) = view {
+            listing.names.apply_view(view, &self.path);
         }
         Ok(())
     }
@@ -73,9 +85,17 @@ impl SearchFolder {
 
     /// Returns the time of a file's last change.
     pub(super) fn modified_time(&self, name: &OsStr) -> Option<SystemTime> {
-        self.path
-            .join(name)
-            .symlink_metadata()
+        let path = self.path.join(name);
+        let viewed = self
+            .folders
+            .view
+            .as_ref()
+            .and_then(|view| view.file_at(&path));
+        let path = match viewed {
+            Some(viewed) => viewed?.content.clone(),
+            None => path,
+        };
+        path.symlink_metadata()
             .and_then(|meta| meta.modified())
             .ok()
     }

@@ -1,6 +1,10 @@
 //! The names in a folder, stored in few allocations. Not here: reading them from the system, and choosing among them.
 
 use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::acp::FileView;
+use crate::acp::file_view::ViewedEntry;
 
 /// The size of one read from the system. It must hold the longest possible name.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -67,6 +71,38 @@ impl EntryNames {
         self.entries
             .iter()
             .map(|(text, kind)| (self.texts.get(text), *kind))
+    }
+
+    /// Adds and removes the names of a folder as a view of the files says.
+    pub(super) fn apply_view(&mut self, view: &FileView, folder: &Path) {
+        let viewed = view.entries_in(folder);
+        if viewed.is_empty() {
+            return;
+        }
+        let is_real_folder = |name: &OsStr| {
+            self.iter()
+                .any(|(known, kind)| known == name && kind == WalkEntryKind::Folder)
+        };
+        let added: Vec<(&OsStr, WalkEntryKind)> = viewed
+            .iter()
+            .filter_map(|(name, entry)| match entry {
+                ViewedEntry::File(_) => Some((*name, WalkEntryKind::File)),
+                ViewedEntry::Folder if !is_real_folder(name) => {
+                    Some((*name, WalkEntryKind::Folder))
+                }
+                ViewedEntry::Folder | ViewedEntry::Removed => None,
+            })
+            .collect();
+        let mut names = self.filter_sorted(|name, _| {
+            let is_viewed = |(known, entry): &(&OsStr, ViewedEntry<'_>)| {
+                *known == name && *entry != ViewedEntry::Folder
+            };
+            !viewed.iter().any(is_viewed)
+        });
+        for (name, kind) in added {
+            names.push(name, kind);
+        }
+        *self = names;
     }
 
     /// Returns the names that the filter accepts, sorted, without spare capacity.

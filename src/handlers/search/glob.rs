@@ -15,7 +15,7 @@ use super::folder_entries::WalkEntryKind;
 use super::result_text::{at_least, ignored_matches_hint, page_range_text, saturating_usize};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
-use crate::acp::RawPath;
+use crate::acp::{FileView, RawPath};
 use crate::output::TextBudget;
 use crate::output::number_format::format_count;
 use crate::tool::{
@@ -136,12 +136,14 @@ impl Tool for Glob {
             "link" | "symlink" | "l" => (WalkEntryKind::Link, None),
             language => (WalkEntryKind::File, Some(select_file_types(language)?)),
         };
-        let (roots, glob) = self.resolve_pattern(deps)?;
+        let view = deps.view_for_call(cx).await?;
+        let (roots, glob) = self.resolve_pattern(deps, view.as_deref())?;
         let scope = SearchScope {
             roots,
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
+            view,
             deps: deps.clone(),
         };
         search_stop::run_search(cx, self.timeout_ms, move |halt| {
@@ -164,7 +166,11 @@ impl Glob {
     }
 
     /// Returns the folders to walk and the pattern for files below them.
-    fn resolve_pattern(&self, deps: &SearchDeps) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
+    fn resolve_pattern(
+        &self,
+        deps: &SearchDeps,
+        view: Option<&FileView>,
+    ) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
         // Checked before any path is resolved, because a rejected pattern must not touch the disk.
         let whole = FileGlob::new(pattern)?;
@@ -174,14 +180,17 @@ impl Glob {
         // With several workspaces, a relative folder may be in any of them.
         let anywhere = path.is_none() && !absolute && deps.workspace.root_paths().count() > 1;
         if folder.is_empty() || rest.is_empty() || pattern.starts_with('!') || anywhere {
-            return Ok((Self::resolve_folders(deps, self.path.as_ref())?, whole));
+            return Ok((
+                Self::resolve_folders(deps, self.path.as_ref(), view)?,
+                whole,
+            ));
         }
         let base = match path {
             Some(path) if !absolute => format!("{}/{folder}", path.trim_end_matches('/')),
             _ => folder.to_owned(),
         };
         Ok((
-            Self::resolve_folders(deps, Some(&RawPath::from(base.as_str())))?,
+            Self::resolve_folders(deps, Some(&RawPath::from(base.as_str())), view)?,
             FileGlob::relative_to_folder(rest)?,
         ))
     }
@@ -189,8 +198,9 @@ impl Glob {
     fn resolve_folders(
         deps: &SearchDeps,
         path: Option<&RawPath>,
+        view: Option<&FileView>,
     ) -> Result<Vec<PathBuf>, ToolError> {
-        let roots = SearchScope::resolve_roots(&deps.workspace, path)?;
+        let roots = SearchScope::resolve_roots(&deps.workspace, path, view)?;
         match roots.as_slice() {
             [one] if one.is_file() => Err(ToolError::invalid_args(format!(
                 "{} is a file. Glob searches folders; use Read for this file.",

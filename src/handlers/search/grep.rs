@@ -170,7 +170,7 @@ impl Tool for Grep {
         r#"{"pattern":"fn main","type":"rust"}"#,
         r#"{"pattern":"TODO|FIXME","output_mode":"content","context_lines":2,"path":"src"}"#,
     ];
-    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Pattern("pattern")];
+    const PEOPLE_FIELDS: &'static [PeopleField] = &[PeopleField::Pattern("pattern", "literal")];
     type Deps = SearchDeps;
     type Output = ToolReply;
 
@@ -204,11 +204,17 @@ impl Tool for Grep {
             .map(select_file_types)
             .transpose()?;
         let plan = self.build_plan(&cx.secret_boundaries)?;
+        let view = deps.view_for_call(cx).await?;
         let scope = SearchScope {
-            roots: SearchScope::resolve_roots(&deps.workspace, self.path.as_ref())?,
+            roots: SearchScope::resolve_roots(
+                &deps.workspace,
+                self.path.as_ref(),
+                view.as_deref(),
+            )?,
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
+            view,
             deps: deps.clone(),
         };
         let budget = TextBudget::from_requested(self.max_chars);

@@ -30,9 +30,10 @@ mod walk_entry;
 mod walk_queue;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::acp::Workspace;
-use crate::tool::{ToolEntry, ToolSet};
+use crate::acp::{FileView, FileViews, Workspace};
+use crate::tool::{ToolContext, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the search tools.
 #[derive(Debug, Clone)]
@@ -42,6 +43,17 @@ pub struct SearchDeps {
     /// The user's own git ignore file (`core.excludesFile`), applied as git does. It may lie outside the workspace,
     /// because only its patterns are read.
     pub user_ignore: Option<PathBuf>,
+    /// Decides which calls see other files than the real ones.
+    pub views: Option<Arc<dyn FileViews>>,
+}
+
+impl SearchDeps {
+    async fn view_for_call(&self, cx: &ToolContext) -> Result<Option<Arc<FileView>>, ToolError> {
+        match &self.views {
+            Some(views) => views.view_for_call(cx).await,
+            None => Ok(None),
+        }
+    }
 }
 
 /// Returns the search tools.

@@ -17,7 +17,7 @@ use super::ignore_rules::{IgnoreRules, RuleFiles};
 use super::result_text::workspace_path_text;
 use super::search_stop::SearchStop;
 use super::walk_entry::{WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
-use crate::acp::{RawPath, Workspace};
+use crate::acp::{FileView, RawPath, Workspace};
 use crate::tool::ToolError;
 
 /// The files that a search covers.
@@ -31,6 +31,8 @@ pub(super) struct SearchScope {
     pub(super) hidden: bool,
     /// Only files of these types.
     pub(super) types: Option<Types>,
+    /// The files that the call sees in place of the real ones.
+    pub(super) view: Option<Arc<FileView>>,
     pub(super) deps: SearchDeps,
 }
 
@@ -66,6 +68,7 @@ impl SearchScope {
     pub(super) fn resolve_roots(
         workspace: &Workspace,
         path: Option<&RawPath>,
+        view: Option<&FileView>,
     ) -> Result<Vec<PathBuf>, ToolError> {
         let Some(path) = path.filter(|path| !path.as_str().is_empty()) else {
             let mut roots: Vec<PathBuf> = workspace.root_paths().map(Path::to_owned).collect();
@@ -73,6 +76,13 @@ impl SearchScope {
             return Ok(roots);
         };
         let resolved = workspace.resolve_in_workspace(path)?;
+        let absolute = resolved.absolute_path();
+        let is_viewed = |view: &FileView| {
+            matches!(view.file_at(absolute), Some(Some(_))) || view.has_files_below(absolute)
+        };
+        if view.is_some_and(is_viewed) {
+            return Ok(vec![absolute.to_owned()]);
+        }
         let kind = resolved.file_metadata().map_err(|cause| {
             if cause.kind() == std::io::ErrorKind::NotFound {
                 ToolError::not_found(format!(
@@ -133,7 +143,7 @@ impl SearchScope {
         handler: impl Fn() -> L + Sync,
     ) -> SearchCoverage {
         let total = Mutex::new(SearchCoverage::default());
-        let folders = FolderOpener::new(self.deps.workspace.clone());
+        let folders = FolderOpener::new(self.deps.workspace.clone(), self.view.clone());
         walk_folders(&folders, starts, halt, || EntryChooser {
             scope: self,
             handler: handler(),
@@ -146,7 +156,8 @@ impl SearchScope {
     }
 
     fn to_walk_start(&self, root: &Path) -> WalkStart {
-        if root.is_file() {
+        let viewed = self.view.as_ref().and_then(|view| view.file_at(root));
+        if viewed.map_or_else(|| root.is_file(), |viewed| viewed.is_some()) {
             let (folder, name) = (
                 root.parent().unwrap_or(root),
                 root.file_name().unwrap_or_default(),

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::home::name_grammar::{MAX_ID, is_item_id, is_npm_name};
 use crate::ids::RequestId;
 
-/// The longest name.
-const MAX_NAME: usize = 64;
 /// So many ends in a row, none after a healthy time, need the owner's attention.
 const MAX_ENDS: u32 = 5;
 
@@ -106,13 +105,11 @@ impl BridgeRun {
 /// # Errors
 /// The name has other characters, or is too long.
 pub fn check_bridge_name(name: &str) -> Result<(), String> {
-    let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let fits = |c: char| is_first(c) || c == '-' || c == '_';
-    if name.len() <= MAX_NAME && name.starts_with(is_first) && name.chars().all(fits) {
+    if is_item_id(name) {
         return Ok(());
     }
     Err(format!(
-        "{name:?} is not a bridge's name: 1 to {MAX_NAME} lower-case letters, digits, - and _, a letter or digit first"
+        "{name:?} is not a bridge's name: 1 to {MAX_ID} lower-case letters, digits, - and _, a letter or digit first"
     ))
 }
 
@@ -127,23 +124,11 @@ pub fn check_pin(pin: &str) -> Result<(&str, &str), String> {
         )
     };
     let (name, version) = pin.rsplit_once('@').ok_or_else(wrong)?;
-    let bare = match name.strip_prefix('@') {
-        Some(scoped) => {
-            let (scope, bare) = scoped.split_once('/').ok_or_else(wrong)?;
-            is_package_word(scope).then_some(bare)
-        }
-        None => Some(name),
-    };
-    if name.len() <= 214 && bare.is_some_and(is_package_word) && is_exact_version(version) {
+    if is_npm_name(name) && is_exact_version(version) {
         Ok((name, version))
     } else {
         Err(wrong())
     }
-}
-
-fn is_package_word(word: &str) -> bool {
-    let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    word.starts_with(is_first) && word.chars().all(|c| is_first(c) || "-._".contains(c))
 }
 
 fn is_exact_version(version: &str) -> bool {

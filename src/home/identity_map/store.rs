@@ -189,7 +189,11 @@ impl IdentityMapStore {
     }
 
     fn read_map(&self) -> Result<Option<StoredMap>, HomeError> {
-        let Some(sealed) = self.file.read()? else {
+        let sealed = self.file.read().map_err(|error| match error {
+            HomeError::Damaged { why, .. } => self.damaged(why),
+            other => other,
+        })?;
+        let Some(sealed) = sealed else {
             return Ok(None);
         };
         let missing = || self.damaged(format!("its key {} is gone", self.key.path().display()));

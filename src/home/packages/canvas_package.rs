@@ -10,13 +10,13 @@ use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
 use super::package_store::NewPackage;
 use super::package_version::{check_version, is_version};
+use crate::home::name_grammar::is_npm_name;
 
 /// The most characters of the source.
 const MAX_SOURCE: usize = 250_000;
 /// The most dependencies that can be given.
 const MAX_DEPENDENCIES: usize = 64;
-/// The longest npm name and range of versions.
-const MAX_NPM_NAME: usize = 214;
+/// The most bytes of a range of versions.
 const MAX_RANGE: usize = 100;
 /// The text of the template that stands for the canvas's name.
 const NAME_MARK: &str = "{{name}}";
@@ -134,22 +134,6 @@ fn add_dependencies(text: &str, dependencies: &BTreeMap<String, String>) -> Stri
         package["dependencies"][name] = json!(range);
     }
     format!("{package:#}\n")
-}
-
-fn is_npm_name(name: &str) -> bool {
-    let is_part = |part: &str| {
-        let is_other = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
-        part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            && part.chars().all(is_other)
-    };
-    let parts_fit = match name.strip_prefix('@') {
-        Some(scoped) => {
-            let parts = scoped.split_once('/');
-            parts.is_some_and(|(scope, name)| is_part(scope) && is_part(name))
-        }
-        None => is_part(name),
-    };
-    name.len() <= MAX_NPM_NAME && parts_fit
 }
 
 /// Returns whether a text is a version, or comparisons of versions joined by blanks and `||`. Tags, addresses and paths

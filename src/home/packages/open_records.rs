@@ -8,7 +8,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::package_change::{ChangePaths, remove_if_there};
 use super::package_conflicts::PackageError;
@@ -18,6 +18,7 @@ use crate::failpoint;
 use crate::home::error::HomeError;
 use crate::home::file_modes::{self, FolderAccess};
 use crate::home::layout::Home;
+use crate::home::secrets::now_ms;
 use crate::home::state_file::StateFile;
 
 /// The records, while no other process may change them.
@@ -140,10 +141,4 @@ impl<'a> OpenRecords<'a> {
         }
         Ok(())
     }
-}
-
-/// Returns the time in milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }

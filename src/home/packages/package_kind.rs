@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::home::layout::Home;
-
-/// The longest id.
-const MAX_ID: usize = 64;
+use crate::home::name_grammar::{MAX_ID, is_item_id};
 
 /// A kind of package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,9 +64,7 @@ impl PackageKind {
 /// # Errors
 /// The id does not follow the grammar, which the text names.
 pub fn check_package_id(name: &str, id: &str) -> Result<(), String> {
-    let is_first = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_other = |byte: u8| is_first(byte) || b"-_".contains(&byte);
-    if id.len() <= MAX_ID && id.bytes().next().is_some_and(is_first) && id.bytes().all(is_other) {
+    if is_item_id(id) {
         return Ok(());
     }
     let shown: String = id.chars().take(MAX_ID + 16).collect();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::open_records::{OpenRecords, now_ms};
+use super::open_records::OpenRecords;
 use super::package_change::{is_there, remove_if_there};
 use super::package_conflicts::{PackageError, check_update, foreign_item_error, list_command};
 use super::package_content::{PackageContent, find_changes};
@@ -17,6 +17,7 @@ use crate::home::command_hint::command_to_type;
 use crate::home::error::HomeError;
 use crate::home::file_modes::{self, FolderAccess};
 use crate::home::layout::Home;
+use crate::home::secrets::now_ms;
 use crate::home::{plugins, skills};
 use crate::ids::to_hex;
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::PersonAliases;
+use super::word_boundary::MAX_ESCAPE_BYTES;
 
-/// The bytes before the held ones that decide about boundaries.
-const CONTEXT_BYTES: usize = 8;
+/// The bytes before the held ones that decide about boundaries: an escape and its letter.
+const CONTEXT_BYTES: usize = MAX_ESCAPE_BYTES + 4;
 
 /// A stream in which people are replaced.
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@ use unicode_normalization::char::canonical_combining_class;
 
 /// A longer run of white space separates the parts of a name.
 pub(super) const MAX_SPACE_BYTES: usize = 64;
+/// The most marks of a letter that are composed, as in Unicode's Stream-Safe Text Format (UAX #15): so the time is linear.
+const MAX_MARKS: usize = 30;
 /// The characters that a table answers: Latin, Greek, Cyrillic, Armenian, Hebrew.
 const TABLE: usize = 0x600;
 
@@ -80,17 +82,20 @@ struct Folding<'t> {
 impl Folding<'_> {
     fn fold_next(&mut self) {
         let rest = &self.source[self.at..];
-        let plain = rest
-            .bytes()
-            .position(|byte| !byte.is_ascii_graphic() && byte != b' ')
-            .unwrap_or(rest.len());
-        let plain = if plain < rest.len() && rest.as_bytes()[..plain].ends_with(b" ") {
+        // A single space stays; a second one begins a run.
+        let bytes = rest.as_bytes();
+        let ends_plain = |at: usize| match bytes[at] {
+            b' ' => bytes.get(at + 1) == Some(&b' '),
+            byte => !byte.is_ascii_graphic(),
+        };
+        let plain = (0..bytes.len())
+            .find(|at| ends_plain(*at))
+            .unwrap_or(bytes.len());
+        let plain = if plain < rest.len() && bytes[..plain].ends_with(b" ") {
             plain - 1
         } else {
             plain
         };
-        // A single space stays; a second one begins a run.
-        let plain = memchr::memmem::find(&rest.as_bytes()[..plain], b"  ").unwrap_or(plain);
         if plain > 0 {
             let from = self.out.len();
             self.out.push_str(&rest[..plain]);
@@ -162,12 +167,14 @@ impl Folding<'_> {
     /// Composes a mark with the character before it and that one's marks.
     fn compose(&mut self, mark: char) {
         let is_base = |c: char| canonical_combining_class(c) == 0;
-        let base = self
-            .out
-            .char_indices()
-            .rev()
-            .find(|(_, c)| is_base(*c))
-            .map_or(0, |(at, _)| at);
+        let nearest = self.out.char_indices().rev().take(MAX_MARKS + 1);
+        let Some(base) = nearest
+            .into_iter()
+            .find_map(|(at, c)| is_base(c).then_some(at))
+        else {
+            self.out.push(mark);
+            return;
+        };
         let mut joined = self.out.split_off(base);
         joined.push(mark);
         self.out.extend(joined.nfc());

@@ -12,6 +12,7 @@ pub(super) use alias_stream::{AliasStream, as_text};
 pub use alias_text::{ALIAS_CODES, make_alias};
 pub use folded_text::fold_text;
 pub use person_aliases::PersonAliases;
+pub(super) use person_aliases::may_have_alias;
 pub use phone_numbers::{normalized_digits, phone_forms};
 pub use word_boundary::is_unspaced;
 

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
+use regex::Regex;
 
 use super::folded_text::{FoldedText, MAX_SPACE_BYTES, fold_with_positions};
 use super::phone_numbers::{MAX_PHONE_BYTES, PhoneForms};
-use super::word_boundary::{is_mail_end, is_mail_start, is_name_boundary};
+use super::word_boundary::{is_mail_end, is_mail_start, is_name_boundary, is_name_start};
 use super::{IdentifierKind, PersonIdentifier};
 
 /// The identifiers of all people with their aliases.
@@ -34,6 +36,39 @@ pub(in crate::redact) struct PersonMatch {
     place: usize,
 }
 
+/// An alias in a regular expression.
+static IN_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+    let form = r"(?i-u)person\\?-[a-z2-9]{7}(?:@example\\?\.invalid)?|\\?\+999[0-9]{12}";
+    Regex::new(form).expect("a constant")
+});
+
+/// Returns whether there may be an alias in a text, also an escaped one in JSON.
+pub(in crate::redact) fn may_have_alias(text: &str) -> bool {
+    static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i-u)person\\*-[a-z2-9]{7}|\+999[0-9]{12}|\\u").expect("a constant")
+    });
+    ANYWHERE.is_match(text)
+}
+
+impl PersonIdentifier {
+    /// Returns whether it would be found between these texts.
+    fn stands_between(&self, before: &str, after: &str) -> bool {
+        let (mut inner, next) = (self.text.chars(), after.chars().next());
+        match self.kind {
+            IdentifierKind::Name => {
+                is_name_start(before, inner.next())
+                    && is_name_boundary(self.text.chars().next_back(), next)
+            }
+            IdentifierKind::Mail => is_mail_start(before) && is_mail_end(after),
+            IdentifierKind::Phone => {
+                let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+                let is_continued = is_digit(before.chars().next_back()) && is_digit(inner.next());
+                !is_continued && !is_digit(next)
+            }
+        }
+    }
+}
+
 impl PersonAliases {
     /// Prepares the search for these identifiers. Too many for the search are refused; an error is part of a sentence.
     pub fn new(identifiers: Vec<PersonIdentifier>) -> Result<Self, String> {
@@ -51,6 +86,7 @@ impl PersonAliases {
             .map_err(too_many)?;
         let aliases = AhoCorasick::builder()
             .ascii_case_insensitive(true)
+            .start_kind(StartKind::Both)
             .match_kind(MatchKind::LeftmostLongest)
             .build(identifiers.iter().map(|identifier| &identifier.alias))
             .map_err(too_many)?;
@@ -97,20 +133,49 @@ impl PersonAliases {
         Cow::Owned(out)
     }
 
-    /// Replaces aliases by the identifiers, as the owner wrote these, each written by `write`.
-    pub fn resolve_aliases<'t>(&self, text: &'t str, write: fn(&str) -> String) -> Cow<'t, str> {
-        let mut out = String::new();
-        let mut from = 0;
-        for found in self.aliases.find_iter(text) {
-            out.push_str(&text[from..found.start()]);
-            out.push_str(&write(&self.identifiers[found.pattern().as_usize()].text));
-            from = found.end();
+    /// Replaces aliases by the identifiers, as the owner wrote these. An alias stays where its identifier would be a part
+    /// of a longer word: there it would not be replaced again.
+    pub fn resolve_aliases<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let found: Vec<_> = self.aliases.find_iter(text).collect();
+        let identifier = |at: usize| &self.identifiers[found[at].pattern().as_usize()];
+        let (mut out, mut from, mut is_changed) = (String::new(), 0, false);
+        for (at, one) in found.iter().enumerate() {
+            out.push_str(&text[from..one.start()]);
+            from = one.start();
+            let next = found
+                .get(at + 1)
+                .filter(|next| next.start() == one.end())
+                .map(|_| identifier(at + 1).text.as_str());
+            let after = next.unwrap_or(&text[one.end()..]);
+            if identifier(at).stands_between(&out, after) {
+                out.push_str(&identifier(at).text);
+                (from, is_changed) = (one.end(), true);
+            }
         }
-        if from == 0 {
+        if !is_changed {
             return Cow::Borrowed(text);
         }
         out.push_str(&text[from..]);
         Cow::Owned(out)
+    }
+
+    /// Replaces aliases in a regular expression, escaped or not, by expressions for the identifiers.
+    pub fn resolve_in_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str> {
+        IN_PATTERN.replace_all(pattern, |found: &regex::Captures<'_>| {
+            let alias = found[0].replace('\\', "");
+            let whole = Input::new(&alias).anchored(Anchored::Yes);
+            match self
+                .aliases
+                .find(whole)
+                .filter(|one| one.end() == alias.len())
+            {
+                Some(one) => {
+                    let text = &self.identifiers[one.pattern().as_usize()].text;
+                    format!("(?:{})", regex::escape(text))
+                }
+                None => found[0].to_owned(),
+            }
+        })
     }
 
     /// Returns the length in bytes of the longest text that may be an identifier.
@@ -209,10 +274,10 @@ impl PersonAliases {
 /// Returns whether a match in a folded text is not a part of something longer.
 fn stands_alone(text: &str, range: Range<usize>, kind: IdentifierKind) -> bool {
     if kind == IdentifierKind::Mail {
-        return is_mail_start(text, range.start) && is_mail_end(text, range.end);
+        return is_mail_start(&text[..range.start]) && is_mail_end(&text[range.end..]);
     }
     let name = &text[range.clone()];
-    is_name_boundary(text[..range.start].chars().next_back(), name.chars().next())
+    is_name_start(&text[..range.start], name.chars().next())
         && is_name_boundary(name.chars().next_back(), text[range.end..].chars().next())
 }
 

@@ -11,6 +11,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::harness::archive::tar_gz;
+
 /// A running registry. It ends when it is dropped.
 pub struct NpmRegistry {
     pub url: String,
@@ -46,7 +48,10 @@ impl NpmRegistry {
 fn add_package(files: &mut Files, url: &str, manifest: &str, code: &str) {
     let mut version: Value = serde_json::from_str(manifest).expect("JSON");
     let (name, number) = (text(&version["name"]), text(&version["version"]));
-    let archive = pack(manifest, code);
+    let archive = tar_gz(&[
+        ("package/package.json", manifest),
+        ("package/index.js", code),
+    ]);
     let path = format!("/{name}/-/{name}-{number}.tgz");
     version["dist"] = json!({
         "tarball": format!("{url}{path}"),
@@ -64,30 +69,6 @@ fn add_package(files: &mut Files, url: &str, manifest: &str, code: &str) {
 
 fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
-}
-
-fn pack(manifest: &str, code: &str) -> Vec<u8> {
-    let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(
-        Vec::new(),
-        flate2::Compression::default(),
-    ));
-    for (path, text) in [
-        ("package/package.json", manifest),
-        ("package/index.js", code),
-    ] {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(text.len() as u64);
-        header.set_mode(0o644);
-        header.set_cksum();
-        archive
-            .append_data(&mut header, path, text.as_bytes())
-            .expect("packed");
-    }
-    archive
-        .into_inner()
-        .expect("whole")
-        .finish()
-        .expect("packed")
 }
 
 async fn answer(mut client: TcpStream, files: Arc<Files>) {

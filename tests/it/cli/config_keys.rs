@@ -1,5 +1,7 @@
 //! `config`: values with their origins, changes that are checked before they are written, and the owner's editor.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::{Said, User, said};
 
 async fn edits(user: &User, editor: &str) -> Said {
@@ -50,6 +52,41 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
 }
 
 #[tokio::test]
+async fn commands_at_the_same_time_lose_no_setting() {
+    let user = User::new();
+    user.write("home/config.toml", "# mine\n");
+    let keys = ["reads", "total", "queue", "least_free_mb"];
+    let keys = keys.map(|key| format!("limits.{key}"));
+    let sets = keys
+        .iter()
+        .map(|key| said(user.command(&["config", "set", key, "7"]), ""));
+    for set in futures_util::future::join_all(sets).await {
+        set.done();
+    }
+    let text = user.read("home/config.toml");
+    assert_eq!(text.matches(" = 7\n").count(), keys.len(), "{text}");
+}
+
+#[tokio::test]
+async fn a_linked_file_is_changed_where_it_is_and_keeps_its_mode() {
+    let user = User::new();
+    user.write("dotfiles/punie.toml", "[limits]\nreads = 4\n");
+    let target = user.path("dotfiles/punie.toml");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&target, mode).expect("set");
+    std::fs::create_dir(user.path("home")).expect("made");
+    let link = user.path("home/config.toml");
+    std::os::unix::fs::symlink(&target, &link).expect("linked");
+    user.types(&["config", "set", "limits.reads", "6"])
+        .await
+        .done();
+    assert_eq!(user.read("dotfiles/punie.toml"), "[limits]\nreads = 6\n");
+    assert!(link.is_symlink());
+    let mode = target.metadata().expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
 async fn a_wrong_value_or_key_changes_nothing() {
     let user = User::new();
     let before = "[limits]\nreads = 4\n";
@@ -84,6 +121,10 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
     ] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
+    assert!(
+        said.err.contains("was not read") && said.err.contains("config.toml:2"),
+        "{said:?}"
+    );
     let path = user.types(&["config", "path"]).await.done();
     assert_eq!(path.out.trim(), user.text("home/config.toml"));
     // A value that mends the file is taken.
@@ -91,6 +132,28 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
         .await
         .done();
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
+}
+
+#[tokio::test]
+async fn a_password_in_a_set_value_is_not_printed() {
+    let user = User::new();
+    for flags in [&[][..], &["--json"]] {
+        let proxy = "http://me:hunter2@127.0.0.1:1";
+        let set = [flags, &["config", "set", "backend.proxy", proxy]].concat();
+        let set = user.types(&set).await.done();
+        assert!(set.out.contains("http://127.0.0.1:1"), "{set:?}");
+        assert!(!set.out.contains("hunter2") && !set.err.contains("hunter2"));
+    }
+    assert!(user.read("home/config.toml").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_toml_is_named_with_its_fault() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads =\n");
+    let set = user.types(&["config", "set", "limits.reads", "5"]).await;
+    set.refused(78, "config.toml:2: this is not TOML");
+    assert_eq!(user.read("home/config.toml"), "[limits]\nreads =\n");
 }
 
 #[tokio::test]
@@ -114,4 +177,29 @@ async fn an_edit_with_faults_is_kept_and_not_taken_over() {
     edits(&user, "false")
         .await
         .refused(1, "Nothing was changed");
+}
+
+#[tokio::test]
+async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
+    let user = User::new();
+    user.write("home/config.toml", "[limits]\nreads = 4\n");
+    edits(&user, "sed -i s/4/900/")
+        .await
+        .refused(78, "The edited text has faults");
+    user.types(&["config", "set", "limits.total", "9"])
+        .await
+        .done();
+    let changed = "[limits]\ntotal = 9\nreads = 4\n";
+    let outdated = edits(&user, "sed -i s/900/5/").await;
+    outdated.refused(78, "home/config.edit.toml began");
+    assert_eq!(user.read("home/config.toml"), changed);
+    let kept = user.read("home/config.edit.toml");
+    assert_eq!(kept, "[limits]\nreads = 900\n", "it was not opened");
+    std::fs::remove_file(user.path("home/config.edit.toml")).expect("removed");
+    // A change while the editor is open.
+    let file = user.text("home/config.toml");
+    let editor = format!(r##"sh -c 'echo "# new" >> {file}; sed -i s/4/5/ "$0"'"##);
+    let meanwhile = edits(&user, &editor).await;
+    meanwhile.refused(78, "home/config.edit.toml began");
+    assert_eq!(user.read("home/config.toml"), format!("{changed}# new\n"));
 }

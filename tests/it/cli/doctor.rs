@@ -217,6 +217,24 @@ async fn each_condition_is_found_when_it_is_so() {
     assert!(missing.is_empty(), "never found: {missing:?}");
 }
 
+#[tokio::test]
+async fn nothing_is_created_in_a_new_home() {
+    let user = User::new();
+    user.write("home/config.toml", "");
+    for _ in 0..2 {
+        let found = doctor(&user, &[]).await;
+        assert_eq!(found.all["confinement"]["level"], "note");
+        let text = found.text("confinement");
+        assert!(text.contains("folders of the home are missing"), "{text}");
+        assert_eq!(found.all["home-modes"]["level"], "ok");
+    }
+    let entries = fs::read_dir(user.path("home")).expect("read");
+    let names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, ["config.toml"]);
+}
+
 async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     let user = User::new();
     user.write("home/config.toml", "[limits]\nleast_fre_mb = 3\n");
@@ -250,6 +268,7 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         "a wrong flag leaves nothing else to check"
     );
 
+    Home::open_home(&user.path("home")).expect("a home");
     user.write(
         "home/config.toml",
         "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n",
@@ -492,7 +511,10 @@ fn spoil_files(user: &User, home: &Home) {
         ("home/state/mounts/left/key", "secret"),
         ("home/.device.json.0123456789abcdef.tmp", "half"),
         ("home/secrets/sealed.json", "not sealed"),
-        ("bin/systemctl", "#!/bin/sh\necho failed\nexit 3\n"),
+        (
+            "bin/systemctl",
+            "#!/bin/sh\ntest $2 = show || { echo failed; exit 3; }\n",
+        ),
     ] {
         user.write(file, text);
     }
@@ -533,6 +555,26 @@ fn spoil_files(user: &User, home: &Home) {
     SupervisionStore::in_home(home)
         .stop_conversation(&conversation, "enough")
         .expect("stopped");
+}
+
+#[tokio::test]
+async fn a_service_manager_that_is_not_reached_is_no_problem() {
+    let user = User::new();
+    let home = Home::open_home(&user.path("home")).expect("a home");
+    let service = service_name(ServiceManager::Systemd, home.root_dir(), false);
+    let unit = format!(".config/systemd/user/{service}.service");
+    user.write(&unit, "[Service]\n");
+    user.write(
+        "bin/systemctl",
+        "#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n",
+    );
+    set_mode(&user.path("bin/systemctl"), 0o755);
+    let mut command = user.command(&["doctor", "--json"]);
+    command.env("PATH", user.path("bin"));
+    let found = Findings::from_said(&said(command, "").await);
+    assert_eq!(found.all["service"]["level"], "note");
+    let text = found.text("service");
+    assert!(text.contains("could not be asked"), "{text}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use punie_runner::acp::local::group_limits::RUNNER_SUBGROUP;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -21,7 +22,7 @@ case "$*" in
     state=not-found
     test -e "$HOME/.config/systemd/user/$3" && state=loaded
     printf 'LoadState=%s\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\nMainPID=0\n' "$state" ;;
-"show-user "*) echo Linger=no ;;
+"show-user "*) test -e "$HOME/lingers" && echo Linger=yes || echo Linger=no ;;
 "enable-linger "*) echo "Access denied" >&2; exit 1 ;;
 esac
 "#;
@@ -86,6 +87,7 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
         "Type=notify\n",
         "RestartPreventExitStatus=2 77 78\n",
         "KillMode=process\n",
+        &format!("DelegateSubgroup={RUNNER_SUBGROUP}\n"),
         "  systemctl --user daemon-reload\n",
         "  loginctl enable-linger ",
     ] {
@@ -121,7 +123,8 @@ async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_un
         status.out.contains("Installed     yes") && status.out.contains("Lingers       no"),
         "{status:?}"
     );
-    user.manages(&["service", "stop"]).await.done();
+    let stopped = user.manages(&["service", "stop"]).await.done();
+    assert!(stopped.out.contains("until you log in again, or: "));
     user.manages(&["service", "uninstall"]).await.done();
     assert!(!user.path(UNIT).join(&unit).exists());
     assert!(user.path("home/config.toml").exists());
@@ -157,6 +160,16 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
             .done()
             .json(),
     );
+    // One home is one service, however its path is written, and before and after it exists.
+    let link = user.path("link");
+    std::os::unix::fs::symlink(user.path(""), &link).expect("linked");
+    for written in ["../home/", "../work/../home/.", "../link/home"] {
+        let args = [&dry_run[..], &["--home", written]].concat();
+        assert_eq!(name(user.manages(&args).await.done().json()), of_home);
+    }
+    let not_yet = [&dry_run[..], &["--home", "../link/other/none/../home"]].concat();
+    let not_yet = name(user.manages(&not_yet).await.done().json());
+    assert_eq!(not_yet, of_other);
     let default = user.text(".punie");
     let of_default = name(
         user.manages(&[&dry_run[..], &["--home", default.as_str()]].concat())
@@ -231,12 +244,54 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
     // Only where systemd is installed.
     if let Ok(verified) = verify.output().await {
         let said = String::from_utf8_lossy(&verified.stderr);
-        // A systemd before 254 does not know how restarts grow apart, and goes on without.
-        let is_known =
-            |line: &&str| !line.contains("RestartSteps") && !line.contains("RestartMaxDelay");
+        // A systemd before 254 does not know how restarts grow apart, nor the group, and goes on without.
+        let is_known = |line: &&str| {
+            !line.contains("RestartSteps")
+                && !line.contains("RestartMaxDelay")
+                && !line.contains("DelegateSubgroup")
+        };
         let about_unit = said.lines().filter(|line| line.contains(&unit));
         let about_unit: Vec<&str> = about_unit.filter(is_known).collect();
         assert!(verified.status.success(), "{said}");
         assert_eq!(about_unit, [""; 0], "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
+    let user = User::new();
+    user.has_backend();
+    user.write("lingers", "");
+    let installed = user.manages(&["service", "install"]).await.done();
+    assert!(
+        installed
+            .out
+            .contains("starts when the machine starts again"),
+        "{installed:?}"
+    );
+    let stopped = user.manages(&["service", "stop"]).await.done();
+    assert!(
+        stopped.out.contains("until the machine starts again"),
+        "{stopped:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_home_that_is_no_text_and_a_relative_folder_of_units_are_not_taken() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let user = User::new();
+    user.has_backend();
+    let file = user.text("home/config.toml");
+    let mut install = user.managed(&["--config", file.as_str(), "service", "install"]);
+    let home = user
+        .path("home")
+        .join(std::ffi::OsStr::from_bytes(b"a\xff"));
+    install.env("PUNIE_HOME", home);
+    said(install, "").await.refused(1, "is not UTF-8 text");
+    assert!(!user.path(".config").exists(), "nothing was written");
+    let mut install = user.managed(&["service", "install"]);
+    install.env("XDG_CONFIG_HOME", "relative");
+    said(install, "").await.done();
+    let (unit, _) = user.unit();
+    assert!(unit.ends_with(".service"), "{unit}");
 }

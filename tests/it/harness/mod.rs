@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub mod archive;
 pub mod caller;
 pub mod connect_proxy;
 pub mod editor;

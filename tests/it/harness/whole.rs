@@ -9,7 +9,7 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::background_tasks::NoTasks;
 use punie_runner::handlers::{
-    self, file, git, search, shell, sqlite, state, store, terminal, user,
+    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
 use punie_runner::home::{
     ApprovalQuestions, Home, PackageStore, PeopleAsker, RunnerPeople, SecretStore,
@@ -57,6 +57,8 @@ fn assemble(is_switched_on: bool) -> Whole {
         scripts,
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
+    let area = self_mod::SelfModArea::open_area(&home, &workspace, folders.path(), false)
+        .expect("a folder of the workspace");
     let registry = handlers::build_registry(handlers::HandlerDeps {
         file: file::FileDeps::new(
             client.clone(),
@@ -66,6 +68,7 @@ fn assemble(is_switched_on: bool) -> Whole {
         search: search::SearchDeps {
             workspace: workspace.clone(),
             user_ignore: None,
+            views: None,
         },
         shell: shell::ShellDeps {
             terminals: client.clone(),
@@ -107,6 +110,7 @@ fn assemble(is_switched_on: bool) -> Whole {
         store: is_switched_on.then(|| store::StoreDeps {
             packages: PackageStore::in_home(&home, std::time::Duration::ZERO),
         }),
+        self_mod: is_switched_on.then_some(area),
     })
     .expect("no two tools of one name");
     Whole {

@@ -373,6 +373,31 @@ async fn ordinary_work_with_git_is_not_told() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_then_is_compared() {
+    let guarded = Guarded::new();
+    furnish(&guarded.yard.path("work"));
+    // As `git worktree add` begins, seen by the guard between its two system calls.
+    let text = guarded
+        .yard
+        .bash("mkdir -p .git/worktrees/t tree; : > .git/worktrees/t/commondir; : > .git/worktrees/t/HEAD; : > tree/.git; echo made")
+        .await;
+    assert_eq!(text, "made");
+    for path in [
+        ".git/worktrees/t/commondir",
+        ".git/worktrees/t/HEAD",
+        "tree/.git",
+    ] {
+        assert!(guarded.yard.path("work").join(path).exists(), "{path}");
+    }
+    assert!(guarded.switches.list_notices().is_empty());
+    guarded
+        .yard
+        .bash("mkdir -p .git/worktrees/u; : > .git/worktrees/u/commondir; echo /elsewhere > .git/worktrees/u/commondir")
+        .await;
+    guarded.told(".git/worktrees/u/commondir").await;
+}
+
+#[tokio::test]
 async fn file_tools_make_no_repository_and_write_none() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.root.join(".git/info")).expect("made");

@@ -58,6 +58,21 @@ fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
         ("สมชาย ใจดี", "คุณสมชาย ใจดีมา", "คุณ@มา"),
         ("יוסי כהן", "שלום יוסי כהן.", "שלום @."),
         ("O'Brien Pat", "O\u{2019}Brien Pat", "@"),
+        (
+            "Anna Smith",
+            r#"{"a":"x\nAnna Smith\tAnna Smith"}"#,
+            r#"{"a":"x\n@\t@"}"#,
+        ),
+        (
+            "Anna Smith",
+            "%20Anna Smith \\u003cAnna Smith",
+            "%20@ \\u003c@",
+        ),
+        (
+            "Anna Smith",
+            "\u{1b}[31mAnna Smith\u{1b}[0m \u{1b}[1;38;5;200mAnna Smith",
+            "\u{1b}[31m@\u{1b}[0m \u{1b}[1;38;5;200m@",
+        ),
     ] {
         let people = named(&[name]);
         assert_eq!(
@@ -121,9 +136,12 @@ fn w74_a_phone_number_is_found_in_its_spellings_on_one_line() {
 fn w74_a_mail_address_ends_where_its_host_ends() {
     let people = people(&[(IdentifierKind::Mail, "anna@x.org", ANNA, 1)]);
     let alias = make_alias(IdentifierKind::Mail, ANNA, 1).expect("a code with a digit");
-    let text = "<Anna@X.org>, anna@x.org. joanna@x.org anna@x.org.uk my.anna@x.org ...anna@x.org";
-    let expected =
-        format!("<{alias}>, {alias}. joanna@x.org anna@x.org.uk my.anna@x.org ...{alias}");
+    let text = "<Anna@X.org>, anna@x.org. joanna@x.org anna@x.org.uk my.anna@x.org ...anna@x.org \
+                _anna@x.org_ my_anna@x.org \\tanna@x.org";
+    let expected = format!(
+        "<{alias}>, {alias}. joanna@x.org anna@x.org.uk my.anna@x.org ...{alias} \
+             _{alias}_ my_anna@x.org \\t{alias}"
+    );
     assert_eq!(people.replace_people(text), expected);
 }
 
@@ -141,7 +159,69 @@ fn w72_text_right_after_an_alias_changes_nothing_in_the_way_back() {
         "x田中太郎Taro Tanaka",
     ] {
         let replaced = people.replace_people(text);
-        let back = people.resolve_aliases(&replaced, ToOwned::to_owned);
+        let back = people.resolve_aliases(&replaced);
         assert_eq!(back, text, "{replaced}");
+    }
+}
+
+#[test]
+fn w74_an_alias_inside_a_word_stays() {
+    let people = named(&["Anna Smith"]);
+    let alias = alias(0);
+    for text in [
+        format!("x{alias}"),
+        format!("{alias}y"),
+        format!("Jo{alias}, 2{alias}"),
+    ] {
+        assert_eq!(people.resolve_aliases(&text), text);
+    }
+    assert_eq!(
+        people.resolve_aliases(&format!("\\n{alias}: _{alias}_")),
+        "\\nAnna Smith: _Anna Smith_"
+    );
+}
+
+#[test]
+fn w73_an_alias_in_a_pattern_is_understood_escaped_or_not() {
+    let people = people(&[
+        (IdentifierKind::Name, "Ben O. Okoro-Smith", ANNA, 0),
+        (IdentifierKind::Mail, "ben@x.org", ANNA, 1),
+        (IdentifierKind::Phone, "+49 30 1234567", ANNA, 2),
+    ]);
+    let alias = |kind, number| make_alias(kind, ANNA, number).expect("a code with a digit");
+    let name = alias(IdentifierKind::Name, 0);
+    let mail = alias(IdentifierKind::Mail, 1);
+    let phone = alias(IdentifierKind::Phone, 2);
+    for (pattern, text) in [
+        (format!(r"\b{name}\b"), "Ben O. Okoro-Smith"),
+        (regex::escape(&name), "Ben O. Okoro-Smith"),
+        (format!("(?:{name})?x"), "Ben O. Okoro-Smithx"),
+        (format!("{name}?x"), "x"),
+        (regex::escape(&mail), "ben@x.org"),
+        (mail.replace('.', r"\."), "ben@x.org"),
+        (mail, "ben@x.org"),
+        (regex::escape(&phone), "+49 30 1234567"),
+        (phone, "+49 30 1234567"),
+    ] {
+        let resolved = people.resolve_in_pattern(&pattern).into_owned();
+        let whole = regex::Regex::new(&format!("^(?:{resolved})$")).expect("a pattern");
+        assert!(whole.is_match(text), "{pattern} became {resolved}");
+    }
+    for other in ["person-0000000", r"a\+9991", "Person-k7q2mx"] {
+        assert_eq!(people.resolve_in_pattern(other), other);
+    }
+}
+
+#[test]
+fn text_of_a_megabyte_without_words_is_read_once() {
+    let people = named(&["Anna Smith"]);
+    for text in [
+        "a  ".repeat(330_000),
+        format!("a{}", "\u{301}".repeat(500_000)),
+        "\u{ad}".repeat(500_000),
+        " ".repeat(1_000_000),
+        "\u{1161}".repeat(300_000),
+    ] {
+        assert_eq!(people.replace_people(&text), text);
     }
 }

@@ -18,7 +18,7 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
         .collect()
 }
 
-async fn add(stage: &Stage, args: &[&str]) -> Value {
+pub(super) async fn add(stage: &Stage, args: &[&str]) -> Value {
     let args = [&["--json", "people", "add"], args].concat();
     let ended = stage.command(&args).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -9,11 +9,8 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
 async fn add_person(stage: &Stage, args: &[&str]) -> String {
-    let ended = stage
-        .command(&[&["--json", "people", "add"], args].concat())
-        .await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    ended.json()["alias"].as_str().expect("an alias").to_owned()
+    let added = super::commands::add(stage, args).await;
+    added["alias"].as_str().expect("an alias").to_owned()
 }
 
 /// All text that the backend keeps.
@@ -129,6 +126,16 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     );
     let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
+    let parts = json!({"pattern": "M.ller", "path": "new.txt", "output_mode": "content", "only_matching": true});
+    let parts = stage.caller.have(Ask::new("Grep", &parts)).await.text();
+    assert!(
+        parts.contains(&anna) && !parts.contains("Müller"),
+        "{parts}"
+    );
+    let literal =
+        json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
+    let literal = stage.caller.have(Ask::new("Grep", &literal)).await.text();
+    assert!(literal.contains(&anna), "{literal}");
     // In pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
         stage.write(name, piece);

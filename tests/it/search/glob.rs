@@ -255,6 +255,7 @@ async fn the_users_own_ignore_file_is_heeded_and_a_repository_ends_the_rules_abo
     let tools = registry(tools(SearchDeps {
         workspace,
         user_ignore,
+        views: None,
     }));
     let reply = call(&tools, "Glob", json!({"pattern": "*", "sort": "name"}))
         .await
@@ -286,6 +287,7 @@ async fn several_workspaces_are_searched_and_a_nested_one_once() {
     let tools = registry(tools(SearchDeps {
         workspace,
         user_ignore: None,
+        views: None,
     }));
     let reply = call(&tools, "Glob", json!({"pattern": "*.rs"}))
         .await

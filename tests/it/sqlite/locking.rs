@@ -60,6 +60,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     let search = registry(tools(SearchDeps {
         workspace,
         user_ignore: None,
+        views: None,
     }));
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();

@@ -52,9 +52,10 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
             && shown.contains("answered by you at the terminal, after "),
         "{shown}"
     );
-    // A refusal ends the rest.
-    let id = stage.ask(asking(&json!([color(), color()]))).await;
-    runner.shows_times(PROMPT, 3).await;
+    // A refusal ends the rest. Its prompt is one of its own: a line of the runner's has an earlier one drawn again.
+    let first = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green"] });
+    let id = stage.ask(asking(&json!([first, color()]))).await;
+    runner.shows("1 to 3, or your own words ([r]efuse): ").await;
     runner.types("r\n");
     runner.shows("Refused.").await;
     assert_eq!(
@@ -62,8 +63,9 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
         "Which color? -> (refused to answer)\nWhich color? -> (not asked)"
     );
     // One that is cancelled goes away.
-    let id = stage.ask(asking(&json!([color()]))).await;
-    runner.shows_times(PROMPT, 4).await;
+    let last = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green", "Grey"] });
+    let id = stage.ask(asking(&json!([last]))).await;
+    runner.shows("1 to 4, or your own words ([r]efuse): ").await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
     runner.shows("This question no longer waits").await;

@@ -1,0 +1,40 @@
+//! Self-modification: an agent's changes below one folder are staged, applied together and reverted together. Not here:
+//! the stored records and contents (home).
+
+mod apply;
+mod current_file;
+mod file_changes;
+mod package;
+mod pending_changes;
+mod revert;
+mod self_mod_area;
+mod staged_client;
+mod staged_listing;
+mod staged_write;
+mod start;
+mod status;
+
+use std::sync::Arc;
+
+pub use self_mod_area::SelfModArea;
+pub use staged_client::StagedFileClient;
+
+use crate::tool::{ToolEntry, ToolSet};
+
+/// The dependencies of the self-modification tools.
+#[derive(Debug, Clone)]
+pub(super) struct SelfModDeps {
+    /// The root and the state of its features.
+    pub(super) area: Arc<SelfModArea>,
+}
+
+/// Returns the self-modification tools.
+pub fn tools(area: Arc<SelfModArea>) -> Vec<ToolEntry> {
+    ToolSet::new("self_mod", SelfModDeps { area })
+        .with_tool::<start::SelfModStart>()
+        .with_tool::<apply::SelfModApply>()
+        .with_tool::<revert::SelfModRevert>()
+        .with_tool::<status::SelfModStatus>()
+        .with_tool::<package::SelfModPackage>()
+        .into_entries()
+}

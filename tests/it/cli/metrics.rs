@@ -1,0 +1,82 @@
+//! `metrics`: OpenMetrics text, printed, in a file, or over HTTP.
+
+use serde_json::json;
+
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    for ask in [
+        Ask::new("Bash", &json!({"command": "echo a-secret-command"})),
+        Ask::new("Bash", &json!({"command": "exit 3"})),
+        Ask::new("Read", &json!({"file_path": "a-secret-path"})),
+        Ask::new("NoSuchTool", &json!({})),
+    ] {
+        let id = stage.ask(ask).await;
+        stage.answer(&id).await;
+    }
+    let printed = stage.command(&["metrics"]).await;
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    for line in [
+        "# TYPE punie_runner_up gauge",
+        "punie_runner_up 1",
+        "punie_requests_waiting 0",
+        "punie_requests_running 0",
+        "punie_requests_kept{tool=\"Bash\",outcome=\"ok\"} 2",
+        "punie_requests_kept{tool=\"Read\",outcome=\"error\"} 1",
+        "punie_requests_kept{tool=\"unknown\",outcome=\"error\"} 1",
+    ] {
+        assert!(
+            printed.out.lines().any(|printed| printed == line),
+            "{line}: {}",
+            printed.out
+        );
+    }
+    assert!(
+        printed
+            .out
+            .contains("punie_backend_last_contact_timestamp_seconds "),
+        "{}",
+        printed.out
+    );
+    assert!(printed.out.ends_with("# EOF\n"), "{}", printed.out);
+    assert!(!printed.out.contains("secret"), "{}", printed.out);
+    drop(runner);
+    let file = stage.file("metrics.prom");
+    let written = stage
+        .command(&["metrics", "--output", &file.to_string_lossy()])
+        .await;
+    assert_eq!(
+        (written.code, written.out.as_str()),
+        (Some(0), ""),
+        "{written:?}"
+    );
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert!(text.contains("\npunie_runner_up 0\n"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_served_on_this_machine_only() {
+    let stage = Stage::new().await;
+    let server = Program::start(&stage.setting, &["metrics", "--listen", "0"]);
+    let url = eventually("its address", async || {
+        server.out().lines().next().map(str::to_owned)
+    })
+    .await;
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let answer = reqwest::get(&url).await.expect("an answer");
+    assert_eq!(
+        answer.headers()["content-type"],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    let text = answer.text().await.expect("text");
+    assert!(
+        text.contains("punie_runner_up 0\n") && text.ends_with("# EOF\n"),
+        "{text}"
+    );
+}

@@ -1,0 +1,62 @@
+//! `uninstall`: what it removes, and what it says is left. The service managers are tried elsewhere (service).
+#![cfg(unix)]
+
+use crate::harness::stage::Stage;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let home = stage.setting.home.clone();
+    let device = stage.status().await["deviceId"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    for args in [
+        &["uninstall"][..],
+        &["uninstall", "--remove-home", "--dry-run"],
+    ] {
+        let said = stage.command(args).await;
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(
+            said.out
+                .contains(&format!("operator devices revoke {device}")),
+            "{said:?}"
+        );
+        assert!(said.out.contains("- the program "), "{said:?}");
+        assert!(home.join("device.json").is_file());
+    }
+    let asked = stage.command(&["uninstall", "--remove-home"]).await;
+    assert_eq!(asked.code, Some(2), "nobody can be asked: {asked:?}");
+    let held = stage
+        .command(&["uninstall", "--remove-home", "--yes"])
+        .await;
+    assert_eq!(held.code, Some(75), "a runner runs: {held:?}");
+    assert!(
+        home.join("device.json").is_file() && held.log.contains("stop its runner"),
+        "{held:?}"
+    );
+    runner.terminate();
+    runner.end().await;
+    let gone = stage
+        .command(&["--json", "uninstall", "--remove-home", "--yes"])
+        .await;
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    assert_eq!(gone.json()["removed"][0], home.display().to_string());
+    assert!(!home.exists() && stage.setting.workspace.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uninstall_removes_no_folder_that_is_no_home_or_holds_a_workspace() {
+    let stage = Stage::new().await;
+    let home = stage.setting.home.clone();
+    std::fs::rename(home.join("device.json"), home.join("aside")).expect("moved");
+    let refused = stage
+        .command(&["uninstall", "--remove-home", "--yes"])
+        .await;
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(
+        refused.log.contains("device.json") && home.join("aside").is_file(),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,90 @@
+//! Self-modification through the embedded backend with a real runner: what is staged, applied and reverted, by tools alone.
+#![cfg(unix)]
+
+mod conflicts;
+mod files;
+mod kills;
+mod session;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::stage::Stage;
+
+/// The root is a folder of the workspace.
+const CONFIG: &str = "[self_mod]\nroot = \"app\"\n";
+
+/// A request of the agent whose changes are staged.
+fn ask_of(tool: &str, args: &Value) -> Ask {
+    Ask::new(tool, args)
+        .of("modding")
+        .with("agentType", json!("self_mod"))
+}
+
+/// Calls a tool as that agent.
+async fn call(stage: &Stage, tool: &str, args: Value) -> Answer {
+    let id = stage.ask(ask_of(tool, &args)).await;
+    stage.answer(&id).await
+}
+
+/// Calls a tool as that agent, which succeeds; its text.
+async fn text_of(stage: &Stage, tool: &str, args: Value) -> String {
+    let answer = call(stage, tool, args).await;
+    assert_eq!(answer.outcome, "ok", "{tool}: {answer:?}");
+    answer.text()
+}
+
+/// Edits a file as that agent.
+async fn edit(stage: &Stage, file: &str, old: &str, new: &str) {
+    let args = json!({"file_path": file, "old_string": old, "new_string": new});
+    text_of(stage, "Edit", args).await;
+}
+
+/// Writes a file as that agent.
+async fn write(stage: &Stage, file: &str, content: &str) {
+    text_of(
+        stage,
+        "Write",
+        json!({"file_path": file, "content": content}),
+    )
+    .await;
+}
+
+/// The id that SelfModStart gave.
+async fn start(stage: &Stage) -> String {
+    let text = text_of(stage, "SelfModStart", json!({"name": "Theme"})).await;
+    let id = text.split_whitespace().nth(1).expect("an id");
+    assert!(id.starts_with("mod-"), "{text}");
+    id.to_owned()
+}
+
+/// The files of a folder with their bytes, in order.
+fn tree(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path.clone());
+            }
+            let name = path.strip_prefix(root).expect("below it");
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            found.push((name.display().to_string(), bytes));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A stage with three files below the root.
+async fn stage_with_files() -> Stage {
+    let stage = Stage::with(CONFIG).await;
+    std::fs::create_dir(stage.file("app")).expect("made");
+    for name in ["a", "b", "c"] {
+        stage.write(&format!("app/{name}.txt"), &format!("{name} one\n"));
+    }
+    stage
+}

@@ -1,0 +1,165 @@
+//! Which files are staged, and how: links, bytes, modes, names, removals, moves.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use super::{call, edit, stage_with_files, start, text_of, tree, write};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_bytes_that_are_no_text_survive_apply_revert_and_package() {
+    let stage = stage_with_files().await;
+    // Latin-1: 0xE9 is no UTF-8.
+    let old = b"caf\xE9 one\r\nna\xEFve\r\n";
+    std::fs::write(stage.file("app/latin.txt"), old).expect("written");
+    let _runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/latin.txt", "one", "two").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    let new = std::fs::read(stage.file("app/latin.txt")).expect("there");
+    assert_eq!(new, b"caf\xE9 two\r\nna\xEFve\r\n");
+    let package = json!({"description": "-", "implementation": "-"});
+    let package = text_of(&stage, "SelfModPackage", package).await;
+    assert!(package.contains(r#""encoding": "base64""#), "{package}");
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(
+        std::fs::read(stage.file("app/latin.txt")).expect("there"),
+        old
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_names_that_look_like_marks_are_ordinary_names() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    start(&stage).await;
+    let names = [
+        "x.__new__",
+        "staged.json",
+        "pending.json",
+        "lock",
+        "x.deleted",
+    ];
+    for name in names {
+        write(&stage, &format!("app/{name}"), name).await;
+    }
+    let before = tree(&stage.file("app"));
+    text_of(&stage, "SelfModApply", json!({})).await;
+    for name in names {
+        assert_eq!(stage.read(&format!("app/{name}")), name);
+    }
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(tree(&stage.file("app")), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_a_link_that_leads_out_of_the_root_is_not_written_through() {
+    let stage = stage_with_files().await;
+    std::fs::create_dir(stage.file("other")).expect("made");
+    stage.write("other/x.txt", "other\n");
+    std::os::unix::fs::symlink("../other", stage.file("app/out")).expect("linked");
+    std::os::unix::fs::symlink("../other/x.txt", stage.file("app/x.txt")).expect("linked");
+    let _runner = stage.run();
+    start(&stage).await;
+    for file in ["app/out/x.txt", "app/out/new.txt", "app/x.txt"] {
+        let args = json!({"file_path": file, "content": "changed\n"});
+        let answer = call(&stage, "Write", args).await;
+        assert_eq!(
+            answer.verdict(),
+            ("error", "policy_denied"),
+            "{file}: {answer:?}"
+        );
+    }
+    assert_eq!(stage.read("other/x.txt"), "other\n");
+    assert!(!stage.file("other/new.txt").exists());
+    // By its own name the file lies outside the root, and is an ordinary one.
+    write(&stage, "other/x.txt", "real\n").await;
+    assert_eq!(stage.read("other/x.txt"), "real\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_a_link_that_takes_a_files_place_before_apply_is_a_conflict() {
+    let stage = stage_with_files().await;
+    stage.write("other.txt", "a one\n");
+    let _runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    std::fs::remove_file(stage.file("app/a.txt")).expect("removed");
+    std::os::unix::fs::symlink("../other.txt", stage.file("app/a.txt")).expect("linked");
+    let answer = call(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(answer.outcome, "error", "{answer:?}");
+    assert_eq!(stage.read("other.txt"), "a one\n");
+    assert!(stage.file("app/a.txt").is_symlink());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_removals_and_moves_are_staged_and_seen_by_searches() {
+    let stage = stage_with_files().await;
+    let before = tree(&stage.file("app"));
+    let _runner = stage.run();
+    start(&stage).await;
+    let patch = "*** Begin Patch\n*** Delete File: app/a.txt\n*** Update File: app/b.txt\n\
+                 *** Move to: app/moved/b.txt\n@@\n-b one\n+b two\n*** Add File: app/d.txt\n+d\n*** End Patch\n";
+    text_of(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    assert_eq!(tree(&stage.file("app")), before);
+    let glob = text_of(&stage, "Glob", json!({"pattern": "app/**", "sort": "name"})).await;
+    assert!(
+        !glob.contains("a.txt") && !glob.contains("app/b.txt"),
+        "{glob}"
+    );
+    for seen in ["app/c.txt", "app/d.txt", "app/moved/b.txt"] {
+        assert!(glob.contains(seen), "{glob}");
+    }
+    let read = call(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
+    assert_eq!(read.verdict(), ("error", "not_found"), "{read:?}");
+    let listed = text_of(&stage, "list_files", json!({"path": "app"})).await;
+    assert!(
+        !listed.contains("a.txt") && listed.contains("moved/"),
+        "{listed}"
+    );
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    assert!(
+        status.contains("D a.txt\nD b.txt\nA d.txt\nA moved/b.txt"),
+        "{status}"
+    );
+    text_of(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(stage.read("app/moved/b.txt"), "b two\n");
+    assert!(!stage.file("app/a.txt").exists() && !stage.file("app/b.txt").exists());
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(tree(&stage.file("app")), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_modes_are_kept_and_changed_as_asked() {
+    let stage = stage_with_files().await;
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(stage.file(name)).expect("there");
+        metadata.permissions().mode() & 0o777
+    };
+    let set = |name: &str, mode| {
+        let bits = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(stage.file(name), bits).expect("set");
+    };
+    set("app/a.txt", 0o750);
+    let _runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    let script = json!({"file_path": "app/run.sh", "content": "#!/bin/sh\n", "executable": true});
+    text_of(&stage, "Write", script).await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(mode("app/a.txt"), 0o750);
+    assert_eq!(mode("app/run.sh") & 0o100, 0o100);
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(mode("app/a.txt"), 0o750);
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_see_and_change_the_real_files() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "two").await;
+    let shown = text_of(&stage, "Bash", json!({"command": "cat app/a.txt"})).await;
+    assert!(shown.contains("a one"), "{shown}");
+}

@@ -1,0 +1,197 @@
+//! A runner that is killed at each step of apply and revert: the next process finds the old state or the new one.
+
+use punie_runner::journal::RequestState;
+use serde_json::{Value, json};
+
+use super::{ask_of, edit, stage_with_files, start, text_of, tree, write};
+use crate::harness::caller::Ask;
+use crate::harness::relay::Relay;
+use crate::harness::stage::Stage;
+
+/// Every step, in the order in which they are reached. Apply and revert change three files.
+const POINTS: &[&str] = &[
+    "selfmod.recorded=kill",
+    "selfmod.beside=kill@1",
+    "selfmod.beside=kill@2",
+    "selfmod.beside=kill@3",
+    "selfmod.committed=kill",
+    "selfmod.placed=kill@1",
+    "selfmod.placed=kill@2",
+    "selfmod.placed=kill@3",
+    "selfmod.finished=kill",
+    "selfmod.ended=kill",
+];
+
+type Tree = Vec<(String, Vec<u8>)>;
+
+/// Stages a change, an addition and a removal.
+async fn stage_changes(stage: &Stage) {
+    start(stage).await;
+    edit(stage, "app/a.txt", "one", "two").await;
+    write(stage, "app/new/d.txt", "d\n").await;
+    let patch = "*** Begin Patch\n*** Delete File: app/b.txt\n*** End Patch\n";
+    text_of(stage, "ApplyPatch", json!({ "patch": patch })).await;
+}
+
+/// Kills the runner at a point of this request. The next runner brings the new state about.
+async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, new: &Tree) {
+    let relay = Relay::before(&stage.setting.url).await;
+    let armed = stage.run_armed(&relay.url, point);
+    let id = stage.ask(ask).await;
+    let ended = armed.end().await;
+    assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
+    let left = tree(&stage.file("app"));
+    let listed = stage.command(&["tools"]).await;
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    assert_eq!(
+        tree(&stage.file("app")),
+        left,
+        "{point}: a list of tools changes no file"
+    );
+    let runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
+    assert_eq!(tree(&stage.file("app")), *new, "{point}");
+    stage.reaches(&id, RequestState::Delivered).await;
+    assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
+    drop(runner);
+    let scratch = std::fs::read_dir(stage.setting.home.join("mods/scratch")).expect("a folder");
+    assert_eq!(scratch.count(), 0, "{point}");
+    let pending = std::fs::read(stage.setting.home.join("mods/pending.json")).expect("there");
+    let pending: Value = serde_json::from_slice(&pending).expect("JSON");
+    assert_eq!(pending["data"], Value::Null, "{point}");
+}
+
+async fn apply_survives(point: &str) {
+    let stage = stage_with_files().await;
+    let old = tree(&stage.file("app"));
+    let runner = stage.run();
+    stage_changes(&stage).await;
+    drop(runner);
+    let mut new: Tree = old.clone();
+    new.retain(|(name, _)| name != "b.txt");
+    new[0].1 = b"a two\n".to_vec();
+    new.push(("new".to_owned(), Vec::new()));
+    new.push(("new/d.txt".to_owned(), b"d\n".to_vec()));
+    kill_and_recover(&stage, point, ask_of("SelfModApply", &json!({})), &new).await;
+    let _runner = stage.run();
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    assert!(
+        status.contains("Staged: 0 files\nApplied, newest first: 1\nbatch 1: 3 files"),
+        "{status}"
+    );
+    text_of(&stage, "SelfModRevert", json!({})).await;
+    assert_eq!(tree(&stage.file("app")), old, "{point}");
+}
+
+async fn revert_survives(point: &str) {
+    let stage = stage_with_files().await;
+    let old = tree(&stage.file("app"));
+    let runner = stage.run();
+    stage_changes(&stage).await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    drop(runner);
+    kill_and_recover(&stage, point, ask_of("SelfModRevert", &json!({})), &old).await;
+    let _runner = stage.run();
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    assert!(
+        status.contains(": reverted") && status.contains("newest first: 0"),
+        "{status}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
+    for point in POINTS {
+        apply_survives(point).await;
+    }
+    apply_survives("selfmod.cleared=kill").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w60_a_kill_at_any_step_of_revert_leaves_the_old_or_the_new_state() {
+    for point in POINTS {
+        revert_survives(point).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_staged_write_that_a_kill_cut_off_is_made_once() {
+    let stage = stage_with_files().await;
+    let runner = stage.run();
+    start(&stage).await;
+    edit(&stage, "app/a.txt", "one", "x").await;
+    drop(runner);
+    let relay = Relay::before(&stage.setting.url).await;
+    let armed = stage.run_armed(&relay.url, "selfmod.written=kill");
+    let args = json!({"file_path": "app/a.txt", "old_string": "x", "new_string": "xx"});
+    let id = stage.ask(ask_of("Edit", &args)).await;
+    assert_eq!(armed.end().await.code, None);
+    let _runner = stage.run_at(&relay.url);
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let plain = text_of(&stage, "read_file", json!({"path": "app/a.txt"})).await;
+    assert!(
+        plain.contains("a xx\n") && !plain.contains("xxx"),
+        "{plain}"
+    );
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_file_that_the_user_changed_after_the_kill_is_left_and_the_rest_taken_back() {
+    let stage = stage_with_files().await;
+    let runner = stage.run();
+    stage_changes(&stage).await;
+    drop(runner);
+    let relay = Relay::before(&stage.setting.url).await;
+    let armed = stage.run_armed(&relay.url, "selfmod.placed=kill@1");
+    let id = stage.ask(ask_of("SelfModApply", &json!({}))).await;
+    assert_eq!(armed.end().await.code, None);
+    assert_eq!(stage.read("app/a.txt"), "a two\n");
+    stage.write("app/b.txt", "by the user\n");
+    let _runner = stage.run_at(&relay.url);
+    let answer = stage.answer(&id).await;
+    assert_ne!(answer.outcome, "ok", "{answer:?}");
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+    assert_eq!(stage.read("app/b.txt"), "by the user\n");
+    assert!(!stage.file("app/new").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one_of_the_two_states()
+{
+    for (is_changed, point) in [
+        (false, "selfmod.completed=kill@1"),
+        (false, "selfmod.completed=kill@2"),
+        (true, "selfmod.taken_back=kill@1"),
+    ] {
+        let stage = stage_with_files().await;
+        let runner = stage.run();
+        stage_changes(&stage).await;
+        drop(runner);
+        let relay = Relay::before(&stage.setting.url).await;
+        let armed = stage.run_armed(&relay.url, "selfmod.placed=kill@1");
+        let id = stage.ask(ask_of("SelfModApply", &json!({}))).await;
+        assert_eq!(armed.end().await.code, None);
+        if is_changed {
+            stage.write("app/b.txt", "by the user\n");
+        }
+        let ended = stage.run_armed(&relay.url, point).end().await;
+        assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
+        let _runner = stage.run_at(&relay.url);
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.outcome == "ok", !is_changed, "{point}: {answer:?}");
+        let expected = if is_changed {
+            ("a one\n", "by the user\n")
+        } else {
+            ("a two\n", "")
+        };
+        let b = std::fs::read_to_string(stage.file("app/b.txt")).unwrap_or_default();
+        assert_eq!(
+            (stage.read("app/a.txt").as_str(), b.as_str()),
+            expected,
+            "{point}"
+        );
+        assert_eq!(stage.file("app/new/d.txt").exists(), !is_changed, "{point}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The whole course: start, edit, status, apply, break something, revert, package.
+
+use serde_json::json;
+
+use super::{call, edit, stage_with_files, start, text_of, write};
+use crate::harness::caller::Ask;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
+    let stage = stage_with_files().await;
+    let _runner = stage.run();
+    let feature = start(&stage).await;
+    for name in ["a", "b", "c"] {
+        edit(&stage, &format!("app/{name}.txt"), "one", "two").await;
+    }
+    write(&stage, "app/new/d.txt", "d two\n").await;
+
+    // The agent sees what it staged, everybody else the real files.
+    let read = text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
+    assert!(read.contains("a two"), "{read}");
+    let glob = text_of(&stage, "Glob", json!({"pattern": "**/d.txt"})).await;
+    assert!(glob.contains("app/new/d.txt"), "{glob}");
+    let glob = text_of(&stage, "Glob", json!({"pattern": "*", "path": "app/new"})).await;
+    assert!(glob.contains("d.txt"), "{glob}");
+    let grep = text_of(
+        &stage,
+        "Grep",
+        json!({"pattern": "two", "output_mode": "content"}),
+    )
+    .await;
+    for found in ["a two", "b two", "c two", "d two"] {
+        assert!(grep.contains(found), "{grep}");
+    }
+    let none = text_of(&stage, "Grep", json!({"pattern": "one"})).await;
+    assert!(!none.contains("app/a.txt"), "{none}");
+    let listed = text_of(&stage, "list_files", json!({"path": "app"})).await;
+    assert!(
+        listed.contains("new/") && listed.contains("4 entries"),
+        "{listed}"
+    );
+    let listed = text_of(
+        &stage,
+        "list_files",
+        json!({"path": ".", "recursive": true}),
+    )
+    .await;
+    assert!(listed.contains("app/new/d.txt"), "{listed}");
+    for other in [
+        Ask::new("Read", &json!({"file_path": "app/a.txt"})).of("modding"),
+        Ask::new("Read", &json!({"file_path": "app/a.txt"}))
+            .of("elsewhere")
+            .with("agentType", json!("self_mod")),
+    ] {
+        let id = stage.ask(other).await;
+        assert!(stage.answer(&id).await.text().contains("a one"));
+    }
+    assert_eq!(stage.read("app/a.txt"), "a one\n");
+    assert!(!stage.file("app/new").exists());
+
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    for line in [
+        "Staged: 4 files",
+        "M a.txt",
+        "A new/d.txt",
+        "newest first: 0",
+    ] {
+        assert!(status.contains(line), "{status}");
+    }
+    let applied = call(&stage, "SelfModApply", json!({"message": "Two"})).await;
+    assert_eq!(applied.outcome, "ok", "{applied:?}");
+    assert_eq!(
+        applied.payload["meta"]["files"].as_array().map(Vec::len),
+        Some(4)
+    );
+    assert_eq!(stage.read("app/c.txt"), "c two\n");
+    assert_eq!(stage.read("app/new/d.txt"), "d two\n");
+
+    // Write refuses what the conversation has not read in its present version.
+    text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
+    write(&stage, "app/a.txt", "broken\n").await;
+    text_of(&stage, "SelfModApply", json!({})).await;
+    assert_eq!(stage.read("app/a.txt"), "broken\n");
+    let status = text_of(&stage, "SelfModStatus", json!({"feature_id": feature})).await;
+    assert!(
+        status.contains("batch 2: 1 file\nbatch 1: 4 files, Two"),
+        "{status}"
+    );
+    let reverted = text_of(&stage, "SelfModRevert", json!({})).await;
+    assert!(reverted.contains("Reverted 1 batch"), "{reverted}");
+    assert_eq!(stage.read("app/a.txt"), "a two\n");
+
+    let package = json!({"description": "Two", "implementation": "One became two"});
+    let package = text_of(&stage, "SelfModPackage", package).await;
+    let blueprint: serde_json::Value = serde_json::from_str(&package).expect("JSON");
+    assert_eq!(blueprint["format"], "punie-blueprint-v1");
+    let files = blueprint["referenceFiles"].as_array().expect("files");
+    assert_eq!(files.len(), 4);
+    assert_eq!(files[0]["action"], "modify");
+    assert_ne!(files[0]["originalHash"], files[0]["newHash"]);
+    assert_eq!(files[3]["action"], "create");
+    assert_eq!(files[3]["content"], "d two\n");
+    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    assert!(status.contains(": packaged"), "{status}");
+
+    text_of(&stage, "SelfModRevert", json!({"steps": 5})).await;
+    assert_eq!(stage.read("app/b.txt"), "b one\n");
+    assert!(
+        !stage.file("app/new").exists(),
+        "its folder goes with the file"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w58_the_tools_exist_only_with_a_root_and_their_state_lies_in_the_home() {
+    let stage = stage_with_files().await;
+    let runner = stage.run();
+    start(&stage).await;
+    assert!(stage.setting.home.join("mods/features").is_dir());
+    drop(runner);
+    stage.configure("root = \"app\"", "");
+    let listed = stage.command(&["tools", "--json"]).await;
+    assert!(!listed.out.contains("SelfMod"), "{}", listed.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_root_outside_the_workspace_is_refused_at_the_start() {
+    let stage = stage_with_files().await;
+    stage.configure("root = \"app\"", "root = \"/usr\"");
+    let refused = stage.run().end().await;
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.log.contains("self_mod.root"), "{refused:?}");
+}
