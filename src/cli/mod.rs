@@ -1,4 +1,5 @@
-//! The command line, with one file per subcommand. Here: the arguments and their dispatch.
+//! The command line, with one file per subcommand. Here: the options of all of them. Not here: the list of commands
+//! (cli_command).
 
 mod ack;
 mod acp;
@@ -13,6 +14,7 @@ mod call;
 mod call_line;
 mod caller_client;
 mod cancel;
+mod cli_command;
 pub mod command_groups;
 mod completions;
 mod config;
@@ -76,10 +78,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser};
 
 use crate::config::{ColorChoice, ProcessEnvironment};
 use crate::redact::Secret;
+use cli_command::{CliCommand, dispatch_command};
 pub use completions::completion_script;
 use context::CliContext;
 use exit::Exit;
@@ -140,103 +143,6 @@ struct GlobalArgs {
     /// The device that runs the request [env: PUNIE_DEVICE] [default: this one]
     #[arg(long, global = true, value_name = "ID")]
     device: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-enum CliCommand {
-    /// Poll the backend and run requests until stopped (the default)
-    Run(run::RunArgs),
-    /// Run a backend and a runner in one process, for trying it out
-    Dev(dev::DevArgs),
-    /// Show the program at work, in a temporary folder
-    Demo,
-    /// Run the embedded backend alone, for this machine only
-    Backend(backend::BackendArgs),
-    /// Send a request to a device as its caller, and print the answer
-    Send(send::SendArgs),
-    /// Cancel a request
-    Cancel(cancel::CancelArgs),
-    /// Run a tool here, without a backend
-    Call(call::CallArgs),
-    /// List the tools, or show everything about one
-    Tools(tools::ToolsArgs),
-    /// List installed skills, and those that failed to load; import some
-    Skills(skills::SkillsArgs),
-    /// List installed agents, and those that failed to load; import some
-    Agents(agents::AgentsArgs),
-    /// List, install and update plugins, which add tools
-    Plugins(plugins::PluginsArgs),
-    /// List what packages installed; remove or restore some
-    Packages(packages::PackagesArgs),
-    /// Deploy programs of yours, and keep them running
-    Bridges(bridges::BridgesArgs),
-    /// Show whether the runner is healthy, and what needs your attention
-    Status(status::StatusArgs),
-    /// Remove the service and, when told, the home; say what is left
-    Uninstall(uninstall::UninstallArgs),
-    /// Print numbers for a monitoring system, as OpenMetrics text
-    Metrics(metrics::MetricsArgs),
-    /// Find what is wrong, and say how to mend it
-    ///
-    /// Exits with 0 if there is no problem, else with 1. Works without a runner and without a network.
-    Doctor(doctor::DoctorArgs),
-    /// List the requests and their results, or everything about one
-    History(history::HistoryArgs),
-    /// Show the log of a runner in the background
-    Logs(logs::LogsArgs),
-    /// Keep the runner running: install, start, stop, show
-    Service(service::ServiceArgs),
-    /// Put back the files that a request changed
-    ///
-    /// All of them or none: what file tools changed, and what commands changed in the workspaces. It says what it does
-    /// not cover, such as files that git ignores. If it put back only a part, it exits with 1.
-    Undo(undo::UndoArgs),
-
-    /// Show what a request changed
-    Diff(diff::DiffArgs),
-    /// Show the audit log, or check that it was not tampered with
-    Audit(audit::AuditArgs),
-    /// List protected files that were put back, and confirm reading it
-    Ack,
-    /// List, restore or delete the backups that `undo` uses
-    Trash(trash::TrashArgs),
-    /// List, set or remove the secrets of skills' commands
-    Secrets(secrets::SecretsArgs),
-    /// Contacts whose names agents see only as aliases
-    People(people::PeopleArgs),
-    /// Stop starting new calls until `resume`
-    ///
-    /// Calls already running finish, and their results are delivered. New requests wait, even across restarts.
-    Pause(pause::PauseArgs),
-    /// End one running call or background shell now
-    Stop(stop::StopArgs),
-    /// Start calls again after `pause`, safe mode or a stop in an editor
-    Resume(pause::ResumeArgs),
-    /// Show the calls that wait for approval; allow or deny them
-    Approvals(approvals::ApprovalsArgs),
-    /// Show what the agent asks you; answer or refuse
-    Questions(questions::QuestionsArgs),
-    /// Show the rules for calls, try one, allow or deny something
-    Policy(policy::PolicyArgs),
-    /// Serve an editor: the Agent Client Protocol over stdin and stdout
-    Acp,
-    /// Serve an MCP client: the Model Context Protocol over stdin and stdout
-    ///
-    /// Where a runner works with this home, its tools are served. Otherwise this command is the runner, with a backend of
-    /// its own, until the client closes its end. With --device it serves another device through the backend.
-    Mcp(mcp::McpArgs),
-    /// Manage a backend's callers, pairing code and devices
-    Operator(operator::OperatorArgs),
-    /// Register this device with a backend
-    Pair(pair::PairArgs),
-    /// Make a key that signs requests, for devices that require it
-    Keygen(keygen::KeygenArgs),
-    /// Write a first configuration, or add this folder to its workspaces
-    Init(init::InitArgs),
-    /// Show or change the configuration
-    Config(config::ConfigArgs),
-    /// Print the completion script of a shell
-    Completions(completions::CompletionsArgs),
 }
 
 fn parse_color(text: &str) -> Result<ColorChoice, String> {
@@ -344,61 +250,4 @@ fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
         shim.run_shim(args, env_text, environment.path_variable())
             .into(),
     )
-}
-
-fn dispatch_command(
-    command: Option<CliCommand>,
-    once: bool,
-    context: &CliContext,
-) -> anyhow::Result<Exit> {
-    let command = command.unwrap_or(CliCommand::Run(run::RunArgs::default()));
-    if once && !matches!(command, CliCommand::Run(_)) {
-        return Err(exit::CommandError::with_exit(
-            Exit::Usage,
-            "--once goes with `run` only",
-        ));
-    }
-    match command {
-        CliCommand::Run(args) => run::run_runner(&args, once || args.once, context),
-        CliCommand::Dev(args) => dev::run_dev(&args, context),
-        CliCommand::Demo => demo::run_demo(context),
-        CliCommand::Acp => acp::run_acp(context),
-        CliCommand::Mcp(args) => mcp::run_mcp(&args, context),
-        CliCommand::Backend(args) => backend::run_backend(&args, context),
-        CliCommand::Approvals(args) => approvals::run_approvals(&args, context),
-        CliCommand::Questions(args) => questions::run_questions(&args, context),
-        CliCommand::Send(args) => send::run_send(&args, context),
-        CliCommand::Cancel(args) => cancel::run_cancel(&args, context),
-        CliCommand::Call(args) => call::run_call_command(&args, context),
-        CliCommand::Tools(args) => tools::run_tools(&args, context),
-        CliCommand::Skills(args) => skills::run_skills(&args, context),
-        CliCommand::Agents(args) => agents::run_agents(&args, context),
-        CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
-        CliCommand::Packages(args) => packages::run_packages(&args, context),
-        CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
-        CliCommand::Status(args) => status::run_status(&args, context),
-        CliCommand::Uninstall(args) => uninstall::run_uninstall(&args, context),
-        CliCommand::Metrics(args) => metrics::run_metrics(&args, context),
-        CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),
-        CliCommand::History(args) => history::run_history(&args, context),
-        CliCommand::Logs(args) => logs::run_logs(&args, context),
-        CliCommand::Service(args) => service::run_service(&args, context),
-        CliCommand::Undo(args) => undo::run_undo(&args, context),
-        CliCommand::Diff(args) => diff::run_diff(&args, context),
-        CliCommand::Audit(args) => audit::run_audit(&args, context),
-        CliCommand::Ack => ack::run_ack(context),
-        CliCommand::Trash(args) => trash::run_trash(&args, context),
-        CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
-        CliCommand::People(args) => people::run_people(&args, context),
-        CliCommand::Pause(args) => pause::run_pause(&args, context),
-        CliCommand::Stop(args) => stop::run_stop(&args, context),
-        CliCommand::Resume(args) => pause::run_resume(&args, context),
-        CliCommand::Policy(args) => policy::run_policy(&args, context),
-        CliCommand::Operator(args) => operator::run_operator(&args, context),
-        CliCommand::Pair(args) => pair::run_pair(&args, context),
-        CliCommand::Keygen(args) => keygen::run_keygen(&args, context),
-        CliCommand::Init(args) => init::run_init(&args, context),
-        CliCommand::Config(args) => config::run_config(&args, context),
-        CliCommand::Completions(args) => completions::run_completions(&args),
-    }
 }
