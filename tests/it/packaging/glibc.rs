@@ -1,5 +1,6 @@
 //! check-glibc.sh, on files that the C compiler links against made-up versions of glibc.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +11,10 @@ use super::{run, run_well, script};
 fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
     let (mut definitions, mut map, mut calls) = (String::new(), String::new(), String::new());
     for (number, version) in versions.iter().enumerate() {
-        definitions += &format!("int wanted_{number}(void) {{ return 0; }}\n");
-        map += &format!("GLIBC_{version} {{ global: wanted_{number}; }};\n");
-        calls += &format!(
+        let _ = write!(definitions, "int wanted_{number}(void) {{ return 0; }}\n");
+        let _ = write!(map, "GLIBC_{version} {{ global: wanted_{number}; }};\n");
+        let _ = write!(
+            calls,
             "int wanted_{number}(void);\nint user_{number}(void) {{ return wanted_{number}(); }}\n"
         );
     }

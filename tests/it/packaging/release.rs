@@ -14,9 +14,10 @@ use super::{run_well, script, write_documents};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The static archive of this machine's processor.
-pub const TARGET: &str = match cfg!(target_arch = "aarch64") {
-    true => "aarch64-unknown-linux-musl",
-    false => "x86_64-unknown-linux-musl",
+pub const TARGET: &str = if cfg!(target_arch = "aarch64") {
+    "aarch64-unknown-linux-musl"
+} else {
+    "x86_64-unknown-linux-musl"
 };
 
 /// A folder with the files of a release, its server, and the key that signs it.
