@@ -11,11 +11,11 @@ use super::{run, run_well, script};
 fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
     let (mut definitions, mut map, mut calls) = (String::new(), String::new(), String::new());
     for (number, version) in versions.iter().enumerate() {
-        let _ = write!(definitions, "int wanted_{number}(void) {{ return 0; }}\n");
-        let _ = write!(map, "GLIBC_{version} {{ global: wanted_{number}; }};\n");
-        let _ = write!(
+        let _ = writeln!(definitions, "int wanted_{number}(void) {{ return 0; }}");
+        let _ = writeln!(map, "GLIBC_{version} {{ global: wanted_{number}; }};");
+        let _ = writeln!(
             calls,
-            "int wanted_{number}(void);\nint user_{number}(void) {{ return wanted_{number}(); }}\n"
+            "int wanted_{number}(void);\nint user_{number}(void) {{ return wanted_{number}(); }}"
         );
     }
     let (libc, file) = (dir.join("libc.so.6"), dir.join("program.so"));
