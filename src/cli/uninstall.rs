@@ -48,13 +48,16 @@ pub fn run_uninstall(args: &UninstallArgs, context: &CliContext) -> anyhow::Resu
     let mut outcome = Outcome::default();
     let service = service::find_installed(&config, context)?;
     if let Some(service) = &service {
+        let lingers = service
+            .read_state()
+            .is_ok_and(|state| state.lingers == Some(true));
         if !args.dry_run {
             service::remove_service(service)?;
         }
         outcome
             .removed
             .push(service.file_path().display().to_string());
-        if service.manager == crate::service::ServiceManager::Systemd {
+        if lingers {
             outcome.left.push([
                 "your user's right to run services without a login".to_owned(),
                 "loginctl disable-linger, unless something else of yours needs it".to_owned(),
@@ -126,10 +129,7 @@ fn list_device(home: &Home, outcome: &mut Outcome) {
         let id = identity.device_id();
         outcome.left.push([
             format!("the device {id} at its backend"),
-            format!(
-                "there: {}",
-                command_to_type(&format!("operator devices revoke {id}"))
-            ),
+            command_to_type(&format!("operator devices revoke {id}")),
         ]);
     }
 }

@@ -17,7 +17,7 @@ use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// The type of the agent whose changes are staged.
-const AGENT_TYPE: &str = "self_mod";
+pub(super) const AGENT_TYPE: &str = "self_mod";
 /// The most requests that are remembered as begun in this process.
 const MAX_BEGUN: usize = 1_024;
 

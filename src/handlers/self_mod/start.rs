@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::SelfModDeps;
-use super::self_mod_area::{SelfModArea, run_blocking, state_error};
+use super::self_mod_area::{AGENT_TYPE, SelfModArea, run_blocking, state_error};
 use crate::home::{FeatureRecord, FeatureStatus, ModStore};
 use crate::ids::to_hex;
 use crate::output::number_format::format_count;
@@ -94,7 +94,7 @@ impl Tool for SelfModStart {
         })
         .await?;
         let root = deps.area.root.display();
-        let who = if cx.agent_type.as_deref() == Some("self_mod") {
+        let who = if cx.agent_type.as_deref() == Some(AGENT_TYPE) {
             String::new()
         } else {
             "\nThis request has no agent type self_mod: calls without it change the real files."
