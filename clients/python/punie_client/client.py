@@ -87,7 +87,18 @@ class Punie:
         aliases = {name: alias for alias, name in self._own_names.items()}
         return [format_tool(format, aliases[tool["name"]], tool) for tool in tools]
 
-    def call(self, tool, args=None, *, request_id=None, conversation_id=None, progress=None, deadline=None, **wait):
+    def call(
+        self,
+        tool,
+        args=None,
+        *,
+        request_id=None,
+        conversation_id=None,
+        progress=None,
+        deadline=None,
+        cancel=None,
+        wait_offline=False,
+    ):
         """Calls a tool and waits for its result. A tool that fails has a result too: look at `is_error`.
 
         `args` is a dict, or JSON text as some APIs give it. `progress` is called with the output of a command while it
@@ -95,7 +106,6 @@ class Punie:
         `request_id` and arguments again are the same request, which runs once. Calls of one conversation run in order;
         by default each call is its own. For `cancel` and `wait_offline` see `result`.
         """
-        cancel = wait.get("cancel")
         if cancel is not None and cancel.is_set():
             raise PunieError("CANCELLED", f"{tool} was cancelled before it was sent.")
         request = {
@@ -108,7 +118,8 @@ class Punie:
             "progress": True if progress else None,
         }
         self.backend.call("events:appendRequest", {key: one for key, one in request.items() if one is not None})
-        return self.result(request["requestId"], progress=progress, deadline=deadline, **wait)
+        wait = {"progress": progress, "deadline": deadline, "cancel": cancel, "wait_offline": wait_offline}
+        return self.result(request["requestId"], **wait)
 
     def result(self, request_id, *, progress=None, deadline=None, cancel=None, wait_offline=False):
         """Waits for the result of a request that was sent before.

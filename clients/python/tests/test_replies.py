@@ -1,0 +1,49 @@
+"""Calls of a backend that answers wrongly or not at all: a server of the test's own."""
+
+import http.server
+import json
+import threading
+
+from punie_client.backend import Backend
+from punie_client.client import Punie
+
+from .device import Case
+
+
+class Replies(Case):
+    def serve(self, answer, date=None):
+        """Starts a server that answers with the value of this function of a call's path; returns a device there.
+
+        Bytes are the whole reply; for None the connection is dropped. `self.sent` has the paths.
+        """
+        sent = self.sent = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                path = json.loads(self.rfile.read(int(self.headers["content-length"])))["path"]
+                sent.append(path)
+                value = answer(path)
+                if value is None:
+                    return
+                body = value if isinstance(value, bytes) else json.dumps({"status": "success", "value": value}).encode()
+                self.send_response_only(200)
+                if date is not None:
+                    self.send_header("date", date)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return Punie(Backend(f"http://127.0.0.1:{server.server_port}", "token", subscribe=False), "device")
+
+    def test_an_option_that_is_misspelt_sends_nothing(self):
+        device = self.serve(lambda path: {"created": True})
+        with self.assertRaises(TypeError):
+            device.call("Bash", {"command": "ls"}, cancle=threading.Event())
+        self.assertEqual(self.sent, [])
