@@ -81,10 +81,12 @@ class Backend:
         try:
             reply = json.loads(text)
         except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
             if busy:
-                raise self._unreachable(f"HTTP {status}") from None
+                raise self._unreachable(f"HTTP {status}")
             reason = f"{self.url} is no backend of punie-runner (HTTP {status}). Check PUNIE_BACKEND_URL."
-            raise PunieError("BAD_SETTINGS", reason) from None
+            raise PunieError("BAD_SETTINGS", reason)
         if reply.get("status") == "success":
             return reply["value"]
         if reply.get("status") == "error":

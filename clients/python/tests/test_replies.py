@@ -47,3 +47,8 @@ class Replies(Case):
         with self.assertRaises(TypeError):
             device.call("Bash", {"command": "ls"}, cancle=threading.Event())
         self.assertEqual(self.sent, [])
+
+    def test_a_reply_that_is_no_object_is_no_backends(self):
+        for text in (b"[]", b"null", b"1"):
+            device = self.serve(lambda path: text)
+            self.fails("BAD_SETTINGS", "is no backend of punie-runner", device.cancel, "one")
