@@ -74,9 +74,7 @@ class Backend:
                 status, date, text = reply.status, reply.headers.get("date"), reply.read().decode()
         except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
             raise self._unreachable(getattr(error, "reason", error)) from error
-        if date is not None:
-            offset = email.utils.parsedate_to_datetime(date).timestamp() + DATE_STEP / 2 - time.time()
-            self._offset = offset if abs(offset) > 2 * DATE_STEP else 0.0
+        self._set_clock(date)
         busy = status == 429 or status >= 500
         try:
             reply = json.loads(text)
@@ -94,6 +92,14 @@ class Backend:
         if busy:
             raise self._unreachable(f"HTTP {status}")
         raise refusal(None, reply.get("message", text), path)
+
+    def _set_clock(self, date):
+        try:
+            offset = email.utils.parsedate_to_datetime(date).timestamp() + DATE_STEP / 2 - time.time()
+        except (TypeError, ValueError, OverflowError):
+            # A proxy may leave the date out, or write it in a form of its own.
+            return
+        self._offset = offset if abs(offset) > 2 * DATE_STEP else 0.0
 
     def _unreachable(self, cause):
         advice = "Check PUNIE_BACKEND_URL, and that the backend runs; to start one here: punie-runner dev --port 3210"

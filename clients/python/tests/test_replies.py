@@ -52,3 +52,8 @@ class Replies(Case):
         for text in (b"[]", b"null", b"1"):
             device = self.serve(lambda path: text)
             self.fails("BAD_SETTINGS", "is no backend of punie-runner", device.cancel, "one")
+
+    def test_a_date_that_cannot_be_read_does_no_harm(self):
+        for date in ("garbage", "Sun, 99 Nov 2026 99:99:99 GMT"):
+            device = self.serve(lambda path: {"state": "finished"}, date)
+            self.assertEqual(device.cancel("one"), "finished")
