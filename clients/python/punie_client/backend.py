@@ -32,6 +32,13 @@ SUBSCRIBED_PAUSE = 30.0
 DATE_STEP = 1.0
 
 
+def encode_json(value):
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PunieError("BAD_ARGUMENTS", f"The arguments are no JSON: {error}.") from error
+
+
 class Backend:
     """A backend and the caller's token for it."""
 
@@ -52,7 +59,7 @@ class Backend:
 
         Every function counts once, however often it is called with the same arguments.
         """
-        body = json.dumps({"path": path, "format": "json", "args": {**args, "callerToken": self._token}})
+        body = encode_json({"path": path, "format": "json", "args": {**args, "callerToken": self._token}})
         until, pause = time.monotonic() + patience, FIRST_PAUSE
         while True:
             try:

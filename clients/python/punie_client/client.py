@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 
-from .backend import Backend
+from .backend import Backend, encode_json
 from .error import PunieError
 from .result import ToolResult
 from .tools import format_tool, model_names
@@ -112,7 +112,7 @@ class Punie:
             "requestId": request_id or _new_request_id(),
             "deviceId": self.device,
             "toolName": self._own_names.get(tool, tool),
-            "args": args if isinstance(args, str) else json.dumps(args or {}),
+            "args": args if isinstance(args, str) else encode_json(args or {}),
             "conversationId": conversation_id,
             "deadlineMs": None if deadline is None else (self.backend.now() + deadline) * 1000,
             "progress": True if progress else None,

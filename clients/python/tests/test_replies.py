@@ -57,3 +57,10 @@ class Replies(Case):
         for date in ("garbage", "Sun, 99 Nov 2026 99:99:99 GMT"):
             device = self.serve(lambda path: {"state": "finished"}, date)
             self.assertEqual(device.cancel("one"), "finished")
+
+    def test_arguments_that_json_does_not_have_send_nothing(self):
+        device = self.serve(lambda path: {"created": True})
+        for value in (float("nan"), float("inf"), {1}):
+            self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {"command": value})
+        self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {}, deadline=float("nan"))
+        self.assertEqual(self.sent, [])
