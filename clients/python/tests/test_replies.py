@@ -6,6 +6,7 @@ import threading
 
 from punie_client.backend import Backend
 from punie_client.client import Punie
+from punie_client.result import ToolResult
 
 from .device import Case
 
@@ -64,3 +65,10 @@ class Replies(Case):
             self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {"command": value})
         self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {}, deadline=float("nan"))
         self.assertEqual(self.sent, [])
+
+
+class Results(Case):
+    def test_an_answer_of_null_is_an_empty_text(self):
+        result = ToolResult({"requestId": "one", "outcome": "ok", "payload": '{"result": null}'})
+        self.assertEqual((result.text, result.structured), ("", None))
+        self.assertEqual(result.content("anthropic"), [])
