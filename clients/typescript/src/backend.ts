@@ -43,6 +43,24 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
+interface Reply {
+  status?: string;
+  value?: unknown;
+  errorMessage?: string;
+  errorData?: Record<string, unknown>;
+  message?: string;
+}
+
+/** The reply of a backend, or undefined for the text of another server. */
+function parseReply(text: string): Reply | undefined {
+  try {
+    const reply: unknown = JSON.parse(text);
+    return typeof reply === "object" && reply !== null && !Array.isArray(reply) ? reply : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export class Backend {
   readonly url: string;
   /** The backend's clock less this one's. */
@@ -94,10 +112,8 @@ export class Backend {
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
       throw this.unreachable(cause instanceof Error ? cause.message : String(cause));
     }
-    let reply: { status?: string; value?: unknown; errorMessage?: string; errorData?: Record<string, unknown>; message?: string };
-    try {
-      reply = JSON.parse(text);
-    } catch {
+    const reply = parseReply(text);
+    if (reply === undefined) {
       if (status === 429 || status >= 500) throw this.unreachable(`HTTP ${status}`);
       throw new PunieError("BAD_SETTINGS", `${this.url} is no backend of punie-runner (HTTP ${status}). Check PUNIE_BACKEND_URL.`);
     }

@@ -1,0 +1,37 @@
+// Calls of a backend that answers wrongly or not at all: a server of the test's own.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import http from "node:http";
+import { json } from "node:stream/consumers";
+import { after, test } from "node:test";
+
+import { Backend } from "../dist/backend.js";
+import { Punie } from "../dist/client.js";
+
+/**
+ * Starts a server that answers with the value of this function of a call's path; returns a device there, and the paths.
+ * A string is the whole reply; for undefined the connection is dropped.
+ */
+async function serve(answer) {
+  const sent = [];
+  const server = http.createServer(async (request, response) => {
+    const { path } = await json(request);
+    sent.push(path);
+    const value = answer(path);
+    if (value === undefined) request.socket.destroy();
+    else response.end(typeof value === "string" ? value : JSON.stringify({ status: "success", value }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  after(() => server.close().closeAllConnections());
+  const url = `http://127.0.0.1:${server.address().port}`;
+  return [new Punie(new Backend({ url, token: "token", subscribe: false, fetch }), "device"), sent];
+}
+
+test("a reply that is no object is no backend's", async () => {
+  for (const text of ["[]", "null", "1"]) {
+    const [device] = await serve(() => text);
+    await assert.rejects(device.cancel("one"), { code: "BAD_SETTINGS", message: /is no backend of punie-runner/ });
+  }
+});
