@@ -8,6 +8,8 @@ import { after, test } from "node:test";
 
 import { Backend } from "../dist/backend.js";
 import { Punie } from "../dist/client.js";
+import { ToolResult } from "../dist/result.js";
+import { formatTool } from "../dist/tools.js";
 
 /**
  * Starts a server that answers with the value of this function of a call's path; returns a device there, and the paths.
@@ -34,4 +36,11 @@ test("a reply that is no object is no backend's", async () => {
     const [device] = await serve(() => text);
     await assert.rejects(device.cancel("one"), { code: "BAD_SETTINGS", message: /is no backend of punie-runner/ });
   }
+});
+
+test("a format that is unknown is an error", () => {
+  const tool = { name: "a", description: "", schema: {}, effect: "reads" };
+  const result = new ToolResult({ requestId: "one", outcome: "ok", payload: '{"result": "done"}', storedAtMs: 0 });
+  assert.throws(() => formatTool("yaml", "a", tool), /no format yaml/);
+  assert.throws(() => result.content("yaml"), /no format yaml/);
 });
