@@ -44,3 +44,8 @@ test("a format that is unknown is an error", () => {
   assert.throws(() => formatTool("yaml", "a", tool), /no format yaml/);
   assert.throws(() => result.content("yaml"), /no format yaml/);
 });
+
+test("an answer of null is an empty text", () => {
+  const result = new ToolResult({ requestId: "one", outcome: "ok", payload: '{"result": null}', storedAtMs: 0 });
+  assert.deepEqual([result.text, result.content("anthropic")], ["", []]);
+});
