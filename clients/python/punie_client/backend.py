@@ -54,20 +54,20 @@ class Backend:
         """Returns the time by the backend's clock, in seconds since 1970."""
         return time.time() + self._offset
 
-    def call(self, path, args, patience=PATIENCE):
-        """Calls a function. A call without an answer is repeated.
+    def call(self, path, args, patience=PATIENCE, cancel=None):
+        """Calls a function. A call without an answer is repeated, until the event `cancel` is set.
 
         Every function counts once, however often it is called with the same arguments.
         """
+        cancel = cancel or threading.Event()
         body = encode_json({"path": path, "format": "json", "args": {**args, "callerToken": self._token}})
         until, pause = time.monotonic() + patience, FIRST_PAUSE
         while True:
             try:
                 return self._post(f"{self.url}/api/{KINDS[path]}", body.encode(), path)
             except PunieError as error:
-                if error.code != "UNREACHABLE" or time.monotonic() + pause > until:
+                if error.code != "UNREACHABLE" or time.monotonic() + pause > until or cancel.wait(pause):
                     raise
-            time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _post(self, address, body, path):
@@ -112,13 +112,13 @@ class Backend:
         advice = "Check PUNIE_BACKEND_URL, and that the backend runs; to start one here: punie-runner dev --port 3210"
         return PunieError("UNREACHABLE", f"The backend at {self.url} does not answer ({cause}). {advice}")
 
-    def watch(self, path, args):
-        """Returns the values of a query as they change."""
+    def watch(self, path, args, cancel=None):
+        """Returns the values of a query as they change. The event `cancel` ends the repeats of a poll."""
         with self._lock:
             if self._subscribe and self._subscriptions is None:
                 self._subscribe = _has_socket(self.url)
                 self._subscriptions = Subscriptions(self.url) if self._subscribe else None
-        return Watch(self, self._subscriptions, path, {**args, "callerToken": self._token}, args)
+        return Watch(self, self._subscriptions, path, {**args, "callerToken": self._token}, args, cancel)
 
 
 def _has_socket(url):
@@ -169,8 +169,8 @@ class Subscriptions:
 class Watch:
     """The values of a query: from a subscription where there is one, else by polls that back off."""
 
-    def __init__(self, backend, subscriptions, path, full_args, args):
-        self._backend, self._path, self._args = backend, path, args
+    def __init__(self, backend, subscriptions, path, full_args, args, cancel):
+        self._backend, self._path, self._args, self._cancel = backend, path, args, cancel
         self.news = queue.Queue()
         self.is_closed = False
         self._pause = LONGEST_PAUSE if subscriptions else FIRST_PAUSE
@@ -195,7 +195,7 @@ class Watch:
                 self._poll_at = time.monotonic() + self._pause
                 return True, value
             if time.monotonic() >= self._poll_at:
-                value = self._backend.call(self._path, self._args)
+                value = self._backend.call(self._path, self._args, cancel=self._cancel)
                 if not self._is_subscribed:
                     self._pause = min(1.5 * self._pause, LONGEST_PAUSE)
                 self._poll_at = time.monotonic() + self._pause

@@ -1,5 +1,6 @@
 """The caller of one device."""
 
+import contextlib
 import json
 import os
 import time
@@ -117,9 +118,20 @@ class Punie:
             "deadlineMs": None if deadline is None else (self.backend.now() + deadline) * 1000,
             "progress": True if progress else None,
         }
-        self.backend.call("events:appendRequest", {key: one for key, one in request.items() if one is not None})
+        self._append({key: one for key, one in request.items() if one is not None}, cancel)
         wait = {"progress": progress, "deadline": deadline, "cancel": cancel, "wait_offline": wait_offline}
         return self.result(request["requestId"], **wait)
+
+    def _append(self, request, cancel):
+        try:
+            self.backend.call("events:appendRequest", request, cancel=cancel)
+        except PunieError as error:
+            if not _is_cut_short(error, cancel):
+                raise
+            # The request may be stored: only its answer may be lost.
+            with contextlib.suppress(PunieError):
+                self.backend.call("events:cancel", {"requestId": request["requestId"]}, patience=0)
+            raise _cancelled(request["requestId"], error) from error
 
     def result(self, request_id, *, progress=None, deadline=None, cancel=None, wait_offline=False):
         """Waits for the result of a request that was sent before.
@@ -131,7 +143,9 @@ class Punie:
         try:
             return wait.run()
         except PunieError as error:
-            # The request is stored: whoever catches this may wait for its result again.
+            if _is_cut_short(error, cancel):
+                raise _cancelled(request_id, error) from error
+            # The request is stored: the program may wait for its result again.
             error.request_id = request_id
             raise
         finally:
@@ -155,6 +169,17 @@ class Punie:
         return self.backend.call("permissions:answer", args)
 
 
+def _is_cut_short(error, cancel):
+    """Returns true for the error of a call that was not repeated any more since it was cancelled."""
+    return error.code == "UNREACHABLE" and cancel is not None and cancel.is_set()
+
+
+def _cancelled(request_id, error):
+    again = f'result("{request_id}") waits for its result again.'
+    why = f"The request {request_id} was cancelled, but the device may not know. It may have run: {again} {error}"
+    return PunieError("CANCELLED", why, request_id=request_id)
+
+
 class _Wait:
     """The wait for one result."""
 
@@ -169,19 +194,25 @@ class _Wait:
         # The error if there is no result by the last time, after the request was cancelled.
         self._last_at, self._error = None, None
         self._after = None
-        self._results = self._backend.watch("events:getResult", {"requestId": request_id})
+        self._results = self._backend.watch("events:getResult", {"requestId": request_id}, cancel)
         self._pieces = self._watch_pieces() if progress else None
 
     def run(self):
         while True:
-            is_new, row = self._results.next(self._step())
-            if is_new and row is not None:
-                while self._progress and self._hand_over(self._list_pieces()):
-                    pass
-                return ToolResult(row)
-            if self._progress:
-                self._follow_progress()
-            self._look_at_the_time()
+            try:
+                is_new, row = self._results.next(self._step())
+                if is_new and row is not None:
+                    while self._progress and self._hand_over(self._list_pieces()):
+                        pass
+                    return ToolResult(row)
+                if self._progress:
+                    self._follow_progress()
+                self._check_deadlines()
+            except PunieError as error:
+                # The cancel has ended the repeats of a call. It is to reach the device all the same, once.
+                if self._last_at is not None or not _is_cut_short(error, self._cancel):
+                    raise
+                self._check_deadlines()
 
     def close(self):
         for watch in (self._results, self._pieces):
@@ -194,7 +225,7 @@ class _Wait:
         left = min(times, default=float("inf")) - time.monotonic()
         return max(0.0, min(left, STEP if self._progress or self._cancel is not None else LISTEN))
 
-    def _look_at_the_time(self):
+    def _check_deadlines(self):
         now = time.monotonic()
         if self._last_at is not None:
             if now >= self._last_at:
@@ -206,7 +237,7 @@ class _Wait:
             self._abandon("TIMEOUT", f"has no result after {limit:g} s", LAST_WAIT / 2)
         elif self._presence_at is not None and now >= self._presence_at:
             self._presence_at = now + PRESENCE[1]
-            seen = self._backend.call("devices:presence", {"deviceId": self._punie.device})
+            seen = self._backend.call("devices:presence", {"deviceId": self._punie.device}, cancel=self._cancel)
             if seen is None or _is_away(seen, self._backend):
                 why = f"was cancelled: the device {self._punie.device} is away. Start punie-runner there"
                 self._abandon("DEVICE_OFFLINE", why, 0)
@@ -216,13 +247,13 @@ class _Wait:
         again = f'It may have run: result("{self._request_id}") waits for its result again.'
         self._error = PunieError(code, f"The request {self._request_id} {why}. {again}")
         self._last_at, self._late_at, self._presence_at = time.monotonic() + seconds, None, None
-        self._punie.cancel(self._request_id)
+        self._backend.call("events:cancel", {"requestId": self._request_id}, patience=LAST_WAIT)
 
     def _piece_args(self):
         return {"requestId": self._request_id, **({} if self._after is None else {"after": self._after})}
 
     def _watch_pieces(self):
-        return self._backend.watch("events:listProgress", self._piece_args())
+        return self._backend.watch("events:listProgress", self._piece_args(), self._cancel)
 
     def _list_pieces(self):
         return self._backend.call("events:listProgress", self._piece_args())
@@ -234,7 +265,7 @@ class _Wait:
             self._pieces = self._watch_pieces()
         if time.monotonic() >= self._listen_at:
             self._listen_at = time.monotonic() + LISTEN
-            self._backend.call("events:watchProgress", {"requestId": self._request_id})
+            self._backend.call("events:watchProgress", {"requestId": self._request_id}, cancel=self._cancel)
 
     def _hand_over(self, pieces):
         for piece in pieces:

@@ -10,6 +10,8 @@ from punie_client.result import ToolResult
 
 from .device import Case
 
+RESULT = {"requestId": "one", "outcome": "ok", "payload": '{"result": "done"}'}
+
 
 class Replies(Case):
     def serve(self, answer, date=None):
@@ -65,6 +67,23 @@ class Replies(Case):
             self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {"command": value})
         self.fails("BAD_ARGUMENTS", "JSON", device.call, "Bash", {}, deadline=float("nan"))
         self.assertEqual(self.sent, [])
+
+    def test_a_cancel_ends_a_call_that_has_no_answer(self):
+        cancel = threading.Event()
+        device = self.serve(lambda path: cancel.set())
+        error = self.fails("CANCELLED", "may have run", device.call, "Bash", request_id="one", cancel=cancel)
+        self.assertEqual(error.request_id, "one")
+        self.assertEqual(self.sent, ["events:appendRequest", "events:cancel"])
+
+    def test_a_cancel_reaches_a_backend_that_fails_for_a_while(self):
+        cancel = threading.Event()
+
+        def answer(path):
+            if path == "events:cancel":
+                return {"state": "cancelling"}
+            return {**RESULT, "outcome": "cancelled"} if "events:cancel" in self.sent else cancel.set()
+
+        self.assertEqual(self.serve(answer).result("one", cancel=cancel).outcome, "cancelled")
 
 
 class Results(Case):
