@@ -202,8 +202,7 @@ class _Wait:
             try:
                 is_new, row = self._results.next(self._step())
                 if is_new and row is not None:
-                    while self._progress and self._hand_over(self._list_pieces()):
-                        pass
+                    self._hand_over_rest()
                     return ToolResult(row)
                 if self._progress:
                     self._follow_progress()
@@ -255,8 +254,14 @@ class _Wait:
     def _watch_pieces(self):
         return self._backend.watch("events:listProgress", self._piece_args(), self._cancel)
 
-    def _list_pieces(self):
-        return self._backend.call("events:listProgress", self._piece_args())
+    def _hand_over_rest(self):
+        """Hands over the output up to the end. Errors are ignored: the result is there, with the output."""
+        repeats = {"patience": LAST_WAIT / 2, "cancel": self._cancel}
+        is_more = self._progress is not None
+        with contextlib.suppress(PunieError):
+            while is_more:
+                pieces = self._backend.call("events:listProgress", self._piece_args(), **repeats)
+                is_more = self._hand_over(pieces)
 
     def _follow_progress(self):
         is_new, pieces = self._pieces.next(0)

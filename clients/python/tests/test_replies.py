@@ -85,6 +85,10 @@ class Replies(Case):
 
         self.assertEqual(self.serve(answer).result("one", cancel=cancel).outcome, "cancelled")
 
+    def test_output_that_cannot_be_had_after_the_result_does_not_lose_it(self):
+        device = self.serve(lambda path: RESULT if path == "events:getResult" else None)
+        self.assertEqual(device.result("one", progress=print).text, "done")
+
 
 class Results(Case):
     def test_an_answer_of_null_is_an_empty_text(self):
