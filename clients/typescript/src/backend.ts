@@ -26,6 +26,13 @@ export interface BackendSettings {
   fetch: typeof fetch;
 }
 
+export interface Repeats {
+  /** The time within which a call without an answer is repeated. */
+  patienceMs?: number;
+  /** Ends the repeats. */
+  signal?: AbortSignal | undefined;
+}
+
 type Args<P extends Path> = Functions[P]["args"];
 type Returns<P extends Path> = Functions[P]["returns"];
 
@@ -79,10 +86,11 @@ export class Backend {
   }
 
   /**
-   * Calls a function. A call without an answer is repeated: every function counts once, however often it is called
-   * with the same arguments.
+   * Calls a function. A call without an answer is repeated, until the signal is aborted: every function counts once,
+   * however often it is called with the same arguments.
    */
-  async call<P extends Path>(path: P, args: Args<P>, patienceMs = PATIENCE_MS): Promise<Returns<P>> {
+  async call<P extends Path>(path: P, args: Args<P>, repeats: Repeats = {}): Promise<Returns<P>> {
+    const { patienceMs = PATIENCE_MS, signal } = repeats;
     const body = JSON.stringify({ path, format: "json", args: { ...args, callerToken: this.settings.token } });
     const until = Date.now() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
@@ -90,8 +98,9 @@ export class Backend {
         return await this.post(`${this.url}/api/${KINDS[path]}`, body, path);
       } catch (error) {
         if (!(error instanceof PunieError) || error.code !== "UNREACHABLE" || Date.now() + pause > until) throw error;
+        await sleep(pause, signal);
+        if (signal?.aborted) throw error;
       }
-      await sleep(pause);
     }
   }
 
@@ -155,7 +164,12 @@ export class Backend {
         const ms = unsubscribe === undefined ? pause : heard ? SUBSCRIBED_PAUSE_MS : LONGEST_PAUSE_MS;
         await sleep(ms, wake.signal);
         pause = Math.min(1.5 * pause, LONGEST_PAUSE_MS);
-        if (news.length === 0 && !signal.aborted) yield await this.call(path, args);
+        if (news.length > 0 || signal.aborted) continue;
+        try {
+          yield await this.call(path, args, { signal });
+        } catch (error) {
+          if (!signal.aborted) throw error;
+        }
       }
     } finally {
       signal.removeEventListener("abort", end);

@@ -72,7 +72,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Punie> {
 }
 
 async function chooseDevice(backend: Backend, wanted: string | undefined): Promise<string> {
-  const devices = await backend.call("devices:list", wanted === undefined ? {} : { deviceId: wanted }, 0);
+  const devices = await backend.call("devices:list", wanted === undefined ? {} : { deviceId: wanted }, { patienceMs: 0 });
   if (devices.length === 0) {
     const which = wanted === undefined ? "No device is" : `The device ${wanted} is not`;
     throw new PunieError("DEVICE_UNKNOWN", `${which} paired with ${backend.url}. On the computer with the tools: punie-runner pair CODE`);
@@ -118,7 +118,7 @@ export class Punie {
   async call(tool: string, args: Record<string, unknown> | string = {}, options: CallOptions = {}): Promise<ToolResult> {
     if (options.signal?.aborted) throw new PunieError("CANCELLED", `${tool} was cancelled before it was sent.`);
     const { requestId = newRequestId(), conversationId, deadlineMs } = options;
-    await this.backend.call("events:appendRequest", {
+    const request = {
       requestId,
       deviceId: this.device,
       toolName: this.names?.ownName(tool) ?? tool,
@@ -126,7 +126,15 @@ export class Punie {
       ...(conversationId !== undefined && { conversationId }),
       ...(deadlineMs !== undefined && { deadlineMs: this.backend.nowMs() + deadlineMs }),
       ...(options.onProgress !== undefined && { progress: true }),
-    });
+    };
+    try {
+      await this.backend.call("events:appendRequest", request, { signal: options.signal });
+    } catch (error) {
+      if (!isCutShort(error, options.signal)) throw error;
+      // The request may be stored: only its answer may be lost.
+      await this.backend.call("events:cancel", { requestId }, { patienceMs: 0 }).catch(() => undefined);
+      throw cancelled(requestId, error);
+    }
     return await this.result(requestId, options);
   }
 
@@ -144,7 +152,8 @@ export class Punie {
       await progress;
       return result;
     } catch (error) {
-      // The request is stored: whoever catches this may wait for its result again.
+      if (isCutShort(error, options.signal)) throw cancelled(requestId, error);
+      // The request is stored: the program may wait for its result again.
       throw error instanceof PunieError ? new PunieError(error.code, error.message, error.data, requestId) : error;
     } finally {
       done.abort();
@@ -205,7 +214,7 @@ export class Punie {
     for (;;) {
       await sleep(pause, done);
       pause = PRESENCE_MS[1];
-      const seen = done.aborted ? null : await this.backend.call("devices:presence", { deviceId: this.device });
+      const seen = done.aborted ? null : await this.backend.call("devices:presence", { deviceId: this.device }, { signal: done });
       if (done.aborted || seen === null || isAway(seen, this.backend)) break;
     }
     return await this.abandon(requestId, done, "DEVICE_OFFLINE", `was cancelled: the device ${this.device} is away. Start punie-runner there`, 0);
@@ -213,7 +222,7 @@ export class Punie {
 
   /** Cancels a request and gives its result a last time to come; then it is an error. */
   private async abandon(requestId: string, done: AbortSignal, code: string, why: string, waitMs = LAST_WAIT_MS): Promise<never> {
-    if (!done.aborted) await this.cancel(requestId);
+    if (!done.aborted) await this.backend.call("events:cancel", { requestId }, { patienceMs: LAST_WAIT_MS, signal: done });
     await sleep(waitMs, done);
     if (done.aborted) return await never();
     throw new PunieError(code, `The request ${requestId} ${why}. It may have run: result("${requestId}") waits for its result again.`);
@@ -243,9 +252,19 @@ export class Punie {
   private async keepListening(requestId: string, done: AbortSignal): Promise<void> {
     while (!done.aborted) {
       await sleep(LISTEN_MS, done);
-      if (!done.aborted) await this.backend.call("events:watchProgress", { requestId });
+      if (!done.aborted) await this.backend.call("events:watchProgress", { requestId }, { signal: done });
     }
   }
+}
+
+/** Tells the error of a call that was not repeated any more since it was cancelled. */
+function isCutShort(error: unknown, signal: AbortSignal | undefined): error is PunieError {
+  return signal?.aborted === true && error instanceof PunieError && error.code === "UNREACHABLE";
+}
+
+function cancelled(requestId: string, { message }: PunieError): PunieError {
+  const again = `result("${requestId}") waits for its result again.`;
+  return new PunieError("CANCELLED", `The request ${requestId} was cancelled, but the device may not know. It may have run: ${again} ${message}`, {}, requestId);
 }
 
 /** A promise that is never settled: what would settle it is over. */

@@ -11,6 +11,8 @@ import { Punie } from "../dist/client.js";
 import { ToolResult } from "../dist/result.js";
 import { formatTool } from "../dist/tools.js";
 
+const RESULT = { requestId: "one", outcome: "ok", payload: '{"result": "done"}', storedAtMs: 0 };
+
 /**
  * Starts a server that answers with the value of this function of a call's path; returns a device there, and the paths.
  * A string is the whole reply; for undefined the connection is dropped.
@@ -38,14 +40,31 @@ test("a reply that is no object is no backend's", async () => {
   }
 });
 
+test("a cancel ends a call that has no answer", async () => {
+  const controller = new AbortController();
+  const [device, sent] = await serve(() => controller.abort());
+  const call = device.call("Bash", {}, { requestId: "one", signal: controller.signal });
+  await assert.rejects(call, { code: "CANCELLED", message: /may have run/, requestId: "one" });
+  assert.deepEqual(sent, ["events:appendRequest", "events:cancel"]);
+});
+
+test("a cancel reaches a backend that fails for a while", async () => {
+  const controller = new AbortController();
+  const [device, sent] = await serve((path) => {
+    if (path === "events:cancel") return { state: "cancelling" };
+    return sent.includes("events:cancel") ? { ...RESULT, outcome: "cancelled" } : controller.abort();
+  });
+  assert.equal((await device.result("one", { signal: controller.signal })).outcome, "cancelled");
+});
+
 test("a format that is unknown is an error", () => {
   const tool = { name: "a", description: "", schema: {}, effect: "reads" };
-  const result = new ToolResult({ requestId: "one", outcome: "ok", payload: '{"result": "done"}', storedAtMs: 0 });
+  const result = new ToolResult(RESULT);
   assert.throws(() => formatTool("yaml", "a", tool), /no format yaml/);
   assert.throws(() => result.content("yaml"), /no format yaml/);
 });
 
 test("an answer of null is an empty text", () => {
-  const result = new ToolResult({ requestId: "one", outcome: "ok", payload: '{"result": null}', storedAtMs: 0 });
+  const result = new ToolResult({ ...RESULT, payload: '{"result": null}' });
   assert.deepEqual([result.text, result.content("anthropic")], ["", []]);
 });
