@@ -149,7 +149,8 @@ export class Punie {
     try {
       const result = await Promise.race(waits);
       done.abort();
-      await progress;
+      // The result has the output too, so nothing is lost with a last piece that cannot be fetched.
+      await progress?.catch(ignorePunieError);
       return result;
     } catch (error) {
       if (isCutShort(error, options.signal)) throw cancelled(requestId, error);
@@ -239,14 +240,15 @@ export class Punie {
       }
       return pieces.length > 0;
     };
-    const listening = this.keepListening(requestId, done);
-    while (!done.aborted) {
-      for await (const pieces of this.backend.watch("events:listProgress", args(), done)) {
-        if (hand(pieces)) break;
+    const follow = async (): Promise<void> => {
+      while (!done.aborted) {
+        for await (const pieces of this.backend.watch("events:listProgress", args(), done)) {
+          if (hand(pieces)) break;
+        }
       }
-    }
-    await listening;
-    while (hand(await this.backend.call("events:listProgress", args())));
+    };
+    await Promise.all([this.keepListening(requestId, done), follow()]);
+    while (hand(await this.backend.call("events:listProgress", args(), { patienceMs: LAST_WAIT_MS / 2 })));
   }
 
   private async keepListening(requestId: string, done: AbortSignal): Promise<void> {
@@ -265,6 +267,10 @@ function isCutShort(error: unknown, signal: AbortSignal | undefined): error is P
 function cancelled(requestId: string, { message }: PunieError): PunieError {
   const again = `result("${requestId}") waits for its result again.`;
   return new PunieError("CANCELLED", `The request ${requestId} was cancelled, but the device may not know. It may have run: ${again} ${message}`, {}, requestId);
+}
+
+function ignorePunieError(error: unknown): void {
+  if (!(error instanceof PunieError)) throw error;
 }
 
 /** A promise that is never settled: what would settle it is over. */

@@ -57,6 +57,11 @@ test("a cancel reaches a backend that fails for a while", async () => {
   assert.equal((await device.result("one", { signal: controller.signal })).outcome, "cancelled");
 });
 
+test("output that cannot be had after the result does not lose it", async () => {
+  const [device] = await serve((path) => (path === "events:getResult" ? RESULT : undefined));
+  assert.equal((await device.result("one", { onProgress: () => undefined })).text, "done");
+});
+
 test("a format that is unknown is an error", () => {
   const tool = { name: "a", description: "", schema: {}, effect: "reads" };
   const result = new ToolResult(RESULT);
