@@ -21,14 +21,14 @@ try:
 except ImportError:
     ConvexClient = None
 
-# How long calls are tried again while the backend does not answer.
+# The time within which calls are repeated while the backend does not answer.
 PATIENCE = 30.0
 ATTEMPT = 30.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 # The pause between polls while a subscription is there: the poll finds what a broken socket hides.
 SUBSCRIBED_PAUSE = 30.0
-# How exact the time in a reply's header is: clocks that differ by little more are the same.
+# The precision of the time in a reply's header: clocks that differ by little more are the same.
 DATE_STEP = 1.0
 
 
@@ -122,7 +122,7 @@ class Backend:
 
 
 def _has_socket(url):
-    """Returns whether a WebSocket can be opened: without one, the client of Convex would hold up all threads."""
+    """Returns true if a WebSocket can be opened: without one, the client of Convex would hold up all threads."""
     parts = urllib.parse.urlsplit(url)
     is_plain = parts.scheme == "http"
     connection = (http.client.HTTPConnection if is_plain else http.client.HTTPSConnection)(parts.netloc, timeout=10)

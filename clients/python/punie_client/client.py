@@ -16,11 +16,11 @@ PRESENCE = (5.0, 30.0)
 # A device is away when nothing was heard of it for so many beats.
 BEATS_AWAY = 2.5
 BEAT_MS = 60_000
-# How long the answer to a cancelled or late request is waited for.
+# The time for the answer to a cancelled or late request.
 LAST_WAIT = 10.0
 # A caller that listens to a call's output says so again after this time.
 LISTEN = 40.0
-# How soon a cancel and new output are noticed.
+# The time between looks for a cancel and new output.
 STEP = 0.2
 
 
@@ -219,7 +219,7 @@ class _Wait:
                 watch.close()
 
     def _step(self):
-        """Returns how long nothing but the result is of interest."""
+        """Returns the time, in seconds, until something other than the result is due."""
         times = [at for at in (self._presence_at, self._late_at, self._last_at) if at is not None]
         left = min(times, default=float("inf")) - time.monotonic()
         return max(0.0, min(left, STEP if self._progress or self._cancel is not None else LISTEN))

@@ -1,4 +1,4 @@
-"""What came of a call, and its form in the messages to a model."""
+"""The result of a call, and its form in the messages to a model."""
 
 import json
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ import { makeFunctionReference } from "convex/server";
 import { type Functions, KINDS, type Path } from "./contract.js";
 import { PunieError, refusal } from "./error.js";
 
-/** How long calls are tried again while the backend does not answer. */
+/** The time within which calls are repeated while the backend does not answer. */
 const PATIENCE_MS = 30_000;
 const ATTEMPT_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
@@ -15,7 +15,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const SUBSCRIBED_PAUSE_MS = 30_000;
 /** A socket without subscriptions is closed after this time, so that a process can end. */
 const IDLE_MS = 5_000;
-/** How exact the time in a reply's header is: clocks that differ by little more are the same. */
+/** The precision of the time in a reply's header: clocks that differ by little more are the same. */
 const DATE_STEP_MS = 1_000;
 
 export interface BackendSettings {

@@ -13,7 +13,7 @@ const PRESENCE_MS = [5_000, 30_000] as const;
 /** A device is away when nothing was heard of it for so many beats. */
 const BEATS_AWAY = 2.5;
 const BEAT_MS = 60_000;
-/** How long the answer to a cancelled or late request is waited for. */
+/** The time for the answer to a cancelled or late request. */
 const LAST_WAIT_MS = 10_000;
 /** A caller that listens to a call's output says so again after this time. */
 const LISTEN_MS = 40_000;
@@ -259,7 +259,7 @@ export class Punie {
   }
 }
 
-/** Tells the error of a call that was not repeated any more since it was cancelled. */
+/** True for the error of a call that was not repeated any more since it was cancelled. */
 function isCutShort(error: unknown, signal: AbortSignal | undefined): error is PunieError {
   return signal?.aborted === true && error instanceof PunieError && error.code === "UNREACHABLE";
 }
