@@ -10,7 +10,7 @@ import { post, startFunctions, stopAll } from "./processes.mjs";
 
 const folder = new URL("../tests/contract/", import.meta.url);
 const prelude = readFileSync(new URL("prelude.json", folder), "utf8");
-/** How far a time of a backend whose clock cannot be moved may be from the expected one. */
+/** The greatest difference between an expected time and one of a backend whose clock cannot be moved. */
 const LEEWAY_MS = 60_000;
 
 /** The answer to a call that is not the library's. */
@@ -171,7 +171,7 @@ class Run {
   }
 }
 
-/** Whether a step is a call that a caller makes by its library. */
+/** True for a step that is a call which a caller makes by its library. */
 function isCallersStep({ call, kind, args }, kinds) {
   return args !== undefined && "callerToken" in args && !("token" in args) && kinds[call] === kind;
 }

@@ -21,15 +21,22 @@ try:
 except ImportError:
     ConvexClient = None
 
-# How long calls are tried again while the backend does not answer.
+# The time within which calls are repeated while the backend does not answer.
 PATIENCE = 30.0
 ATTEMPT = 30.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 # The pause between polls while a subscription is there: the poll finds what a broken socket hides.
 SUBSCRIBED_PAUSE = 30.0
-# How exact the time in a reply's header is: clocks that differ by little more are the same.
+# The precision of the time in a reply's header: clocks that differ by little more are the same.
 DATE_STEP = 1.0
+
+
+def encode_json(value):
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PunieError("BAD_ARGUMENTS", f"The arguments are no JSON: {error}.") from error
 
 
 class Backend:
@@ -47,20 +54,20 @@ class Backend:
         """Returns the time by the backend's clock, in seconds since 1970."""
         return time.time() + self._offset
 
-    def call(self, path, args, patience=PATIENCE):
-        """Calls a function. A call without an answer is repeated.
+    def call(self, path, args, patience=PATIENCE, cancel=None):
+        """Calls a function. A call without an answer is repeated, until the event `cancel` is set.
 
         Every function counts once, however often it is called with the same arguments.
         """
-        body = json.dumps({"path": path, "format": "json", "args": {**args, "callerToken": self._token}})
+        cancel = cancel or threading.Event()
+        body = encode_json({"path": path, "format": "json", "args": {**args, "callerToken": self._token}})
         until, pause = time.monotonic() + patience, FIRST_PAUSE
         while True:
             try:
                 return self._post(f"{self.url}/api/{KINDS[path]}", body.encode(), path)
             except PunieError as error:
-                if error.code != "UNREACHABLE" or time.monotonic() + pause > until:
+                if error.code != "UNREACHABLE" or time.monotonic() + pause > until or cancel.wait(pause):
                     raise
-            time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _post(self, address, body, path):
@@ -74,17 +81,17 @@ class Backend:
                 status, date, text = reply.status, reply.headers.get("date"), reply.read().decode()
         except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
             raise self._unreachable(getattr(error, "reason", error)) from error
-        if date is not None:
-            offset = email.utils.parsedate_to_datetime(date).timestamp() + DATE_STEP / 2 - time.time()
-            self._offset = offset if abs(offset) > 2 * DATE_STEP else 0.0
+        self._set_clock(date)
         busy = status == 429 or status >= 500
         try:
             reply = json.loads(text)
         except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
             if busy:
-                raise self._unreachable(f"HTTP {status}") from None
+                raise self._unreachable(f"HTTP {status}")
             reason = f"{self.url} is no backend of punie-runner (HTTP {status}). Check PUNIE_BACKEND_URL."
-            raise PunieError("BAD_SETTINGS", reason) from None
+            raise PunieError("BAD_SETTINGS", reason)
         if reply.get("status") == "success":
             return reply["value"]
         if reply.get("status") == "error":
@@ -93,21 +100,29 @@ class Backend:
             raise self._unreachable(f"HTTP {status}")
         raise refusal(None, reply.get("message", text), path)
 
+    def _set_clock(self, date):
+        try:
+            offset = email.utils.parsedate_to_datetime(date).timestamp() + DATE_STEP / 2 - time.time()
+        except (TypeError, ValueError, OverflowError):
+            # A proxy may leave the date out, or write it in a form of its own.
+            return
+        self._offset = offset if abs(offset) > 2 * DATE_STEP else 0.0
+
     def _unreachable(self, cause):
         advice = "Check PUNIE_BACKEND_URL, and that the backend runs; to start one here: punie-runner dev --port 3210"
         return PunieError("UNREACHABLE", f"The backend at {self.url} does not answer ({cause}). {advice}")
 
-    def watch(self, path, args):
-        """Returns the values of a query as they change."""
+    def watch(self, path, args, cancel=None):
+        """Returns the values of a query as they change. The event `cancel` ends the repeats of a poll."""
         with self._lock:
             if self._subscribe and self._subscriptions is None:
                 self._subscribe = _has_socket(self.url)
                 self._subscriptions = Subscriptions(self.url) if self._subscribe else None
-        return Watch(self, self._subscriptions, path, {**args, "callerToken": self._token}, args)
+        return Watch(self, self._subscriptions, path, {**args, "callerToken": self._token}, args, cancel)
 
 
 def _has_socket(url):
-    """Returns whether a WebSocket can be opened: without one, the client of Convex would hold up all threads."""
+    """Returns true if a WebSocket can be opened: without one, the client of Convex would hold up all threads."""
     parts = urllib.parse.urlsplit(url)
     is_plain = parts.scheme == "http"
     connection = (http.client.HTTPConnection if is_plain else http.client.HTTPSConnection)(parts.netloc, timeout=10)
@@ -154,8 +169,8 @@ class Subscriptions:
 class Watch:
     """The values of a query: from a subscription where there is one, else by polls that back off."""
 
-    def __init__(self, backend, subscriptions, path, full_args, args):
-        self._backend, self._path, self._args = backend, path, args
+    def __init__(self, backend, subscriptions, path, full_args, args, cancel):
+        self._backend, self._path, self._args, self._cancel = backend, path, args, cancel
         self.news = queue.Queue()
         self.is_closed = False
         self._pause = LONGEST_PAUSE if subscriptions else FIRST_PAUSE
@@ -180,7 +195,7 @@ class Watch:
                 self._poll_at = time.monotonic() + self._pause
                 return True, value
             if time.monotonic() >= self._poll_at:
-                value = self._backend.call(self._path, self._args)
+                value = self._backend.call(self._path, self._args, cancel=self._cancel)
                 if not self._is_subscribed:
                     self._pause = min(1.5 * self._pause, LONGEST_PAUSE)
                 self._poll_at = time.monotonic() + self._pause

@@ -1,11 +1,12 @@
 """The caller of one device."""
 
+import contextlib
 import json
 import os
 import time
 import uuid
 
-from .backend import Backend
+from .backend import Backend, encode_json
 from .error import PunieError
 from .result import ToolResult
 from .tools import format_tool, model_names
@@ -15,11 +16,11 @@ PRESENCE = (5.0, 30.0)
 # A device is away when nothing was heard of it for so many beats.
 BEATS_AWAY = 2.5
 BEAT_MS = 60_000
-# How long the answer to a cancelled or late request is waited for.
+# The time for the answer to a cancelled or late request.
 LAST_WAIT = 10.0
 # A caller that listens to a call's output says so again after this time.
 LISTEN = 40.0
-# How soon a cancel and new output are noticed.
+# The time between looks for a cancel and new output.
 STEP = 0.2
 
 
@@ -87,7 +88,18 @@ class Punie:
         aliases = {name: alias for alias, name in self._own_names.items()}
         return [format_tool(format, aliases[tool["name"]], tool) for tool in tools]
 
-    def call(self, tool, args=None, *, request_id=None, conversation_id=None, progress=None, deadline=None, **wait):
+    def call(
+        self,
+        tool,
+        args=None,
+        *,
+        request_id=None,
+        conversation_id=None,
+        progress=None,
+        deadline=None,
+        cancel=None,
+        wait_offline=False,
+    ):
         """Calls a tool and waits for its result. A tool that fails has a result too: look at `is_error`.
 
         `args` is a dict, or JSON text as some APIs give it. `progress` is called with the output of a command while it
@@ -95,20 +107,31 @@ class Punie:
         `request_id` and arguments again are the same request, which runs once. Calls of one conversation run in order;
         by default each call is its own. For `cancel` and `wait_offline` see `result`.
         """
-        cancel = wait.get("cancel")
         if cancel is not None and cancel.is_set():
             raise PunieError("CANCELLED", f"{tool} was cancelled before it was sent.")
         request = {
             "requestId": request_id or _new_request_id(),
             "deviceId": self.device,
             "toolName": self._own_names.get(tool, tool),
-            "args": args if isinstance(args, str) else json.dumps(args or {}),
+            "args": args if isinstance(args, str) else encode_json(args or {}),
             "conversationId": conversation_id,
             "deadlineMs": None if deadline is None else (self.backend.now() + deadline) * 1000,
             "progress": True if progress else None,
         }
-        self.backend.call("events:appendRequest", {key: one for key, one in request.items() if one is not None})
-        return self.result(request["requestId"], progress=progress, deadline=deadline, **wait)
+        self._append({key: one for key, one in request.items() if one is not None}, cancel)
+        wait = {"progress": progress, "deadline": deadline, "cancel": cancel, "wait_offline": wait_offline}
+        return self.result(request["requestId"], **wait)
+
+    def _append(self, request, cancel):
+        try:
+            self.backend.call("events:appendRequest", request, cancel=cancel)
+        except PunieError as error:
+            if not _is_cut_short(error, cancel):
+                raise
+            # The request may be stored: only its answer may be lost.
+            with contextlib.suppress(PunieError):
+                self.backend.call("events:cancel", {"requestId": request["requestId"]}, patience=0)
+            raise _cancelled(request["requestId"], error) from error
 
     def result(self, request_id, *, progress=None, deadline=None, cancel=None, wait_offline=False):
         """Waits for the result of a request that was sent before.
@@ -120,7 +143,9 @@ class Punie:
         try:
             return wait.run()
         except PunieError as error:
-            # The request is stored: whoever catches this may wait for its result again.
+            if _is_cut_short(error, cancel):
+                raise _cancelled(request_id, error) from error
+            # The request is stored: the program may wait for its result again.
             error.request_id = request_id
             raise
         finally:
@@ -144,6 +169,17 @@ class Punie:
         return self.backend.call("permissions:answer", args)
 
 
+def _is_cut_short(error, cancel):
+    """Returns true for the error of a call that was not repeated any more since it was cancelled."""
+    return error.code == "UNREACHABLE" and cancel is not None and cancel.is_set()
+
+
+def _cancelled(request_id, error):
+    again = f'result("{request_id}") waits for its result again.'
+    why = f"The request {request_id} was cancelled, but the device may not know. It may have run: {again} {error}"
+    return PunieError("CANCELLED", why, request_id=request_id)
+
+
 class _Wait:
     """The wait for one result."""
 
@@ -158,19 +194,24 @@ class _Wait:
         # The error if there is no result by the last time, after the request was cancelled.
         self._last_at, self._error = None, None
         self._after = None
-        self._results = self._backend.watch("events:getResult", {"requestId": request_id})
+        self._results = self._backend.watch("events:getResult", {"requestId": request_id}, cancel)
         self._pieces = self._watch_pieces() if progress else None
 
     def run(self):
         while True:
-            is_new, row = self._results.next(self._step())
-            if is_new and row is not None:
-                while self._progress and self._hand_over(self._list_pieces()):
-                    pass
-                return ToolResult(row)
-            if self._progress:
-                self._follow_progress()
-            self._look_at_the_time()
+            try:
+                is_new, row = self._results.next(self._step())
+                if is_new and row is not None:
+                    self._hand_over_rest()
+                    return ToolResult(row)
+                if self._progress:
+                    self._follow_progress()
+                self._check_deadlines()
+            except PunieError as error:
+                # The cancel has ended the repeats of a call. It is to reach the device all the same, once.
+                if self._last_at is not None or not _is_cut_short(error, self._cancel):
+                    raise
+                self._check_deadlines()
 
     def close(self):
         for watch in (self._results, self._pieces):
@@ -178,12 +219,12 @@ class _Wait:
                 watch.close()
 
     def _step(self):
-        """Returns how long nothing but the result is of interest."""
+        """Returns the time, in seconds, until something other than the result is due."""
         times = [at for at in (self._presence_at, self._late_at, self._last_at) if at is not None]
         left = min(times, default=float("inf")) - time.monotonic()
         return max(0.0, min(left, STEP if self._progress or self._cancel is not None else LISTEN))
 
-    def _look_at_the_time(self):
+    def _check_deadlines(self):
         now = time.monotonic()
         if self._last_at is not None:
             if now >= self._last_at:
@@ -195,7 +236,7 @@ class _Wait:
             self._abandon("TIMEOUT", f"has no result after {limit:g} s", LAST_WAIT / 2)
         elif self._presence_at is not None and now >= self._presence_at:
             self._presence_at = now + PRESENCE[1]
-            seen = self._backend.call("devices:presence", {"deviceId": self._punie.device})
+            seen = self._backend.call("devices:presence", {"deviceId": self._punie.device}, cancel=self._cancel)
             if seen is None or _is_away(seen, self._backend):
                 why = f"was cancelled: the device {self._punie.device} is away. Start punie-runner there"
                 self._abandon("DEVICE_OFFLINE", why, 0)
@@ -205,16 +246,22 @@ class _Wait:
         again = f'It may have run: result("{self._request_id}") waits for its result again.'
         self._error = PunieError(code, f"The request {self._request_id} {why}. {again}")
         self._last_at, self._late_at, self._presence_at = time.monotonic() + seconds, None, None
-        self._punie.cancel(self._request_id)
+        self._backend.call("events:cancel", {"requestId": self._request_id}, patience=LAST_WAIT)
 
     def _piece_args(self):
         return {"requestId": self._request_id, **({} if self._after is None else {"after": self._after})}
 
     def _watch_pieces(self):
-        return self._backend.watch("events:listProgress", self._piece_args())
+        return self._backend.watch("events:listProgress", self._piece_args(), self._cancel)
 
-    def _list_pieces(self):
-        return self._backend.call("events:listProgress", self._piece_args())
+    def _hand_over_rest(self):
+        """Hands over the output up to the end. Errors are ignored: the result is there, with the output."""
+        repeats = {"patience": LAST_WAIT / 2, "cancel": self._cancel}
+        is_more = self._progress is not None
+        with contextlib.suppress(PunieError):
+            while is_more:
+                pieces = self._backend.call("events:listProgress", self._piece_args(), **repeats)
+                is_more = self._hand_over(pieces)
 
     def _follow_progress(self):
         is_new, pieces = self._pieces.next(0)
@@ -223,7 +270,7 @@ class _Wait:
             self._pieces = self._watch_pieces()
         if time.monotonic() >= self._listen_at:
             self._listen_at = time.monotonic() + LISTEN
-            self._backend.call("events:watchProgress", {"requestId": self._request_id})
+            self._backend.call("events:watchProgress", {"requestId": self._request_id}, cancel=self._cancel)
 
     def _hand_over(self, pieces):
         for piece in pieces:

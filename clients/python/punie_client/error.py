@@ -11,10 +11,10 @@ ADVICE = {
 class PunieError(Exception):
     """A call that has no result. Decide by `code`; the text says what to do.
 
-    The codes of this library are BAD_SETTINGS, CANCELLED, DEVICE_AMBIGUOUS, DEVICE_OFFLINE, DEVICE_UNKNOWN, REFUSED,
-    TIMEOUT and UNREACHABLE. Others are the backend's, such as REQUEST_ID_REUSED and TOO_LARGE. `data` is what the backend
-    says beside the code, such as the `limit` of TOO_LARGE. `request_id` is the request, once it is stored:
-    `result(request_id)` waits for it again.
+    The codes of this library are BAD_ARGUMENTS, BAD_SETTINGS, CANCELLED, DEVICE_AMBIGUOUS, DEVICE_OFFLINE,
+    DEVICE_UNKNOWN, REFUSED, TIMEOUT and UNREACHABLE. Others are the backend's, such as REQUEST_ID_REUSED and TOO_LARGE.
+    `data` is what the backend says beside the code, such as the `limit` of TOO_LARGE. `request_id` is the request, once
+    it is stored: `result(request_id)` waits for it again.
     """
 
     def __init__(self, code, message, data=None, request_id=None):

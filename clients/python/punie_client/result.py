@@ -1,4 +1,4 @@
-"""What came of a call, and its form in the messages to a model."""
+"""The result of a call, and its form in the messages to a model."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ class ToolResult:
 
     def __init__(self, row):
         payload = _parse(row["payload"])
-        answer = payload.get("result", payload.get("error", ""))
+        answers = (payload.get("result"), payload.get("error"), "")
+        answer = next(one for one in answers if one is not None)
         self.request_id = row["requestId"]
         self.outcome = row["outcome"]
         self.meta = payload.get("meta") or {}

@@ -1,4 +1,4 @@
-"""What goes wrong before a call, and the names of tools."""
+"""Errors before a call, and the names of tools."""
 
 import http.server
 import re

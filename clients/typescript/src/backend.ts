@@ -6,7 +6,7 @@ import { makeFunctionReference } from "convex/server";
 import { type Functions, KINDS, type Path } from "./contract.js";
 import { PunieError, refusal } from "./error.js";
 
-/** How long calls are tried again while the backend does not answer. */
+/** The time within which calls are repeated while the backend does not answer. */
 const PATIENCE_MS = 30_000;
 const ATTEMPT_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
@@ -15,7 +15,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const SUBSCRIBED_PAUSE_MS = 30_000;
 /** A socket without subscriptions is closed after this time, so that a process can end. */
 const IDLE_MS = 5_000;
-/** How exact the time in a reply's header is: clocks that differ by little more are the same. */
+/** The precision of the time in a reply's header: clocks that differ by little more are the same. */
 const DATE_STEP_MS = 1_000;
 
 export interface BackendSettings {
@@ -24,6 +24,13 @@ export interface BackendSettings {
   /** Without it, values are polled. */
   subscribe: boolean;
   fetch: typeof fetch;
+}
+
+export interface Repeats {
+  /** The time within which a call without an answer is repeated. */
+  patienceMs?: number;
+  /** Ends the repeats. */
+  signal?: AbortSignal | undefined;
 }
 
 type Args<P extends Path> = Functions[P]["args"];
@@ -41,6 +48,24 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) end();
     else signal?.addEventListener("abort", end);
   });
+}
+
+interface Reply {
+  status?: string;
+  value?: unknown;
+  errorMessage?: string;
+  errorData?: Record<string, unknown>;
+  message?: string;
+}
+
+/** The reply of a backend, or undefined for the text of another server. */
+function parseReply(text: string): Reply | undefined {
+  try {
+    const reply: unknown = JSON.parse(text);
+    return typeof reply === "object" && reply !== null && !Array.isArray(reply) ? reply : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export class Backend {
@@ -61,10 +86,11 @@ export class Backend {
   }
 
   /**
-   * Calls a function. A call without an answer is repeated: every function counts once, however often it is called
-   * with the same arguments.
+   * Calls a function. A call without an answer is repeated, until the signal is aborted: every function counts once,
+   * however often it is called with the same arguments.
    */
-  async call<P extends Path>(path: P, args: Args<P>, patienceMs = PATIENCE_MS): Promise<Returns<P>> {
+  async call<P extends Path>(path: P, args: Args<P>, repeats: Repeats = {}): Promise<Returns<P>> {
+    const { patienceMs = PATIENCE_MS, signal } = repeats;
     const body = JSON.stringify({ path, format: "json", args: { ...args, callerToken: this.settings.token } });
     const until = Date.now() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
@@ -72,8 +98,9 @@ export class Backend {
         return await this.post(`${this.url}/api/${KINDS[path]}`, body, path);
       } catch (error) {
         if (!(error instanceof PunieError) || error.code !== "UNREACHABLE" || Date.now() + pause > until) throw error;
+        await sleep(pause, signal);
+        if (signal?.aborted) throw error;
       }
-      await sleep(pause);
     }
   }
 
@@ -94,10 +121,8 @@ export class Backend {
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
       throw this.unreachable(cause instanceof Error ? cause.message : String(cause));
     }
-    let reply: { status?: string; value?: unknown; errorMessage?: string; errorData?: Record<string, unknown>; message?: string };
-    try {
-      reply = JSON.parse(text);
-    } catch {
+    const reply = parseReply(text);
+    if (reply === undefined) {
       if (status === 429 || status >= 500) throw this.unreachable(`HTTP ${status}`);
       throw new PunieError("BAD_SETTINGS", `${this.url} is no backend of punie-runner (HTTP ${status}). Check PUNIE_BACKEND_URL.`);
     }
@@ -139,7 +164,12 @@ export class Backend {
         const ms = unsubscribe === undefined ? pause : heard ? SUBSCRIBED_PAUSE_MS : LONGEST_PAUSE_MS;
         await sleep(ms, wake.signal);
         pause = Math.min(1.5 * pause, LONGEST_PAUSE_MS);
-        if (news.length === 0 && !signal.aborted) yield await this.call(path, args);
+        if (news.length > 0 || signal.aborted) continue;
+        try {
+          yield await this.call(path, args, { signal });
+        } catch (error) {
+          if (!signal.aborted) throw error;
+        }
       }
     } finally {
       signal.removeEventListener("abort", end);

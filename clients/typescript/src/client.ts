@@ -13,7 +13,7 @@ const PRESENCE_MS = [5_000, 30_000] as const;
 /** A device is away when nothing was heard of it for so many beats. */
 const BEATS_AWAY = 2.5;
 const BEAT_MS = 60_000;
-/** How long the answer to a cancelled or late request is waited for. */
+/** The time for the answer to a cancelled or late request. */
 const LAST_WAIT_MS = 10_000;
 /** A caller that listens to a call's output says so again after this time. */
 const LISTEN_MS = 40_000;
@@ -72,7 +72,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Punie> {
 }
 
 async function chooseDevice(backend: Backend, wanted: string | undefined): Promise<string> {
-  const devices = await backend.call("devices:list", wanted === undefined ? {} : { deviceId: wanted }, 0);
+  const devices = await backend.call("devices:list", wanted === undefined ? {} : { deviceId: wanted }, { patienceMs: 0 });
   if (devices.length === 0) {
     const which = wanted === undefined ? "No device is" : `The device ${wanted} is not`;
     throw new PunieError("DEVICE_UNKNOWN", `${which} paired with ${backend.url}. On the computer with the tools: punie-runner pair CODE`);
@@ -118,7 +118,7 @@ export class Punie {
   async call(tool: string, args: Record<string, unknown> | string = {}, options: CallOptions = {}): Promise<ToolResult> {
     if (options.signal?.aborted) throw new PunieError("CANCELLED", `${tool} was cancelled before it was sent.`);
     const { requestId = newRequestId(), conversationId, deadlineMs } = options;
-    await this.backend.call("events:appendRequest", {
+    const request = {
       requestId,
       deviceId: this.device,
       toolName: this.names?.ownName(tool) ?? tool,
@@ -126,7 +126,15 @@ export class Punie {
       ...(conversationId !== undefined && { conversationId }),
       ...(deadlineMs !== undefined && { deadlineMs: this.backend.nowMs() + deadlineMs }),
       ...(options.onProgress !== undefined && { progress: true }),
-    });
+    };
+    try {
+      await this.backend.call("events:appendRequest", request, { signal: options.signal });
+    } catch (error) {
+      if (!isCutShort(error, options.signal)) throw error;
+      // The request may be stored: only its answer may be lost.
+      await this.backend.call("events:cancel", { requestId }, { patienceMs: 0 }).catch(() => undefined);
+      throw cancelled(requestId, error);
+    }
     return await this.result(requestId, options);
   }
 
@@ -141,10 +149,12 @@ export class Punie {
     try {
       const result = await Promise.race(waits);
       done.abort();
-      await progress;
+      // The result has the output too, so nothing is lost with a last piece that cannot be fetched.
+      await progress?.catch(ignorePunieError);
       return result;
     } catch (error) {
-      // The request is stored: whoever catches this may wait for its result again.
+      if (isCutShort(error, options.signal)) throw cancelled(requestId, error);
+      // The request is stored: the program may wait for its result again.
       throw error instanceof PunieError ? new PunieError(error.code, error.message, error.data, requestId) : error;
     } finally {
       done.abort();
@@ -205,7 +215,7 @@ export class Punie {
     for (;;) {
       await sleep(pause, done);
       pause = PRESENCE_MS[1];
-      const seen = done.aborted ? null : await this.backend.call("devices:presence", { deviceId: this.device });
+      const seen = done.aborted ? null : await this.backend.call("devices:presence", { deviceId: this.device }, { signal: done });
       if (done.aborted || seen === null || isAway(seen, this.backend)) break;
     }
     return await this.abandon(requestId, done, "DEVICE_OFFLINE", `was cancelled: the device ${this.device} is away. Start punie-runner there`, 0);
@@ -213,7 +223,7 @@ export class Punie {
 
   /** Cancels a request and gives its result a last time to come; then it is an error. */
   private async abandon(requestId: string, done: AbortSignal, code: string, why: string, waitMs = LAST_WAIT_MS): Promise<never> {
-    if (!done.aborted) await this.cancel(requestId);
+    if (!done.aborted) await this.backend.call("events:cancel", { requestId }, { patienceMs: LAST_WAIT_MS, signal: done });
     await sleep(waitMs, done);
     if (done.aborted) return await never();
     throw new PunieError(code, `The request ${requestId} ${why}. It may have run: result("${requestId}") waits for its result again.`);
@@ -230,22 +240,37 @@ export class Punie {
       }
       return pieces.length > 0;
     };
-    const listening = this.keepListening(requestId, done);
-    while (!done.aborted) {
-      for await (const pieces of this.backend.watch("events:listProgress", args(), done)) {
-        if (hand(pieces)) break;
+    const follow = async (): Promise<void> => {
+      while (!done.aborted) {
+        for await (const pieces of this.backend.watch("events:listProgress", args(), done)) {
+          if (hand(pieces)) break;
+        }
       }
-    }
-    await listening;
-    while (hand(await this.backend.call("events:listProgress", args())));
+    };
+    await Promise.all([this.keepListening(requestId, done), follow()]);
+    while (hand(await this.backend.call("events:listProgress", args(), { patienceMs: LAST_WAIT_MS / 2 })));
   }
 
   private async keepListening(requestId: string, done: AbortSignal): Promise<void> {
     while (!done.aborted) {
       await sleep(LISTEN_MS, done);
-      if (!done.aborted) await this.backend.call("events:watchProgress", { requestId });
+      if (!done.aborted) await this.backend.call("events:watchProgress", { requestId }, { signal: done });
     }
   }
+}
+
+/** True for the error of a call that was not repeated any more since it was cancelled. */
+function isCutShort(error: unknown, signal: AbortSignal | undefined): error is PunieError {
+  return signal?.aborted === true && error instanceof PunieError && error.code === "UNREACHABLE";
+}
+
+function cancelled(requestId: string, { message }: PunieError): PunieError {
+  const again = `result("${requestId}") waits for its result again.`;
+  return new PunieError("CANCELLED", `The request ${requestId} was cancelled, but the device may not know. It may have run: ${again} ${message}`, {}, requestId);
+}
+
+function ignorePunieError(error: unknown): void {
+  if (!(error instanceof PunieError)) throw error;
 }
 
 /** A promise that is never settled: what would settle it is over. */

@@ -18,7 +18,7 @@ export class PunieError extends Error {
   constructor(
     readonly code: OwnCode | (string & {}),
     message: string,
-    /** What the backend says beside the code, such as the `limit` of TOO_LARGE. */
+    /** Facts from the backend beside the code, such as the `limit` of TOO_LARGE. */
     readonly data: Readonly<Record<string, unknown>> = {},
     /** The request, once it is stored: `result(requestId)` waits for it again. */
     readonly requestId?: string,

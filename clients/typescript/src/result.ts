@@ -1,4 +1,4 @@
-// What came of a call, and its form in the messages to a model.
+// The result of a call, and its form in the messages to a model.
 
 import type { Functions } from "./contract.js";
 
@@ -94,8 +94,16 @@ export class ToolResult {
         const isObject = typeof this.structured === "object" && !Array.isArray(this.structured);
         return { content, isError: this.isError, ...(isObject && { structuredContent: this.structured }) };
       }
+      default: {
+        throw unknownFormat(format);
+      }
     }
   }
+}
+
+/** The error for a format that only a program without types can name. */
+export function unknownFormat(format: never): RangeError {
+  return new RangeError(`there is no format ${format as string}: anthropic, openai, openai-chat, gemini or mcp`);
 }
 
 /** Blocks of text: none where it is empty, which some APIs refuse. */

@@ -1,6 +1,6 @@
 // The device's tools in the forms that models and agents want.
 
-import type { Format } from "./result.js";
+import { type Format, unknownFormat } from "./result.js";
 
 /** A tool as the device describes it. */
 export interface Tool {
@@ -58,6 +58,9 @@ export function formatTool(format: Format, name: string, tool: Tool): unknown {
     case "mcp": {
       const readOnlyHint = tool.effect === "reads" || tool.effect === "asks_user";
       return { name: tool.name, description, inputSchema: schema, annotations: { readOnlyHint } };
+    }
+    default: {
+      throw unknownFormat(format);
     }
   }
 }
