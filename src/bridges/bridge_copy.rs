@@ -48,7 +48,13 @@ impl BridgeCopy {
         folders
             .create_own_folders()
             .map_err(|error| error.to_string())?;
-        let launch = launch_bridge(deps, &folders, (name, record)).await?;
+        let mut launch = launch_bridge(deps, &folders, (name, record)).await?;
+        launch.caller = Some(NetworkCaller {
+            tool: "bridge".to_owned(),
+            command: name.to_owned(),
+            request: request.clone(),
+            conversation: None,
+        });
         let started = deps.terminals.start_service(&launch, request).await;
         let ServiceProcess {
             input,
@@ -56,12 +62,7 @@ impl BridgeCopy {
             errors,
             running,
         } = started.map_err(|error| error.model_text().to_owned())?;
-        let network = running.admit_call(NetworkCaller {
-            tool: "bridge".to_owned(),
-            command: name.to_owned(),
-            request: request.clone(),
-            conversation: None,
-        });
+        let network = running.first_call();
         let log = Arc::new(BridgeLog::new(&folders));
         let mut readers = JoinSet::new();
         readers.spawn(copy_output(
@@ -155,6 +156,7 @@ async fn launch_bridge(
             ServiceHosts::Declared(hosts)
         },
         env,
+        caller: None,
     })
 }
 

@@ -112,7 +112,13 @@ async fn run_npm(
     command: &[&str],
 ) -> Result<(), String> {
     let request = RequestId::new();
-    let launch = launch_npm(staged, registry, command);
+    let mut launch = launch_npm(staged, registry, command);
+    launch.caller = Some(NetworkCaller {
+        tool: "bridges".to_owned(),
+        command: format!("npm {}", command.join(" ")),
+        request: request.clone(),
+        conversation: None,
+    });
     let started = terminals.start_service(&launch, &request).await;
     let ServiceProcess {
         input,
@@ -121,12 +127,7 @@ async fn run_npm(
         running,
     } = started.map_err(|error| error.model_text().to_owned())?;
     drop(input);
-    let network = running.admit_call(NetworkCaller {
-        tool: "bridges".to_owned(),
-        command: format!("npm {}", command.join(" ")),
-        request,
-        conversation: None,
-    });
+    let network = running.first_call();
     let working = async {
         let messages = tokio::join!(read_messages(output), read_messages(errors));
         (running.wait_for_exit(None).await, messages)
@@ -192,6 +193,7 @@ fn launch_npm(
         }),
         network: ServiceHosts::Declared(vec![registry.host.clone()]),
         env,
+        caller: None,
     }
 }
 

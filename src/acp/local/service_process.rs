@@ -54,6 +54,9 @@ pub struct ServiceLaunch {
     pub network: ServiceHosts,
     /// Variables beside those of every command.
     pub env: Vec<(String, String)>,
+    /// The caller for whom it has the network from its start on; without one, none has it before
+    /// [`RunningService::admit_call`].
+    pub caller: Option<NetworkCaller>,
 }
 
 /// The folders that a service alone uses.
@@ -140,6 +143,10 @@ impl LocalTerminals {
         });
         if let Some(network) = &network {
             add_proxy_variables(&network.key, &mut env, &launch.env);
+            // Before its first instruction: its first connection may be made at once.
+            if let Some(caller) = &launch.caller {
+                network.admit_caller(caller.clone());
+            }
         }
         let mark = call_mark(request, 0);
         if let Some((name, value)) = mark.split_once('=') {
@@ -299,9 +306,13 @@ impl RunningService {
     /// Lets its processes use the network for this call until the result is dropped, if the service has any.
     pub fn admit_call(self: &Arc<Self>, caller: NetworkCaller) -> AdmittedCall {
         if let Some(network) = &self.network {
-            let call = network.proxy.admit_with_key(caller, network.key.clone());
-            *network.call.lock() = Some(call);
+            network.admit_caller(caller);
         }
+        AdmittedCall(Arc::clone(self))
+    }
+
+    /// Returns the call of the caller for whom it was started.
+    pub fn first_call(self: &Arc<Self>) -> AdmittedCall {
         AdmittedCall(Arc::clone(self))
     }
 
@@ -356,10 +367,28 @@ impl AdmittedCall {
 
 impl Drop for AdmittedCall {
     fn drop(&mut self) {
-        if let Some(network) = &self.0.network
-            && let Some(call) = network.call.lock().take()
-        {
-            network.proxy.dismiss_call(&call);
+        if let Some(network) = &self.0.network {
+            network.dismiss_caller();
         }
+    }
+}
+
+impl ServiceNetwork {
+    fn admit_caller(&self, caller: NetworkCaller) {
+        let call = self.proxy.admit_with_key(caller, self.key.clone());
+        *self.call.lock() = Some(call);
+    }
+
+    fn dismiss_caller(&self) {
+        if let Some(call) = self.call.lock().take() {
+            self.proxy.dismiss_call(&call);
+        }
+    }
+}
+
+/// A service that could not be started leaves nobody admitted.
+impl Drop for ServiceNetwork {
+    fn drop(&mut self) {
+        self.dismiss_caller();
     }
 }

@@ -27,6 +27,7 @@ pub struct ServiceLaunch {
     pub own: Option<ServiceFolders>,
     pub network: ServiceHosts,
     pub env: Vec<(String, String)>,
+    pub caller: Option<NetworkCaller>,
 }
 
 /// The folders that a service alone uses.
@@ -110,6 +111,11 @@ impl RunningService {
     /// Has nothing to end.
     pub fn stop_processes(&self, _sequence: &StopSequence) -> StopReport {
         StopReport::default()
+    }
+
+    /// Returns a call without a network.
+    pub fn first_call(self: &Arc<Self>) -> AdmittedCall {
+        AdmittedCall(())
     }
 
     /// Admits a call to no network.

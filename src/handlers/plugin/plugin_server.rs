@@ -66,6 +66,7 @@ pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunc
             ServiceHosts::None
         },
         env: variable.into_iter().collect(),
+        caller: None,
     }
 }
 
