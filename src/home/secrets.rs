@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::device_identity;
 use super::error::HomeError;
 use super::layout::Home;
 use super::runner_lock;
@@ -353,8 +353,5 @@ fn check_secret(name: &str, value: &str) -> Result<(), String> {
 
 /// Returns the time in milliseconds since 1970.
 pub(super) fn now_ms() -> i64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(device_identity::now_ms()).unwrap_or(i64::MAX)
 }

@@ -104,6 +104,16 @@ impl McpServer {
             .map(drop)
     }
 
+    async fn list_enabled_skills(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<Value>, LinkError> {
+        self.connect(&context.peer).await?;
+        let mut skills = self.link.list_skills().await?;
+        skills.retain(|skill| skill["enabled"] != false);
+        Ok(skills)
+    }
+
     /// Runs a tool.
     async fn run_tool(
         &self,
@@ -204,8 +214,10 @@ impl McpServer {
     }
 }
 
-fn internal(error: &LinkError) -> ErrorData {
-    ErrorData::internal_error(error.to_string(), None)
+impl From<LinkError> for ErrorData {
+    fn from(error: LinkError) -> Self {
+        Self::internal_error(error.to_string(), None)
+    }
 }
 
 impl ServerHandler for McpServer {
@@ -233,14 +245,8 @@ impl ServerHandler for McpServer {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.connect(&context.peer)
-            .await
-            .map_err(|error| internal(&error))?;
-        let entries = self
-            .link
-            .list_tools()
-            .await
-            .map_err(|error| internal(&error))?;
+        self.connect(&context.peer).await?;
+        let entries = self.link.list_tools().await?;
         let tools = entries
             .iter()
             .filter(|entry| self.profile.includes(entry))
@@ -299,7 +305,7 @@ impl ServerHandler for McpServer {
         let args = json!({"handle": handle, "limit": MAX_OUTPUT_LINES});
         let args = args.as_object().cloned().unwrap_or_default();
         let read = self.run_tool("ReadOutput", args, &context).await;
-        let (_, answer) = read.map_err(|error| internal(&error))?;
+        let (_, answer) = read?;
         if !answer.is_ok {
             return Err(missing(
                 answer.payload["error"]
@@ -317,23 +323,13 @@ impl ServerHandler for McpServer {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.connect(&context.peer)
-            .await
-            .map_err(|error| internal(&error))?;
-        let skills = self
-            .link
-            .list_skills()
-            .await
-            .map_err(|error| internal(&error))?;
+        let skills = self.list_enabled_skills(&context).await?;
         let prompt = |skill: &Value| {
             let id = skill["id"].as_str()?;
             Some(Prompt::new(id, skill["description"].as_str(), None))
         };
-        let prompts = skills
-            .iter()
-            .filter(|skill| skill["enabled"] != false)
-            .filter_map(prompt);
-        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+        let prompts = skills.iter().filter_map(prompt).collect();
+        Ok(ListPromptsResult::with_all_items(prompts))
     }
 
     async fn get_prompt(
@@ -341,17 +337,8 @@ impl ServerHandler for McpServer {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.connect(&context.peer)
-            .await
-            .map_err(|error| internal(&error))?;
-        let skills = self
-            .link
-            .list_skills()
-            .await
-            .map_err(|error| internal(&error))?;
-        let wanted = skills
-            .iter()
-            .find(|skill| skill["id"] == *request.name && skill["enabled"] != false);
+        let skills = self.list_enabled_skills(&context).await?;
+        let wanted = skills.iter().find(|skill| skill["id"] == *request.name);
         let Some(skill) = wanted else {
             let text = format!("there is no skill {}", request.name);
             return Err(ErrorData::invalid_params(text, None));

@@ -68,18 +68,7 @@ impl User {
     /// Starts the server for this client.
     async fn connects(&self, client: TestClient, args: &[&str]) -> Connected {
         let words: Vec<&str> = [&["mcp"], args].concat();
-        let mut command = self.command(&words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command.spawn().expect("started");
-        let pipes = (
-            child.stdout.take().expect("a pipe"),
-            child.stdin.take().expect("a pipe"),
-        );
-        let service = client.serve(pipes).await.expect("the server answers");
-        Connected { service, child }
+        connect_to(self.command(&words), client).await
     }
 
     /// Runs a command of this home; returns what it prints.
@@ -174,4 +163,19 @@ fn request_id(result: &CallToolResult) -> String {
         .as_str()
         .expect("an id")
         .to_owned()
+}
+
+/// Starts a server by this command, for this client.
+async fn connect_to(mut command: Command, client: TestClient) -> Connected {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("started");
+    let pipes = (
+        child.stdout.take().expect("a pipe"),
+        child.stdin.take().expect("a pipe"),
+    );
+    let service = client.serve(pipes).await.expect("the server answers");
+    Connected { service, child }
 }

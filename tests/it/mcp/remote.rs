@@ -2,11 +2,10 @@
 
 use std::process::Stdio;
 
-use rmcp::service::ServiceExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{Connected, TestClient, User, text};
+use super::{TestClient, User, connect_to, text};
 
 #[tokio::test]
 async fn the_tools_of_another_device_are_served_through_the_backend() {
@@ -36,17 +35,7 @@ async fn the_tools_of_another_device_are_served_through_the_backend() {
     ];
     let mut command = user.command(&args);
     command.env("PUNIE_CALLER_TOKEN", word("callerToken"));
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().expect("started");
-    let pipes = (
-        child.stdout.take().expect("a pipe"),
-        child.stdin.take().expect("a pipe"),
-    );
-    let service = client.serve(pipes).await.expect("the server answers");
-    let client = Connected { service, child };
+    let client = connect_to(command, client).await;
     let mut names = Vec::new();
     while names.is_empty() {
         // The device publishes its catalog after its start.
