@@ -273,6 +273,9 @@ pub struct WriteReport {
     pub by: TextSource,
 }
 
+/// The warning of a change that a client staged.
+pub const STAGED_WARNING: &str = "Staged: SelfModApply writes it to the real file.";
+
 /// Seekable bytes.
 pub trait ReadSeek: Read + Seek + Send {}
 

@@ -294,7 +294,7 @@ impl Edit {
             join_notes_below(&written.warnings)
         );
         written.warnings.splice(0..0, notes);
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
     }
 
     /// Creates the file, or fills an empty one, for an empty `old_string`.
@@ -305,7 +305,8 @@ impl Edit {
         path: WorkspacePath,
         expected: Option<String>,
     ) -> Result<ToolReply, ToolError> {
-        mask_guard::refuse_masked_overwrite(cx, &path, ("new_string", &self.new_string)).await?;
+        mask_guard::refuse_masked_overwrite(cx, deps, &path, ("new_string", &self.new_string))
+            .await?;
         let shown = path.display_text();
         let only_if = if path.existed_when_resolved() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
@@ -352,6 +353,6 @@ impl Edit {
             "{verb} {shown} with new_string.{}",
             join_notes_below(&written.warnings)
         );
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
     }
 }

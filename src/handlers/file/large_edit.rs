@@ -79,7 +79,7 @@ pub(super) async fn plan_large_edit(
         .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))??;
     if planned.is_some() {
         for argument in edit.quoted_arguments() {
-            mask_guard::refuse_masked_overwrite(cx, path, argument).await?;
+            mask_guard::refuse_masked_overwrite(cx, deps, path, argument).await?;
         }
     }
     Ok(planned)

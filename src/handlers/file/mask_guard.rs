@@ -5,9 +5,10 @@ use std::io::{self, Read};
 
 use memchr::memmem;
 
+use super::FileDeps;
 use crate::acp::WorkspacePath;
 use crate::redact::MASK;
-use crate::tool::{ToolContext, ToolError};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -29,15 +30,23 @@ pub(super) fn refuse_unless_masked(
 /// Refuses content with the mark unless the file that it would replace contains it.
 pub(super) async fn refuse_masked_overwrite(
     cx: &ToolContext,
+    deps: &FileDeps,
     path: &WorkspacePath,
     argument: (&str, &str),
 ) -> Result<(), ToolError> {
     let Some(name) = argument_with_mask(&[argument]) else {
         return Ok(());
     };
-    let (file, cancel) = (path.clone(), cx.cancel.clone());
+    let mut bytes = match deps.client.open_file(cx, path.clone()).await {
+        Ok(opened) => opened.bytes,
+        Err(error) if error.stable_code() == ErrorCode::Cancelled => return Err(error),
+        // The write itself reports a folder with a better error.
+        Err(error) if error.stable_code() == ErrorCode::IsDirectory => return Ok(()),
+        Err(_) => return Err(mask_refusal(name, &path.display_text())),
+    };
+    let cancel = cx.cancel.clone();
     let has_it =
-        tokio::task::spawn_blocking(move || file_has_mask(&file, || cancel.is_cancelled()))
+        tokio::task::spawn_blocking(move || holds_mask(&mut bytes, || cancel.is_cancelled()))
             .await
             .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
     match has_it {
@@ -45,8 +54,6 @@ pub(super) async fn refuse_masked_overwrite(
         Err(_) if cx.is_cancelled() => Err(ToolError::call_cancelled(
             "The call was cancelled before anything was changed.",
         )),
-        // The write itself reports a folder with a better error.
-        Err(cause) if cause.kind() == io::ErrorKind::IsADirectory => Ok(()),
         Ok(false) | Err(_) => Err(mask_refusal(name, &path.display_text())),
     }
 }
@@ -67,9 +74,8 @@ fn mask_refusal(argument: &str, shown: &str) -> ToolError {
     ))
 }
 
-/// Returns whether the file's text, as UTF-8 or UTF-16, contains the mark; in constant memory.
-fn file_has_mask(path: &WorkspacePath, is_cancelled: impl Fn() -> bool) -> io::Result<bool> {
-    let mut file = path.open_for_reading()?;
+/// Returns whether a text, as UTF-8 or UTF-16, contains the mark; in constant memory.
+fn holds_mask(file: &mut dyn Read, is_cancelled: impl Fn() -> bool) -> io::Result<bool> {
     let wide = |bytes: fn(u16) -> [u8; 2]| MASK.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
     let marks = [
         MASK.as_bytes().to_vec(),
@@ -82,7 +88,7 @@ fn file_has_mask(path: &WorkspacePath, is_cancelled: impl Fn() -> bool) -> io::R
         if is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let read = (&mut file).take(CHUNK as u64).read_to_end(&mut window)?;
+        let read = (&mut *file).take(CHUNK as u64).read_to_end(&mut window)?;
         if read == 0 {
             return Ok(false);
         }

@@ -108,16 +108,17 @@ pub fn tools(deps: FileDeps) -> Vec<ToolEntry> {
 }
 
 /// The metadata of a write: the file with its hashes before and after.
-fn written_file_meta(shown: String, written: WriteReport) -> ResultMeta {
+fn written_file_meta(path: &WorkspacePath, written: WriteReport) -> ResultMeta {
     let mut meta = ResultMeta {
         sha256: Some(written.after.clone()),
         source: written.by.source_label(),
         warnings: written.warnings,
         ..ResultMeta::default()
     };
-    if !written.unchanged {
+    // A staged write has not changed the file.
+    if !written.unchanged && !path.is_staged() {
         meta.files = vec![FileChange {
-            path: shown,
+            path: path.display_text(),
             before: written.before,
             after: Some(written.after),
         }];

@@ -327,7 +327,7 @@ impl MultiEdit {
             join_notes_below(&written.warnings)
         );
         written.warnings.splice(0..0, plan.notes);
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
     }
 }
 

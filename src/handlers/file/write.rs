@@ -83,7 +83,7 @@ impl Tool for Write {
         check_content_size(&self.content)?;
         let only_if = self.write_precondition()?;
         let path = deps.resolve_for_call(cx, &self.file_path).await?;
-        mask_guard::refuse_masked_overwrite(cx, &path, ("content", &self.content)).await?;
+        mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
         let shown = path.display_text();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
@@ -130,7 +130,7 @@ impl Tool for Write {
             text.push('\n');
             text.push_str(warning);
         }
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
     }
 }
 

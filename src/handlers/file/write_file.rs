@@ -56,8 +56,7 @@ impl Tool for WriteFile {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.content)?;
         let path = deps.resolve_for_call(cx, &self.path).await?;
-        mask_guard::refuse_masked_overwrite(cx, &path, ("content", &self.content)).await?;
-        let shown = path.display_text();
+        mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
         let lines = SeenLines::from_whole_text(self.content.as_bytes());
         let request = WriteTextFile {
             path: path.clone(),
@@ -91,6 +90,6 @@ impl Tool for WriteFile {
             text.push('\n');
             text.push_str(warning);
         }
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
     }
 }

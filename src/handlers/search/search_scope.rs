@@ -80,6 +80,12 @@ impl SearchScope {
         let is_viewed = |view: &FileView| {
             matches!(view.file_at(absolute), Some(Some(_))) || view.has_files_below(absolute)
         };
+        if let Some(Some(None)) = view.map(|view| view.file_at(absolute)) {
+            return Err(ToolError::not_found(format!(
+                "{} does not exist: it is removed among the staged files (SelfModStatus lists them).",
+                resolved.display_text()
+            )));
+        }
         if view.is_some_and(is_viewed) {
             return Ok(vec![absolute.to_owned()]);
         }

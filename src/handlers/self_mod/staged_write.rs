@@ -9,7 +9,7 @@ use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, state_error};
 use crate::acp::WorkspacePath;
-use crate::acp::files::WriteReport;
+use crate::acp::files::{STAGED_WARNING, WriteReport};
 use crate::acp::prepared_write::PreparedWrite;
 use crate::failpoint::reach_of;
 use crate::home::{FileState, ModStore};
@@ -128,9 +128,7 @@ impl PreparedWrite for StagedWrite {
             mode: permission_bits(&metadata),
         };
         stage_states(area, &feature, &request, vec![(rel, base, Some(content))])?;
-        report
-            .warnings
-            .push("Staged: SelfModApply writes it to the real file.".to_owned());
+        report.warnings.push(STAGED_WARNING.to_owned());
         Ok(report)
     }
 }

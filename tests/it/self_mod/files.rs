@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use punie_runner::redact::MASK;
 use serde_json::json;
 
 use super::{call, edit, stage_with_files, start, text_of, tree, write};
@@ -206,4 +207,30 @@ async fn a_patch_in_part_below_the_root_and_a_file_in_the_place_of_a_file_are_re
     let answer = call(&stage, "Write", args).await;
     assert_eq!(answer.outcome, "error", "{answer:?}");
     assert_eq!(stage.read("app/a.txt"), "a one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w61_a_staged_change_is_told_as_staged_and_judged_by_the_staged_text() {
+    let stage = stage_with_files().await;
+    stage.write("app/a.txt", &format!("one {MASK}\n"));
+    let _runner = stage.run();
+    start(&stage).await;
+    write(&stage, "app/a.txt", "two\n").await;
+    // The mark is in the real file, but not in what this write would replace.
+    let args = json!({"file_path": "app/a.txt", "content": format!("three {MASK}\n")});
+    let answer = call(&stage, "Write", args).await;
+    assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
+    let patch = "*** Begin Patch\n*** Delete File: app/b.txt\n*** Update File: app/c.txt\n@@\n-c one\n+c two\n*** End Patch\n";
+    let answer = call(&stage, "ApplyPatch", json!({ "patch": patch })).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    assert_eq!(answer.text().matches("Staged: ").count(), 1, "{answer:?}");
+    let files = answer.payload["meta"]["files"].as_array();
+    assert_eq!(
+        files.map_or(0, Vec::len),
+        0,
+        "no file has changed: {answer:?}"
+    );
+    let answer = call(&stage, "Grep", json!({"pattern": "b", "path": "app/b.txt"})).await;
+    assert_eq!(answer.verdict(), ("error", "not_found"), "{answer:?}");
+    assert!(answer.text().contains("is removed"), "{answer:?}");
 }

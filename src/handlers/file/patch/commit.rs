@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::commit_state::{PatchCommit, PatchUndo, unchanged_fault};
 use super::commit_step::{CommitStep, FileRename, prepare_commit_step};
 use super::plan::{PlannedAction, PlannedChange};
-use crate::acp::files::{LoadedFile, MoveFile, RemoveFile, WritePrecondition};
+use crate::acp::files::{LoadedFile, MoveFile, RemoveFile, STAGED_WARNING, WritePrecondition};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
 use crate::tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};
@@ -21,6 +21,15 @@ pub(crate) struct CommittedPatch {
     pub warnings: Vec<String>,
     /// `editor` if a connected editor wrote one of the files.
     pub source: Option<String>,
+}
+
+impl CommittedPatch {
+    /// Adds a warning that is not there yet.
+    fn add_warning(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
 }
 
 /// Writes everything, or undoes it.
@@ -157,12 +166,17 @@ impl PatchCommit {
         committed: &mut CommittedPatch,
     ) -> Result<(), ToolError> {
         let path = &change.path;
+        if path.is_staged() {
+            committed.add_warning(STAGED_WARNING.to_owned());
+        }
         let loaded = change.loaded.as_ref().map(LoadedFile::bytes_sha256);
         let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
             let written = self.deps.client.place_file(&self.cx, write).await?;
             committed.source = committed.source.take().or(written.by.source_label());
-            committed.warnings.extend(written.warnings);
+            for warning in written.warnings {
+                committed.add_warning(warning);
+            }
             (before, after) = (written.before, Some(written.after.clone()));
             self.undos.push(match &change.loaded {
                 Some(before) => PatchUndo::WriteBack {
@@ -178,6 +192,9 @@ impl PatchCommit {
             });
         }
         let mut file_change = |path: &WorkspacePath, before, after| {
+            if path.is_staged() {
+                return;
+            }
             committed.files.push(FileChange {
                 path: path.display_text(),
                 before,

@@ -195,7 +195,7 @@ async fn plan_new_file(
     content: String,
     executable: Option<bool>,
 ) -> Result<PlannedChange, ToolError> {
-    mask_guard::refuse_masked_overwrite(cx, &path, ("patch", &content)).await?;
+    mask_guard::refuse_masked_overwrite(cx, deps, &path, ("patch", &content)).await?;
     if !path.existed_when_resolved() {
         let action = PlannedAction::Add {
             content,
