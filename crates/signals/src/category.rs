@@ -1,0 +1,91 @@
+//! The categories that the owner consents to, and their sources.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Budget, SignalPlaces, SourceReport};
+
+/// A category of sources, with one switch and one consent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Pages that were visited, and bookmarks.
+    BrowsingBookmarks,
+    /// Projects, the history of shells, and tools for development.
+    DevEnvironment,
+    /// Programs and their use, and names of folders.
+    AppsSystem,
+    /// Numbers of messages, notes, reminders and events, never their text.
+    MessagesNotes,
+}
+
+/// A source: its name, and the function that reads it.
+pub(crate) type Source = (&'static str, fn(&SignalPlaces, &Budget) -> SourceReport);
+
+impl Category {
+    /// All categories.
+    pub const ALL: [Self; 4] = [
+        Self::BrowsingBookmarks,
+        Self::DevEnvironment,
+        Self::AppsSystem,
+        Self::MessagesNotes,
+    ];
+
+    /// Returns the name, as in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BrowsingBookmarks => "browsing_bookmarks",
+            Self::DevEnvironment => "dev_environment",
+            Self::AppsSystem => "apps_system",
+            Self::MessagesNotes => "messages_notes",
+        }
+    }
+
+    fn sources(self) -> &'static [Source] {
+        match self {
+            Self::BrowsingBookmarks => &[],
+            Self::DevEnvironment => &[],
+            Self::AppsSystem => &[],
+            Self::MessagesNotes => &[],
+        }
+    }
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Category {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|category| category.name() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no category {text}; there are {names}")
+        })
+    }
+}
+
+/// Reads all sources of a category, each under a budget of its own. A source that fails does not affect the others.
+pub fn collect_category(
+    category: Category,
+    places: &SignalPlaces,
+    mut begin_budget: impl FnMut() -> Budget,
+) -> Vec<SourceReport> {
+    let read = |&(name, collect): &Source| {
+        let budget = begin_budget();
+        let report = catch_unwind(AssertUnwindSafe(|| collect(places, &budget)));
+        report.unwrap_or_else(|_| {
+            SourceReport::failed(name, "reading it broke off by a fault of this program")
+        })
+    };
+    category.sources().iter().map(read).collect()
+}
