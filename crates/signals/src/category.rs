@@ -82,10 +82,15 @@ pub fn collect_category(
 ) -> Vec<SourceReport> {
     let read = |&(name, collect): &Source| {
         let budget = begin_budget();
-        let report = catch_unwind(AssertUnwindSafe(|| collect(places, &budget)));
-        report.unwrap_or_else(|_| {
+        let read = catch_unwind(AssertUnwindSafe(|| collect(places, &budget)));
+        let mut report = read.unwrap_or_else(|_| {
             SourceReport::failed(name, "reading it broke off by a fault of this program")
-        })
+        });
+        if let Some(limit) = budget.exceeded_limit() {
+            let rest = format!("{limit}: the rest of this source is left out");
+            report.problems.push(rest);
+        }
+        report
     };
     category.sources().iter().map(read).collect()
 }

@@ -26,6 +26,15 @@ pub struct Section {
     pub markdown: String,
 }
 
+/// A person whom a source met. The caller gives the person an alias before any text leaves the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// The name.
+    pub name: String,
+    /// Addresses of mail, telephone numbers, names of accounts.
+    pub identifiers: Vec<String>,
+}
+
 /// How the reading of a source ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state", content = "reason")]
@@ -51,6 +60,9 @@ pub struct SourceReport {
     pub sections: Vec<Section>,
     /// What could not be read of it, or was left out.
     pub problems: Vec<String>,
+    /// The people whom it met. They are never written with the report.
+    #[serde(skip)]
+    pub people: Vec<Person>,
 }
 
 impl SourceReport {
@@ -61,6 +73,7 @@ impl SourceReport {
             state: SourceState::Read,
             sections,
             problems: Vec::new(),
+            people: Vec::new(),
         }
     }
 

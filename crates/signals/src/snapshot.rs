@@ -1,37 +1,316 @@
 //! Private copies of databases that other programs have open.
 
-use std::path::Path;
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module makes and removes the private copies of databases"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
+use url::Url;
 
 use super::Budget;
+use super::file_access::{is_absent, open_regular_file};
 
 /// The pages that are copied between two checks of the budget.
 const PAGES_PER_STEP: i32 = 256;
-/// The larger file is not copied: it is read where it lies, without its log.
+/// A larger database is not copied: it is read where it lies, without its log.
 pub(crate) const MAX_COPIED_BYTES: u64 = 512 << 20;
+/// How long one step waits for the lock of another program, and how many steps do.
+const LOCK_WAIT: Duration = Duration::from_millis(200);
+const LOCKED_STEPS: u32 = 4;
+/// How often files are copied anew because they changed meanwhile.
+const COPY_ATTEMPTS: u32 = 3;
+/// The longest text or value that a query may meet.
+const MAX_VALUE_BYTES: i32 = 16 << 20;
+/// The begin of the names of private folders.
+const FOLDER_PREFIX: &str = "signals-";
+/// The file in a private folder that is locked as long as the folder is used.
+const LOCK_FILE: &str = "in-use";
 
-/// A copy of a database as it was at one moment, its write-ahead log included. The copy is removed when dropped.
+/// A database as it was at one moment, its write-ahead log included. The copy is removed when dropped.
+#[derive(Debug)]
 pub(crate) struct Snapshot {
+    // Closed before its folder is removed: fields are dropped in this order.
     pub database: Connection,
-    _folder: TempDir,
+    /// What the snapshot may lack, for people.
+    pub problem: Option<String>,
+    _folder: Option<PrivateFolder>,
 }
 
 impl Snapshot {
-    /// Copies the database by SQLite's backup API.
+    /// Copies the database, by SQLite's backup API where its locks allow that, else file by file.
     ///
     /// # Errors
-    /// A text for people: it is locked, damaged, too large, or the budget ended.
+    /// A text for people: it is missing, damaged, always changing, or the budget ended.
     pub fn take(database: &Path, scratch: &Path, budget: &Budget) -> Result<Self, String> {
-        let _ = (database, scratch, budget, PAGES_PER_STEP);
-        let _ = |backup: &Backup<'_, '_>| {
-            backup
-                .step(PAGES_PER_STEP)
-                .map(|step| step == StepResult::Done)
-        };
-        let _ = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        Err("not built yet".to_owned())
+        let files = DatabaseFiles::beside(database);
+        let state = files.read_state().map_err(|error| error.to_string())?;
+        if state.total_bytes() > MAX_COPIED_BYTES {
+            let problem = format!(
+                "the database is larger than {} MB and was not copied: the newest entries may be missing",
+                MAX_COPIED_BYTES >> 20
+            );
+            let database = open_in_place(database).and_then(|open| prepare(open, budget));
+            return Ok(Self {
+                database: database.map_err(|error| error_text(&error, budget))?,
+                problem: Some(problem),
+                _folder: None,
+            });
+        }
+        let folder = PrivateFolder::create(scratch)
+            .map_err(|error| format!("there is no place for a private copy: {error}"))?;
+        let copy = folder.path.path().join("copy.sqlite");
+        if !files.can_be_locked() || !back_up(database, &copy, budget)? {
+            files.copy_unchanged(&copy, budget)?;
+        }
+        let opened = Connection::open_with_flags(
+            &copy,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        );
+        let database = opened.and_then(|open| prepare(open, budget));
+        Ok(Self {
+            database: database.map_err(|error| error_text(&error, budget))?,
+            problem: None,
+            _folder: Some(folder),
+        })
     }
 }
+
+/// Says for people why a database could not be read.
+pub(crate) fn error_text(error: &rusqlite::Error, budget: &Budget) -> String {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, OperationInterrupted};
+    match error.sqlite_error_code() {
+        Some(OperationInterrupted) if !budget.has_time() => "its time ended".to_owned(),
+        Some(DatabaseCorrupt | NotADatabase) => format!("the database is damaged: {error}"),
+        _ => error.to_string(),
+    }
+}
+
+/// Sets the limits of a database that another program wrote, and reads its schema.
+fn prepare(database: Connection, budget: &Budget) -> rusqlite::Result<Connection> {
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
+    database.progress_handler(1000, Some(budget.interrupt_check()))?;
+    let read = "SELECT count(*) FROM sqlite_schema";
+    database.query_row(read, [], |_| Ok(()))?;
+    Ok(database)
+}
+
+/// Opens a database of another program without its locks and its log, so that nothing is written beside it.
+fn open_in_place(database: &Path) -> rusqlite::Result<Connection> {
+    open_by_uri(database, "immutable=1")
+}
+
+fn open_by_uri(database: &Path, options: &str) -> rusqlite::Result<Connection> {
+    let Ok(mut uri) = Url::from_file_path(database) else {
+        return Err(rusqlite::Error::InvalidPath(database.to_owned()));
+    };
+    uri.set_query(Some(options));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri.as_str(), flags)
+}
+
+/// Copies a database by SQLite's backup API. Returns false if the files have to be copied instead, since it is locked or
+/// its log cannot be read beside the program that writes it.
+fn back_up(database: &Path, copy: &Path, budget: &Budget) -> Result<bool, String> {
+    let run = || -> rusqlite::Result<bool> {
+        // The index of the log is only read: SQLite would create one otherwise.
+        let source = open_by_uri(database, "mode=ro&readonly_shm=1")?;
+        source.busy_timeout(LOCK_WAIT)?;
+        let mut target = Connection::open(copy)?;
+        let backup = Backup::new(&source, &mut target)?;
+        let mut locked_steps = 0;
+        while budget.has_time() {
+            match backup.step(PAGES_PER_STEP)? {
+                StepResult::Done => return Ok(true),
+                StepResult::Busy | StepResult::Locked => {
+                    locked_steps += 1;
+                    if locked_steps == LOCKED_STEPS {
+                        return Ok(false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    };
+    let is_done = run().unwrap_or(false);
+    if is_done || budget.has_time() {
+        Ok(is_done)
+    } else {
+        Err("its time ended".to_owned())
+    }
+}
+
+/// The files of one database.
+struct DatabaseFiles {
+    database: PathBuf,
+    log: PathBuf,
+    log_index: PathBuf,
+    journal: PathBuf,
+}
+
+/// The length and the last change of the database, its log and its journal.
+#[derive(PartialEq, Eq)]
+struct FilesState([Option<(u64, SystemTime)>; 3]);
+
+impl FilesState {
+    fn total_bytes(&self) -> u64 {
+        self.0.iter().flatten().map(|(bytes, _)| bytes).sum()
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+impl DatabaseFiles {
+    fn beside(database: &Path) -> Self {
+        Self {
+            log: with_suffix(database, "-wal"),
+            log_index: with_suffix(database, "-shm"),
+            journal: with_suffix(database, "-journal"),
+            database: database.to_owned(),
+        }
+    }
+
+    fn read_state(&self) -> io::Result<FilesState> {
+        let read = |path: &Path| -> io::Result<(u64, SystemTime)> {
+            let metadata = fs::metadata(path)?;
+            if metadata.is_file() {
+                Ok((metadata.len(), metadata.modified()?))
+            } else {
+                Err(io::Error::other("it is no regular file"))
+            }
+        };
+        let optional = |path: &Path| match read(path) {
+            Err(error) if is_absent(&error) => Ok(None),
+            read => read.map(Some),
+        };
+        Ok(FilesState([
+            Some(read(&self.database)?),
+            optional(&self.log)?,
+            optional(&self.journal)?,
+        ]))
+    }
+
+    /// Returns whether SQLite can read the database beside other programs and leave no file behind. It cannot if the
+    /// database has a log that no program, or only one with exclusive rights, has open.
+    fn can_be_locked(&self) -> bool {
+        /// The offset in the database of the number of its format: 2 for one with a log.
+        const READ_FORMAT: usize = 19;
+        let mut header = [0; READ_FORMAT + 1];
+        let read = open_regular_file(&self.database)
+            .and_then(|mut database| database.read_exact(&mut header));
+        read.is_ok() && (header[READ_FORMAT] != 2 || self.log.exists() && self.log_index.exists())
+    }
+
+    /// Copies the files, and again if they changed meanwhile. The log's index is made anew from the log.
+    fn copy_unchanged(&self, copy: &Path, budget: &Budget) -> Result<(), String> {
+        let copies = Self::beside(copy);
+        for _ in 0..COPY_ATTEMPTS {
+            let _ = fs::remove_file(&copies.log_index);
+            let before = self.read_state().map_err(|error| error.to_string())?;
+            copy_bounded(&self.database, copy, budget)?;
+            copy_bounded(&self.log, &copies.log, budget)?;
+            copy_bounded(&self.journal, &copies.journal, budget)?;
+            if self.read_state().is_ok_and(|after| after == before) {
+                return Ok(());
+            }
+        }
+        Err("it is locked, and changed while it was copied: try again later".to_owned())
+    }
+}
+
+/// Copies a file in parts, so that the budget is checked between them. Removes the copy if the file does not exist.
+fn copy_bounded(from: &Path, to: &Path, budget: &Budget) -> Result<(), String> {
+    let mut source = match open_regular_file(from) {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => {
+            let _ = fs::remove_file(to);
+            return Ok(());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut run = || -> io::Result<()> {
+        let mut target = File::create(to)?;
+        let mut part = vec![0; 1 << 20];
+        let mut copied = 0;
+        loop {
+            let length = source.read(&mut part)?;
+            if length == 0 {
+                return Ok(());
+            }
+            target.write_all(&part[..length])?;
+            copied += length as u64;
+            if copied > MAX_COPIED_BYTES {
+                return Err(io::Error::other("it grew too large while it was copied"));
+            }
+            if !budget.has_time() {
+                return Err(io::Error::other("its time ended while it was copied"));
+            }
+        }
+    };
+    run().map_err(|error| error.to_string())
+}
+
+/// A folder below `scratch` that only this user can open, locked as long as it is used.
+#[derive(Debug)]
+struct PrivateFolder {
+    // Closed before the folder is removed.
+    _lock: File,
+    path: TempDir,
+}
+
+impl PrivateFolder {
+    fn create(scratch: &Path) -> io::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(FOLDER_PREFIX);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let path = builder.tempdir_in(scratch)?;
+        let lock = File::create(path.path().join(LOCK_FILE))?;
+        lock.lock()?;
+        Ok(Self { _lock: lock, path })
+    }
+}
+
+/// Removes the private copies below `scratch` that a killed process left. Those in use stay.
+///
+/// # Errors
+/// The folder cannot be listed, or a copy cannot be removed.
+pub fn sweep(scratch: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(scratch)? {
+        let entry = entry?;
+        let is_ours = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(FOLDER_PREFIX.as_bytes());
+        if !is_ours || !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let lock = File::open(entry.path().join(LOCK_FILE));
+        let is_used = lock.as_ref().is_ok_and(|lock| lock.try_lock().is_err());
+        if !is_used {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
