@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, SignalPlaces, SourceReport};
+use super::{Budget, SignalPlaces, SourceReport, dev};
 
 /// A category of sources, with one switch and one consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Category {
     fn sources(self) -> &'static [Source] {
         match self {
             Self::BrowsingBookmarks => &[],
-            Self::DevEnvironment => &[],
+            Self::DevEnvironment => dev::SOURCES,
             Self::AppsSystem => &[],
             Self::MessagesNotes => &[],
         }
@@ -93,4 +93,54 @@ pub fn collect_category(
         report
     };
     category.sources().iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::test_places::{TestPlaces, budget};
+    use crate::{SourceState, System};
+
+    #[test]
+    fn w89_each_source_has_a_report_of_its_own() {
+        let test = TestPlaces::new(System::MacOs);
+        test.make_folder(".zsh_history");
+        test.write(".bashrc", "");
+        let reports = collect_category(Category::DevEnvironment, &test.places, budget);
+        let states: Vec<_> = reports
+            .iter()
+            .map(|report| (report.source, &report.state))
+            .collect();
+        let reason = "~/.zsh_history: it is no regular file".to_owned();
+        assert_eq!(
+            states,
+            [
+                ("dev projects", &SourceState::Absent),
+                ("shell history", &SourceState::Failed(reason)),
+                ("dev environment", &SourceState::Read),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_source_that_reached_its_limit_says_so() {
+        let test = TestPlaces::new(System::Linux);
+        test.write(".bash_history", "git x\ngit y\n");
+        let small = || Budget::begin(Duration::from_secs(600), 1, Arc::default());
+        let reports = collect_category(Category::DevEnvironment, &test.places, small);
+        let rest = "the limit of entries was reached: the rest of this source is left out";
+        assert_eq!(reports[1].problems, [rest]);
+    }
+
+    #[test]
+    fn a_category_is_found_by_its_name() {
+        for category in Category::ALL {
+            assert_eq!(category.name().parse(), Ok(category));
+        }
+        let error = "apps".parse::<Category>().expect_err("no category");
+        assert!(error.contains("apps_system"), "{error}");
+    }
 }

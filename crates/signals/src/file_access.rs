@@ -80,9 +80,25 @@ pub(crate) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a whole file like [`read_bounded`], or returns `None` if there is none.
+///
+/// # Errors
+/// A text for people.
+pub(crate) fn read_if_present(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
+    match read_bounded(path, max_bytes) {
+        Err(error) if is_absent(&error) => Ok(None),
+        read => read.map(Some).map_err(|error| error.to_string()),
+    }
+}
+
 /// Returns the time of the last change of a file or folder, itself and not a link's target.
 pub(crate) fn modified_time(path: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(path).ok()?.modified().ok()
+}
+
+/// Returns whether a path is a link.
+pub(crate) fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
 /// Returns whether there is something at this path, links followed.

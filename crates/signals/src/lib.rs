@@ -8,13 +8,26 @@
 //! - `report`: the sections, the problems, and what was left out.
 //! - `file_access`: opening and listing the owner's files within bounds.
 //! - `snapshot`: private copies of databases that other programs have open.
+//! - `foreign_rows`, `epoch`: rows and times of databases whose schema belongs to other programs.
+//! - `property_list`: property lists of macOS, within bounds.
+//! - `plain_text`: foreign text on its way into a section: clipped, without control characters and secrets.
+//! - `report_text`: paths and counts as they are reported.
+//! - `dev`: projects, the history of shells, tools for development.
 
 mod budget;
 mod category;
+mod dev;
+mod epoch;
 mod file_access;
+mod foreign_rows;
 mod places;
+mod plain_text;
+mod property_list;
 mod report;
+mod report_text;
 mod snapshot;
+#[cfg(test)]
+mod test_places;
 
 pub use budget::Budget;
 pub use category::{Category, collect_category};

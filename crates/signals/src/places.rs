@@ -14,7 +14,7 @@ pub enum System {
     Windows,
 }
 
-/// The owner's folders, and the moment of the collection.
+/// The owner's folders, what the owner allows beyond the categories, and the moment of the collection.
 #[derive(Debug, Clone)]
 pub struct SignalPlaces {
     /// The system whose layout is looked for.
@@ -33,8 +33,40 @@ pub struct SignalPlaces {
     pub roaming_app_data: Option<PathBuf>,
     /// `HISTFILE`, if it is set.
     pub history_file: Option<PathBuf>,
+    /// Folders with programs of all users: `/Applications` of macOS, the common start menu of Windows.
+    pub application_folders: Vec<PathBuf>,
+    /// `/proc` of Linux, for the programs that run.
+    pub process_folder: Option<PathBuf>,
+    /// Folders in which the owner's configuration says to look for projects, besides the usual ones.
+    pub project_folders: Vec<PathBuf>,
+    /// Whether the owner allows the names of the folders in Documents to be read. macOS asks the user about that folder.
+    pub allows_documents: bool,
     /// An existing folder for private copies, which nobody else reads.
     pub scratch: PathBuf,
     /// The moment of the collection.
     pub now: SystemTime,
+}
+
+impl SignalPlaces {
+    /// The usual places of a user where no variable says otherwise.
+    pub fn below(system: System, user_home: PathBuf, scratch: PathBuf, now: SystemTime) -> Self {
+        let app_data =
+            |name| (system == System::Windows).then(|| user_home.join("AppData").join(name));
+        Self {
+            system,
+            config_home: user_home.join(".config"),
+            data_home: user_home.join(".local/share"),
+            data_dirs: Vec::new(),
+            local_app_data: app_data("Local"),
+            roaming_app_data: app_data("Roaming"),
+            history_file: None,
+            application_folders: Vec::new(),
+            process_folder: None,
+            project_folders: Vec::new(),
+            allows_documents: false,
+            user_home,
+            scratch,
+            now,
+        }
+    }
 }

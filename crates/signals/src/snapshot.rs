@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use punie_core::record_locks;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -72,10 +73,7 @@ impl Snapshot {
         if !files.can_be_locked() || !back_up(database, &copy, budget)? {
             files.copy_unchanged(&copy, budget)?;
         }
-        let opened = Connection::open_with_flags(
-            &copy,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        );
+        let opened = open_database(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE);
         let database = opened.and_then(|open| prepare(open, budget));
         Ok(Self {
             database: database.map_err(|error| error_text(&error, budget))?,
@@ -116,10 +114,13 @@ fn open_by_uri(database: &Path, options: &str) -> rusqlite::Result<Connection> {
         return Err(rusqlite::Error::InvalidPath(database.to_owned()));
     };
     uri.set_query(Some(options));
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri.as_str(), flags)
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    open_database(Path::new(uri.as_str()), flags)
+}
+
+fn open_database(database: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    record_locks::install_lock_calls();
+    Connection::open_with_flags(database, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
 /// Copies a database by SQLite's backup API. Returns false if the files have to be copied instead, since it is locked or
@@ -129,7 +130,8 @@ fn back_up(database: &Path, copy: &Path, budget: &Budget) -> Result<bool, String
         // The index of the log is only read: SQLite would create one otherwise.
         let source = open_by_uri(database, "mode=ro&readonly_shm=1")?;
         source.busy_timeout(LOCK_WAIT)?;
-        let mut target = Connection::open(copy)?;
+        let new = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut target = open_database(copy, new)?;
         let backup = Backup::new(&source, &mut target)?;
         let mut locked_steps = 0;
         while budget.has_time() {

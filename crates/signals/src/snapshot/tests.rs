@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tempfile::tempdir;
 
 use super::*;
+use crate::test_places::open_database as open;
 
 /// Where the other process finds the database, and what it does with it.
 const DATABASE: &str = "PUNIE_TEST_DATABASE";
@@ -50,7 +51,7 @@ impl Drop for OtherProcess {
 fn other_process() {
     let path = std::env::var_os(DATABASE).expect("a database");
     let script = std::env::var(SCRIPT).expect("a script");
-    let connection = Connection::open(path).expect("a database");
+    let connection = open(path.as_ref());
     connection.execute_batch(&script).expect("a script");
     println!("ready");
     let _ = io::stdin().lines().next();
@@ -132,9 +133,9 @@ fn w86_a_log_without_a_program_is_read_and_nothing_is_written_beside_it() {
 fn w86_a_very_large_database_is_read_in_place() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("large?.sqlite");
-    let open = Connection::open(&database).expect("a database");
-    open.execute_batch(TABLE).expect("a table");
-    drop(open);
+    let made = open(&database);
+    made.execute_batch(TABLE).expect("a table");
+    drop(made);
     let file = File::options().write(true).open(&database).expect("it");
     file.set_len(2 << 30).expect("a large file");
     let snapshot = Snapshot::take(&database, scratch.path(), &budget()).expect("a snapshot");
@@ -155,9 +156,9 @@ fn w86_what_is_no_database_is_refused_with_a_reason() {
     assert_eq!(take(".", &budget()), "it is no regular file");
     fs::write(folder.path().join("text"), "words ".repeat(1000)).expect("a file");
     assert!(take("text", &budget()).contains("damaged"));
-    let open = Connection::open(folder.path().join("cut")).expect("a database");
-    open.execute_batch(TABLE).expect("a table");
-    drop(open);
+    let made = open(&folder.path().join("cut"));
+    made.execute_batch(TABLE).expect("a table");
+    drop(made);
     let whole = fs::read(folder.path().join("cut")).expect("its bytes");
     fs::write(folder.path().join("cut"), &whole[..700]).expect("a file");
     assert!(take("cut", &budget()).contains("damaged"));
@@ -170,12 +171,12 @@ fn w86_what_is_no_database_is_refused_with_a_reason() {
 fn w86_a_query_ends_with_the_budget() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("views");
-    let open = Connection::open(&database).expect("a database");
-    open.execute_batch(
+    let made = open(&database);
+    made.execute_batch(
         "CREATE VIEW t AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS a FROM c;",
     )
     .expect("a view");
-    drop(open);
+    drop(made);
     let cancelled = Arc::default();
     let budget = Budget::begin(Duration::from_secs(600), 10, Arc::clone(&cancelled));
     let snapshot = Snapshot::take(&database, scratch.path(), &budget).expect("a snapshot");
@@ -193,9 +194,9 @@ fn w86_a_query_ends_with_the_budget() {
 fn w86_private_copies_are_closed_to_others_and_swept_after_a_kill() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("t.sqlite");
-    let open = Connection::open(&database).expect("a database");
-    open.execute_batch(TABLE).expect("a table");
-    drop(open);
+    let made = open(&database);
+    made.execute_batch(TABLE).expect("a table");
+    drop(made);
     let used = Snapshot::take(&database, scratch.path(), &budget()).expect("a snapshot");
     let used_names = names(scratch.path());
     #[cfg(unix)]
