@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, SignalPlaces, SourceReport, dev};
+use super::{Budget, SignalPlaces, SourceReport, apps, dev};
 
 /// A category of sources, with one switch and one consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Category {
         match self {
             Self::BrowsingBookmarks => &[],
             Self::DevEnvironment => dev::SOURCES,
-            Self::AppsSystem => &[],
+            Self::AppsSystem => apps::SOURCES,
             Self::MessagesNotes => &[],
         }
     }

@@ -11,15 +11,20 @@
 //! - `foreign_rows`, `epoch`: rows and times of databases whose schema belongs to other programs.
 //! - `property_list`: property lists of macOS, within bounds.
 //! - `plain_text`: foreign text on its way into a section: clipped, without control characters and secrets.
-//! - `report_text`: paths and counts as they are reported.
+//! - `report_text`, `low_signal`: paths and counts as they are reported, and hosts that are not.
 //! - `dev`: projects, the history of shells, tools for development.
+//! - `apps`: programs, their use, and the usual folders.
+//! - `format`: the text of all sources.
 
+mod apps;
 mod budget;
 mod category;
 mod dev;
 mod epoch;
 mod file_access;
 mod foreign_rows;
+mod format;
+mod low_signal;
 mod places;
 mod plain_text;
 mod property_list;
@@ -31,6 +36,7 @@ mod test_places;
 
 pub use budget::Budget;
 pub use category::{Category, collect_category};
+pub use format::format_report;
 pub use places::{SignalPlaces, System};
 pub use report::{Person, Section, SourceReport, SourceState, Tier};
 pub use snapshot::sweep;
