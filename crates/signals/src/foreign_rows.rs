@@ -64,7 +64,7 @@ pub(crate) fn for_each_row(
     params: impl Params,
     mut take: impl FnMut(&Row<'_>),
 ) -> Result<(), String> {
-    let mut read_all = || -> rusqlite::Result<()> {
+    let read_all = || -> rusqlite::Result<()> {
         let mut statement = database.prepare(sql)?;
         let mut rows = statement.query(params)?;
         while let Some(row) = rows.next()? {

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use super::low_signal::filter_low_signal;
 use super::{SourceReport, Tier};
 
 /// Writes the sections of all sources as Markdown: a heading of the first level for each tier that has sections, and one of
-/// the second for each section. Nothing gives an empty text.
+/// the second for each section. Hosts that were seldom visited are left out, and a section of which nothing is left. Nothing
+/// gives an empty text.
 pub fn format_report(reports: &[SourceReport]) -> String {
     let mut text = String::new();
     for (tier, title) in [
@@ -14,15 +16,19 @@ pub fn format_report(reports: &[SourceReport]) -> String {
         (Tier::Background, "Background"),
     ] {
         let sections = reports.iter().flat_map(|report| &report.sections);
-        let sections = sections.filter(|section| section.tier == tier);
-        for (index, section) in sections.enumerate() {
+        let mut is_first = true;
+        for section in sections.filter(|section| section.tier == tier) {
+            let markdown = filter_low_signal(section.markdown.trim());
+            if markdown.is_empty() {
+                continue;
+            }
             if !text.is_empty() {
                 text.push('\n');
             }
-            if index == 0 {
+            if std::mem::take(&mut is_first) {
                 let _ = write!(text, "# {title}\n\n");
             }
-            let _ = writeln!(text, "## {}\n\n{}", section.title, section.markdown.trim());
+            let _ = writeln!(text, "## {}\n\n{markdown}", section.title);
         }
     }
     text
@@ -53,5 +59,11 @@ mod tests {
             "# Work\n\n## A\n\ntext of A\n\n## B\n\ntext of B\n\n# Background\n\n## Apps\n\ntext of Apps\n"
         );
         assert_eq!(format_report(&reports[1..2]), "");
+        let seldom = Section {
+            title: "Browser Data (x)".to_owned(),
+            tier: Tier::Work,
+            markdown: "### Most Active (Last 7 Days)\n\n- a.example (1)".to_owned(),
+        };
+        assert_eq!(format_report(&[SourceReport::read("x", vec![seldom])]), "");
     }
 }

@@ -307,6 +307,7 @@ pub fn sweep(scratch: &Path) -> io::Result<()> {
         }
         let lock = File::open(entry.path().join(LOCK_FILE));
         let is_used = lock.as_ref().is_ok_and(|lock| lock.try_lock().is_err());
+        drop(lock);
         if !is_used {
             fs::remove_dir_all(entry.path())?;
         }

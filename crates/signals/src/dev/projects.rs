@@ -28,7 +28,7 @@ const ROOTS: [&str; 9] = [
     "github",
 ];
 /// Folders in which nobody works: what tools install and build. Those that begin with a dot are skipped, too.
-const SKIPPED: [&str; 18] = [
+const SKIPPED: [&str; 10] = [
     "node_modules",
     "vendor",
     "target",
@@ -37,6 +37,11 @@ const SKIPPED: [&str; 18] = [
     "__pycache__",
     "venv",
     "env",
+    "bower_components",
+    "site-packages",
+];
+/// Folders of the system directly below the user's folder. Elsewhere a project can have such a name.
+const SKIPPED_IN_HOME: [&str; 8] = [
     "go",
     "library",
     "appdata",
@@ -45,8 +50,6 @@ const SKIPPED: [&str; 18] = [
     "program files",
     "program files (x86)",
     "windows",
-    "bower_components",
-    "site-packages",
 ];
 /// The largest `.git` file or `.gitmodules`.
 const MAX_GIT_FILE_BYTES: u64 = 64 << 10;
@@ -182,11 +185,13 @@ impl ProjectSearch<'_> {
             if depth == MAX_DEPTH || self.budget.is_exceeded() {
                 continue;
             }
+            let is_home = folder == self.places.user_home;
             let searched = entries.into_iter().filter(|entry| {
                 let name = entry.name.to_string_lossy().to_lowercase();
                 entry.kind == EntryKind::Folder
                     && !name.starts_with('.')
                     && !SKIPPED.contains(&name.as_str())
+                    && !(is_home && SKIPPED_IN_HOME.contains(&name.as_str()))
             });
             self.queue
                 .extend(searched.map(|entry| (entry.path, depth + 1)));

@@ -280,6 +280,27 @@ mod tests {
         assert!(!text(&report).contains(&home.display().to_string()));
     }
 
+    /// The files were written by bash 5.2 (with `HISTTIMEFORMAT`, `cmdhist` and `lithist`), zsh 5.9 (`EXTENDED_HISTORY`) and
+    /// fish 3.6 at a terminal, for the same commands.
+    #[test]
+    fn w87_files_that_real_shells_wrote_are_counted() {
+        let test = TestPlaces::new(System::Linux);
+        let bash = include_bytes!("../../tests/fixtures/shell_histories/bash_history");
+        test.write(".bash_history", bash);
+        let zsh = include_bytes!("../../tests/fixtures/shell_histories/zsh_history");
+        test.write(".zsh_history", zsh);
+        let fish = include_bytes!("../../tests/fixtures/shell_histories/fish_history");
+        test.write(".local/share/fish/fish_history", fish);
+        let report = read_shell_history(&test.places, &budget());
+        assert_eq!(
+            text(&report),
+            "## Shell History\n\
+             Most used commands: git (6), make (2)\n\n\
+             Most visited folders: /srv/ann/日本ä (3)\n\n\
+             Tools: git, make\n"
+        );
+    }
+
     #[test]
     fn w87_only_absolute_folders_are_reported() {
         let test = TestPlaces::new(System::Linux);

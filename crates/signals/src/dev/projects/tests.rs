@@ -1,5 +1,11 @@
 //! Projects of a made-up owner.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts git to make repositories"
+)]
+
+use std::process::Command;
 use std::sync::Arc;
 
 use super::*;
@@ -66,6 +72,42 @@ fn w88_worktrees_and_submodules_are_projects() {
 }
 
 #[test]
+fn w88_worktrees_and_submodules_that_git_made_are_found() {
+    let mut test = TestPlaces::new(System::Linux);
+    test.places.now = SystemTime::now();
+    let code = test.make_folder("code");
+    let run = |arguments: &str| {
+        let mut git = Command::new("git");
+        git.current_dir(&code).env_clear();
+        git.env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", &code);
+        git.args(["-c", "user.name=x", "-c", "user.email=x@x.example"]);
+        git.args(["-c", "protocol.file.allow=always"]);
+        let output = git.args(arguments.split(' ')).output().expect("git");
+        assert!(output.status.success(), "{arguments}: {output:?}");
+    };
+    for name in ["library", "app"] {
+        run(&format!("init -q {name}"));
+        run(&format!("-C {name} commit -q --allow-empty -m x"));
+    }
+    run("-C app submodule --quiet add ../library third/library");
+    run("-C app worktree add -q ../fix");
+    let report = read_projects(&test.places, &budget());
+    let text = text(&report);
+    let mut lines: Vec<&str> = text.lines().skip(1).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "- app (~/code/app), today",
+            "- fix, a worktree (~/code/fix), today",
+            "- library (~/code/library), today",
+            "- library, a submodule (~/code/app/third/library), today",
+        ]
+    );
+}
+
+#[test]
 fn w88_documents_are_searched_only_where_the_owner_says_so() {
     let mut test = TestPlaces::new(System::MacOs);
     add_repository(&test, "Documents/paper/.git", 0);
@@ -82,6 +124,17 @@ fn w88_documents_are_searched_only_where_the_owner_says_so() {
     test.places.project_folders = vec![test.places.user_home.join("Documents")];
     let report = read_projects(&test.places, &budget());
     assert!(text(&report).contains("- paper (~/Documents/paper), today"));
+}
+
+#[test]
+fn folders_of_the_system_are_skipped_in_the_users_folder_only() {
+    let mut test = TestPlaces::new(System::MacOs);
+    add_repository(&test, "Library/Mail/.git", 0);
+    add_repository(&test, "code/library/.git", 0);
+    test.places.project_folders = vec![test.places.user_home.clone()];
+    let report = read_projects(&test.places, &budget());
+    let only = "## Active Projects\n- library (~/code/library), today\n";
+    assert_eq!(text(&report), only);
 }
 
 #[cfg(unix)]
