@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_budget_ends_by_entries_time_and_cancellation() {
-        let entries = budget(Duration::from_secs(600), 2);
+        let entries = budget(Duration::from_mins(10), 2);
         assert!(entries.take_entry() && entries.take_entry());
         assert_eq!(entries.exceeded_limit(), None);
         assert!(!entries.take_entry());
@@ -88,7 +88,7 @@ mod tests {
         let time = budget(Duration::ZERO, 2);
         assert!(!time.take_entry() && time.is_exceeded() && time.interrupt_check()());
         let cancelled = Arc::new(AtomicBool::new(false));
-        let stopped = Budget::begin(Duration::from_secs(600), 2, Arc::clone(&cancelled));
+        let stopped = Budget::begin(Duration::from_mins(10), 2, Arc::clone(&cancelled));
         assert!(stopped.has_time() && !stopped.interrupt_check()());
         cancelled.store(true, Ordering::Relaxed);
         assert!(!stopped.has_time() && stopped.interrupt_check()());

@@ -129,7 +129,7 @@ mod tests {
     fn a_source_that_reached_its_limit_says_so() {
         let test = TestPlaces::new(System::Linux);
         test.write(".bash_history", "git x\ngit y\n");
-        let small = || Budget::begin(Duration::from_secs(600), 1, Arc::default());
+        let small = || Budget::begin(Duration::from_mins(10), 1, Arc::default());
         let reports = collect_category(Category::DevEnvironment, &test.places, small);
         let rest = "the limit of entries was reached: the rest of this source is left out";
         assert_eq!(reports[1].problems, [rest]);

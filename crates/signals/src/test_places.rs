@@ -66,7 +66,7 @@ impl TestPlaces {
 }
 
 pub(crate) fn budget() -> Budget {
-    Budget::begin(Duration::from_secs(600), 1_000_000, Arc::default())
+    Budget::begin(Duration::from_mins(10), 1_000_000, Arc::default())
 }
 
 /// The text of all sections with their titles.

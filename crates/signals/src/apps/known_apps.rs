@@ -77,7 +77,7 @@ pub(super) fn find_recent_apps(
             folders.into_iter().flatten().cloned().collect()
         }
     };
-    let is_recent = |folder: &&str| {
+    let is_recent = |folder: &&'static str| {
         let times = bases
             .iter()
             .filter_map(|base| modified_time(&base.join(folder)));
@@ -87,7 +87,7 @@ pub(super) fn find_recent_apps(
         let is_installed = installed
             .iter()
             .any(|name| app.installed_as.contains(&name.to_lowercase().as_str()));
-        is_installed && app.folders.iter().any(|folder| is_recent(&folder))
+        is_installed && app.folders.iter().any(is_recent)
     });
     apps.map(|app| app.name).collect()
 }

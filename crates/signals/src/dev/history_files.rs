@@ -1,8 +1,8 @@
 //! The formats of the history files of shells.
 
-/// A shell, for the format of its history.
+/// The format of a history, by the shell that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shell {
+pub(super) enum HistoryFormat {
     /// bash, and other shells that write one command a line.
     Bash,
     Zsh,
@@ -11,12 +11,12 @@ pub(super) enum Shell {
 }
 
 /// Returns the commands of a history file, the oldest first. A command can have several lines.
-pub(super) fn parse_history(shell: Shell, bytes: &[u8]) -> Vec<String> {
-    match shell {
-        Shell::Bash => parse_bash(&String::from_utf8_lossy(bytes)),
-        Shell::Zsh => parse_zsh(&String::from_utf8_lossy(&remove_zsh_meta(bytes))),
-        Shell::Fish => parse_fish(&String::from_utf8_lossy(bytes)),
-        Shell::PowerShell => parse_power_shell(&String::from_utf8_lossy(bytes)),
+pub(super) fn parse_history(format: HistoryFormat, bytes: &[u8]) -> Vec<String> {
+    match format {
+        HistoryFormat::Bash => parse_bash(&String::from_utf8_lossy(bytes)),
+        HistoryFormat::Zsh => parse_zsh(&String::from_utf8_lossy(&remove_zsh_meta(bytes))),
+        HistoryFormat::Fish => parse_fish(&String::from_utf8_lossy(bytes)),
+        HistoryFormat::PowerShell => parse_power_shell(&String::from_utf8_lossy(bytes)),
     }
 }
 
@@ -135,17 +135,17 @@ fn parse_power_shell(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn parse(shell: Shell, bytes: impl AsRef<[u8]>) -> Vec<String> {
-        parse_history(shell, bytes.as_ref())
+    fn parse(format: HistoryFormat, bytes: impl AsRef<[u8]>) -> Vec<String> {
+        parse_history(format, bytes.as_ref())
     }
 
     #[test]
     fn w87_bash_with_and_without_times() {
-        let plain = parse(Shell::Bash, "git pull\n#comment\nls\n");
+        let plain = parse(HistoryFormat::Bash, "git pull\n#comment\nls\n");
         assert_eq!(plain, ["git pull", "#comment", "ls"]);
         let timed = "old\n#1700000000\nfor x in a b\ndo git pull\ndone\n#1700000001\nls\n";
         assert_eq!(
-            parse(Shell::Bash, timed),
+            parse(HistoryFormat::Bash, timed),
             ["old", "for x in a b\ndo git pull\ndone", "ls"]
         );
     }
@@ -155,28 +155,34 @@ mod tests {
         let extended =
             ": 1700000000:0;git pull\n: 1700000001:12;echo a\\\necho b\nplain; command\n";
         assert_eq!(
-            parse(Shell::Zsh, extended),
+            parse(HistoryFormat::Zsh, extended),
             ["git pull", "echo a\necho b", "plain; command"]
         );
         assert!(is_extended_zsh(extended.as_bytes()) && !is_extended_zsh(b": a:b;c"));
-        assert_eq!(parse(Shell::Zsh, ": not a time;x\n"), [": not a time;x"]);
+        assert_eq!(
+            parse(HistoryFormat::Zsh, ": not a time;x\n"),
+            [": not a time;x"]
+        );
         // As zsh 5.9 writes `cd /tmp/Käse/naïve/日本`.
         let written = b"cd /tmp/K\xc3\xa4se/na\xc3\xafve/\xe6\x83\xb7\xa5\xe6\x83\xbc\xac\n";
-        assert_eq!(parse(Shell::Zsh, written), ["cd /tmp/Käse/naïve/日本"]);
-        assert_eq!(parse(Shell::Zsh, b"end\\"), ["end"]);
-        assert_eq!(parse(Shell::Zsh, b"end\x83"), ["end"]);
+        assert_eq!(
+            parse(HistoryFormat::Zsh, written),
+            ["cd /tmp/Käse/naïve/日本"]
+        );
+        assert_eq!(parse(HistoryFormat::Zsh, b"end\\"), ["end"]);
+        assert_eq!(parse(HistoryFormat::Zsh, b"end\x83"), ["end"]);
     }
 
     #[test]
     fn w87_fish_and_power_shell() {
         let fish = "- cmd: git pull\n  when: 1700000000\n- cmd: echo a\\\\n\\nb \\$x\n  when: 1\n  paths:\n    - x\n- cmd: ";
         assert_eq!(
-            parse(Shell::Fish, fish),
+            parse(HistoryFormat::Fish, fish),
             ["git pull", "echo a\\n\nb \\$x", ""]
         );
         let power_shell = "\u{feff}cd C:\\dev\r\nGet-Item `\r\n  x\r\n";
         assert_eq!(
-            parse(Shell::PowerShell, power_shell),
+            parse(HistoryFormat::PowerShell, power_shell),
             ["cd C:\\dev", "Get-Item \n  x"]
         );
     }

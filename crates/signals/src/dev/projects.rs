@@ -3,16 +3,17 @@
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::git_config::parse_git_config;
+use crate::epoch::days_before;
 use crate::file_access::{EntryKind, is_absent, is_link, list_folder, modified_time, read_bounded};
 use crate::plain_text::clean_title;
 use crate::report_text::show_path;
 use crate::{Budget, Section, SignalPlaces, SourceReport, System, Tier};
 
 pub(super) const NAME: &str = "dev projects";
-const MAX_AGE: Duration = Duration::from_secs(30 * 86_400);
+const MAX_AGE_DAYS: u64 = 30;
 const MAX_DEPTH: u32 = 4;
 const MAX_PROJECTS: usize = 15;
 /// The folders of the user's folder in which projects are looked for, in any case of letters.
@@ -188,10 +189,10 @@ impl ProjectSearch<'_> {
             let is_home = folder == self.places.user_home;
             let searched = entries.into_iter().filter(|entry| {
                 let name = entry.name.to_string_lossy().to_lowercase();
-                entry.kind == EntryKind::Folder
-                    && !name.starts_with('.')
-                    && !SKIPPED.contains(&name.as_str())
-                    && !(is_home && SKIPPED_IN_HOME.contains(&name.as_str()))
+                let is_skipped = name.starts_with('.')
+                    || SKIPPED.contains(&name.as_str())
+                    || is_home && SKIPPED_IN_HOME.contains(&name.as_str());
+                entry.kind == EntryKind::Folder && !is_skipped
             });
             self.queue
                 .extend(searched.map(|entry| (entry.path, depth + 1)));
@@ -245,8 +246,7 @@ impl ProjectSearch<'_> {
             .max()
             .or_else(|| modified_time(repository));
         let Some(changed) = changed else { return };
-        let age = self.places.now.duration_since(changed).unwrap_or_default();
-        if age > MAX_AGE {
+        if changed < days_before(self.places.now, MAX_AGE_DAYS) {
             return;
         }
         let has_part = |name: &str| repository.components().any(|part| part.as_os_str() == name);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::command_words::{base_command, program_name, split_commands};
-use super::history_files::{Shell, is_extended_zsh, parse_history};
+use super::history_files::{HistoryFormat, is_extended_zsh, parse_history};
 use super::history_secrets::{has_obvious_secret, has_token};
 use crate::file_access::{is_absent, read_tail};
 use crate::report_text::{join_counts, show_path, top_counts};
@@ -84,7 +84,7 @@ pub(super) fn read_shell_history(places: &SignalPlaces, budget: &Budget) -> Sour
     let mut usage = ShellUsage::default();
     let mut problems = Vec::new();
     let mut is_read = false;
-    for (path, shell) in history_files(places) {
+    for (path, format) in history_files(places) {
         let shown = show_path(&path, &places.user_home);
         match read_tail(&path, MAX_HISTORY_BYTES) {
             Ok(tail) => {
@@ -93,13 +93,13 @@ pub(super) fn read_shell_history(places: &SignalPlaces, budget: &Budget) -> Sour
                     let limit = MAX_HISTORY_BYTES >> 20;
                     problems.push(format!("{shown}: only the last {limit} MB was read"));
                 }
-                let is_zsh = shell == Shell::Bash && is_extended_zsh(&tail.bytes);
-                let shell = if is_zsh { Shell::Zsh } else { shell };
-                for command in parse_history(shell, &tail.bytes) {
+                let is_zsh = format == HistoryFormat::Bash && is_extended_zsh(&tail.bytes);
+                let format = if is_zsh { HistoryFormat::Zsh } else { format };
+                for command in parse_history(format, &tail.bytes) {
                     if !budget.take_entry() {
                         break;
                     }
-                    usage.add_command(&command, shell, places);
+                    usage.add_command(&command, format, places);
                 }
             }
             Err(error) if is_absent(&error) => {}
@@ -116,22 +116,25 @@ pub(super) fn read_shell_history(places: &SignalPlaces, budget: &Budget) -> Sour
 }
 
 /// Returns the history files that shells use by default, and the one that the owner set.
-fn history_files(places: &SignalPlaces) -> Vec<(PathBuf, Shell)> {
+fn history_files(places: &SignalPlaces) -> Vec<(PathBuf, HistoryFormat)> {
     let home = &places.user_home;
     let mut files = vec![
-        (home.join(".bash_history"), Shell::Bash),
-        (home.join(".zsh_history"), Shell::Zsh),
+        (home.join(".bash_history"), HistoryFormat::Bash),
+        (home.join(".zsh_history"), HistoryFormat::Zsh),
         // The names that zsh's own setup and its manual use.
-        (home.join(".histfile"), Shell::Zsh),
-        (home.join(".zhistory"), Shell::Zsh),
-        (places.data_home.join("fish/fish_history"), Shell::Fish),
+        (home.join(".histfile"), HistoryFormat::Zsh),
+        (home.join(".zhistory"), HistoryFormat::Zsh),
+        (
+            places.data_home.join("fish/fish_history"),
+            HistoryFormat::Fish,
+        ),
     ];
     let power_shell = "PSReadLine/ConsoleHost_history.txt";
     let folder = match (places.system, &places.roaming_app_data) {
         (System::Windows, Some(roaming)) => roaming.join("Microsoft/Windows/PowerShell"),
         _ => places.data_home.join("powershell"),
     };
-    files.push((folder.join(power_shell), Shell::PowerShell));
+    files.push((folder.join(power_shell), HistoryFormat::PowerShell));
     if let Some(path) = &places.history_file
         && files.iter().all(|(known, _)| known != path)
     {
@@ -139,12 +142,12 @@ fn history_files(places: &SignalPlaces) -> Vec<(PathBuf, Shell)> {
         let is_zsh = ["zsh", "zhistory", "histfile"]
             .iter()
             .any(|part| name.contains(part));
-        let shell = match (is_zsh, name.contains("fish")) {
-            (true, _) => Shell::Zsh,
-            (_, true) => Shell::Fish,
-            _ => Shell::Bash,
+        let format = match (is_zsh, name.contains("fish")) {
+            (true, _) => HistoryFormat::Zsh,
+            (_, true) => HistoryFormat::Fish,
+            _ => HistoryFormat::Bash,
         };
-        files.push((path.clone(), shell));
+        files.push((path.clone(), format));
     }
     files
 }
@@ -156,17 +159,17 @@ struct ShellUsage {
 }
 
 impl ShellUsage {
-    fn add_command(&mut self, line: &str, shell: Shell, places: &SignalPlaces) {
+    fn add_command(&mut self, line: &str, format: HistoryFormat, places: &SignalPlaces) {
         if line.len() > MAX_COMMAND_BYTES || has_obvious_secret(line) {
             return;
         }
-        for command in split_commands(line, shell != Shell::PowerShell) {
+        for command in split_commands(line, format != HistoryFormat::PowerShell) {
             let words = base_command(&command);
             let Some(program) = words.first().and_then(|word| program_name(word)) else {
                 continue;
             };
-            let program = match shell {
-                Shell::PowerShell => program.to_ascii_lowercase(),
+            let program = match format {
+                HistoryFormat::PowerShell => program.to_ascii_lowercase(),
                 _ => program.to_owned(),
             };
             if matches!(program.as_str(), "cd" | "pushd" | "set-location")
@@ -329,7 +332,10 @@ mod tests {
     #[test]
     fn w87_only_the_end_of_a_long_history_is_read() {
         let test = TestPlaces::new(System::Linux);
-        let long = format!("docker ps\n{}git pull\n", "ls\n".repeat(400_000));
+        let long = format!(
+            "docker ps\n{}git pull\n",
+            format!("ls {}\n", "x".repeat(500)).repeat(3_000)
+        );
         test.write(".bash_history", long);
         let report = read_shell_history(&test.places, &budget());
         assert_eq!(

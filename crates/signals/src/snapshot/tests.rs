@@ -15,7 +15,7 @@ const SCRIPT: &str = "PUNIE_TEST_SCRIPT";
 const TABLE: &str = "CREATE TABLE t (a); INSERT INTO t VALUES ('old');";
 
 fn budget() -> Budget {
-    Budget::begin(Duration::from_secs(600), 1_000_000, Arc::default())
+    Budget::begin(Duration::from_mins(10), 1_000_000, Arc::default())
 }
 
 /// Another process that has run a script on the database and keeps the connection open: locks are the process's.
@@ -178,7 +178,7 @@ fn w86_a_query_ends_with_the_budget() {
     .expect("a view");
     drop(made);
     let cancelled = Arc::default();
-    let budget = Budget::begin(Duration::from_secs(600), 10, Arc::clone(&cancelled));
+    let budget = Budget::begin(Duration::from_mins(10), 10, Arc::clone(&cancelled));
     let snapshot = Snapshot::take(&database, scratch.path(), &budget).expect("a snapshot");
     cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     let count = snapshot

@@ -7,6 +7,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
 use crate::SourceState;
@@ -93,8 +94,8 @@ fn w88_worktrees_and_submodules_that_git_made_are_found() {
     run("-C app submodule --quiet add ../library third/library");
     run("-C app worktree add -q ../fix");
     let report = read_projects(&test.places, &budget());
-    let text = text(&report);
-    let mut lines: Vec<&str> = text.lines().skip(1).collect();
+    let written = text(&report);
+    let mut lines: Vec<&str> = written.lines().skip(1).collect();
     lines.sort_unstable();
     assert_eq!(
         lines,
@@ -157,7 +158,7 @@ fn w88_links_are_not_followed_and_the_budget_is_common_to_all_roots() {
     for number in 0..100 {
         test.make_folder(&format!("dev/{number}/a/b"));
     }
-    let small = Budget::begin(Duration::from_secs(600), 50, Arc::default());
+    let small = Budget::begin(Duration::from_mins(10), 50, Arc::default());
     let report = read_projects(&test.places, &small);
     assert_eq!(
         small.exceeded_limit(),
