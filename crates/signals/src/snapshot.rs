@@ -2,13 +2,13 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "this module makes and removes the private copies of databases"
+    reason = "this module makes and removes the private copies of databases, and waits until they are at rest"
 )]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use punie_core::record_locks;
 use rusqlite::backup::{Backup, StepResult};
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use url::Url;
 
 use super::Budget;
-use super::file_access::{is_absent, open_regular_file};
+use super::file_access::{exists, is_absent, open_regular_file};
 
 /// The pages that are copied between two checks of the budget.
 const PAGES_PER_STEP: i32 = 256;
@@ -27,9 +27,11 @@ const PAGES_PER_STEP: i32 = 256;
 pub(crate) const MAX_COPIED_BYTES: u64 = 512 << 20;
 /// How long one step waits for the lock of another program, and how many steps do.
 const LOCK_WAIT: Duration = Duration::from_millis(200);
-const LOCKED_STEPS: u32 = 4;
-/// How often files are copied anew because they changed meanwhile.
-const COPY_ATTEMPTS: u32 = 3;
+const LOCKED_STEPS: u32 = 2;
+/// How long files that another program writes are copied anew.
+const COPY_PATIENCE: Duration = Duration::from_secs(2);
+/// Two changes within this time can have the same time of change in a file system.
+const REST_TIME: Duration = Duration::from_millis(20);
 /// The longest text or value that a query may meet.
 const MAX_VALUE_BYTES: i32 = 16 << 20;
 /// The begin of the names of private folders.
@@ -70,7 +72,7 @@ impl Snapshot {
         let folder = PrivateFolder::create(scratch)
             .map_err(|error| format!("there is no place for a private copy: {error}"))?;
         let copy = folder.path.path().join("copy.sqlite");
-        if !files.can_be_locked() || !back_up(database, &copy, budget)? {
+        if !files.can_be_locked(&state) || !back_up(database, &copy, budget)? {
             files.copy_unchanged(&copy, budget)?;
         }
         let opened = open_database(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE);
@@ -164,13 +166,58 @@ struct DatabaseFiles {
     journal: PathBuf,
 }
 
-/// The length and the last change of the database, its log and its journal.
+/// The first bytes of a database, a log and a journal: they have the numbers that a transaction and a restart of the log
+/// change.
+const STATE_BYTES: u64 = 100;
+
+/// What tells that a file was written to.
 #[derive(PartialEq, Eq)]
-struct FilesState([Option<(u64, SystemTime)>; 3]);
+struct FileState {
+    length: u64,
+    modified: SystemTime,
+    header: Vec<u8>,
+}
+
+impl FileState {
+    fn read(path: &Path) -> io::Result<Self> {
+        let file = open_regular_file(path)?;
+        let metadata = file.metadata()?;
+        let mut header = Vec::new();
+        file.take(STATE_BYTES).read_to_end(&mut header)?;
+        Ok(Self {
+            length: metadata.len(),
+            modified: metadata.modified()?,
+            header,
+        })
+    }
+}
+
+/// The states of the database, its log and its journal.
+#[derive(PartialEq, Eq)]
+struct FilesState([Option<FileState>; 3]);
 
 impl FilesState {
     fn total_bytes(&self) -> u64 {
-        self.0.iter().flatten().map(|(bytes, _)| bytes).sum()
+        self.0.iter().flatten().map(|file| file.length).sum()
+    }
+
+    /// Returns whether the next change will have another time.
+    fn is_at_rest(&self) -> bool {
+        let now = SystemTime::now();
+        // A time in the future is that of another clock.
+        let was_written_now = |file: &FileState| {
+            now.duration_since(file.modified)
+                .is_ok_and(|age| age < REST_TIME)
+        };
+        !self.0.iter().flatten().any(was_written_now)
+    }
+
+    /// Returns whether SQLite keeps a log of the database.
+    fn has_log(&self) -> bool {
+        /// The offset in the database of the number of its format: 2 for one with a log.
+        const READ_FORMAT: usize = 19;
+        let database = self.0[0].as_ref();
+        database.is_some_and(|database| database.header.get(READ_FORMAT) == Some(&2))
     }
 }
 
@@ -191,20 +238,12 @@ impl DatabaseFiles {
     }
 
     fn read_state(&self) -> io::Result<FilesState> {
-        let read = |path: &Path| -> io::Result<(u64, SystemTime)> {
-            let metadata = fs::metadata(path)?;
-            if metadata.is_file() {
-                Ok((metadata.len(), metadata.modified()?))
-            } else {
-                Err(io::Error::other("it is no regular file"))
-            }
-        };
-        let optional = |path: &Path| match read(path) {
+        let optional = |path: &Path| match FileState::read(path) {
             Err(error) if is_absent(&error) => Ok(None),
             read => read.map(Some),
         };
         Ok(FilesState([
-            Some(read(&self.database)?),
+            Some(FileState::read(&self.database)?),
             optional(&self.log)?,
             optional(&self.journal)?,
         ]))
@@ -212,29 +251,34 @@ impl DatabaseFiles {
 
     /// Returns whether SQLite can read the database beside other programs and leave no file behind. It cannot if the
     /// database has a log that no program, or only one with exclusive rights, has open.
-    fn can_be_locked(&self) -> bool {
-        /// The offset in the database of the number of its format: 2 for one with a log.
-        const READ_FORMAT: usize = 19;
-        let mut header = [0; READ_FORMAT + 1];
-        let read = open_regular_file(&self.database)
-            .and_then(|mut database| database.read_exact(&mut header));
-        read.is_ok() && (header[READ_FORMAT] != 2 || self.log.exists() && self.log_index.exists())
+    fn can_be_locked(&self, state: &FilesState) -> bool {
+        !state.has_log() || exists(&self.log) && exists(&self.log_index)
     }
 
-    /// Copies the files, and again if they changed meanwhile. The log's index is made anew from the log.
+    /// Copies the files, and again if they changed meanwhile: first the database, since the log or the journal that is read
+    /// after it has all that was written to it meanwhile. The log's index is made anew from the log.
     fn copy_unchanged(&self, copy: &Path, budget: &Budget) -> Result<(), String> {
         let copies = Self::beside(copy);
-        for _ in 0..COPY_ATTEMPTS {
-            let _ = fs::remove_file(&copies.log_index);
+        let started = Instant::now();
+        while started.elapsed() < COPY_PATIENCE && budget.has_time() {
             let before = self.read_state().map_err(|error| error.to_string())?;
-            copy_bounded(&self.database, copy, budget)?;
-            copy_bounded(&self.log, &copies.log, budget)?;
-            copy_bounded(&self.journal, &copies.journal, budget)?;
-            if self.read_state().is_ok_and(|after| after == before) {
-                return Ok(());
+            if before.is_at_rest() {
+                let _ = fs::remove_file(&copies.log_index);
+                copy_bounded(&self.database, copy, budget)?;
+                copy_bounded(&self.log, &copies.log, budget)?;
+                copy_bounded(&self.journal, &copies.journal, budget)?;
+                if self.read_state().is_ok_and(|after| after == before) {
+                    return Ok(());
+                }
             }
+            std::thread::sleep(REST_TIME);
         }
-        Err("it is locked, and changed while it was copied: try again later".to_owned())
+        let reason = if budget.has_time() {
+            "it is locked, and changed while it was copied: try again later"
+        } else {
+            "its time ended"
+        };
+        Err(reason.to_owned())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::test_places::open_database as open;
 /// Where the other process finds the database, and what it does with it.
 const DATABASE: &str = "PUNIE_TEST_DATABASE";
 const SCRIPT: &str = "PUNIE_TEST_SCRIPT";
+const REPEATED: &str = "PUNIE_TEST_REPEATED";
 const TABLE: &str = "CREATE TABLE t (a); INSERT INTO t VALUES ('old');";
 
 fn budget() -> Budget {
@@ -23,10 +24,16 @@ struct OtherProcess(Child);
 
 impl OtherProcess {
     fn start(database: &Path, script: &str) -> Self {
+        Self::start_writer(database, script, "")
+    }
+
+    /// Starts a process that repeats a second script after the first.
+    fn start_writer(database: &Path, script: &str, repeated: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "--ignored", "--nocapture", "--test-threads=1"])
             .arg("snapshot::tests::other_process")
-            .envs([(DATABASE, database.as_os_str()), (SCRIPT, script.as_ref())])
+            .env(DATABASE, database)
+            .envs([(SCRIPT, script), (REPEATED, repeated)])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -54,6 +61,11 @@ fn other_process() {
     let connection = open(path.as_ref());
     connection.execute_batch(&script).expect("a script");
     println!("ready");
+    let repeated = std::env::var(REPEATED).expect("a script");
+    // An end, if the test cannot kill this process.
+    for _ in 0..if repeated.is_empty() { 0 } else { 10_000 } {
+        connection.execute_batch(&repeated).expect("a script");
+    }
     let _ = io::stdin().lines().next();
     drop(connection);
 }
@@ -113,6 +125,40 @@ fn w86_a_locked_database_is_copied_as_it_was_committed() {
         INSERT INTO filler WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 5000) \
         SELECT randomblob(100) FROM c;";
     snapshot_beside(script, &["old"]);
+}
+
+#[test]
+fn w86_a_copy_beside_a_writer_has_whole_transactions() {
+    // Between two transactions the program is busy for some time.
+    let update = "BEGIN; UPDATE t SET a = a + 1 WHERE rowid = 1; UPDATE t SET a = a + 1 WHERE rowid = 2; COMMIT; \
+        WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 400000) SELECT count(*) FROM c;";
+    for mode in ["delete", "truncate", "wal"] {
+        let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+        let database = folder.path().join("written.sqlite");
+        // The two rows are on different pages, and the log begins anew often.
+        let script = format!(
+            "PRAGMA locking_mode = exclusive; PRAGMA journal_mode = {mode}; PRAGMA synchronous = off; \
+            PRAGMA wal_autocheckpoint = 8; CREATE TABLE t (a, b); \
+            INSERT INTO t VALUES (0, zeroblob(50000)), (0, zeroblob(50000));"
+        );
+        let writer = OtherProcess::start_writer(&database, &script, update);
+        for _ in 0..5 {
+            let snapshot = match Snapshot::take(&database, scratch.path(), &budget()) {
+                Ok(snapshot) => snapshot,
+                Err(reason) => {
+                    assert!(reason.contains("changed while it was copied"), "{reason}");
+                    continue;
+                }
+            };
+            let check = "SELECT max(a) - min(a), (SELECT * FROM pragma_integrity_check) FROM t";
+            let checked = snapshot
+                .database
+                .query_row(check, [], |row| Ok((row.get(0)?, row.get(1)?)));
+            let checked: (i64, String) = checked.expect("a row");
+            assert_eq!(checked, (0, "ok".to_owned()), "{mode}");
+        }
+        drop(writer);
+    }
 }
 
 #[test]
