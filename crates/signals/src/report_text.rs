@@ -8,7 +8,11 @@ use super::plain_text::clean_title;
 pub(crate) fn show_path(path: &Path, user_home: &Path) -> String {
     let text = match path.strip_prefix(user_home) {
         Ok(below) if below.as_os_str().is_empty() => "~".to_owned(),
-        Ok(below) => format!("~/{}", below.display()),
+        Ok(below) => {
+            // The same on every system.
+            let parts = below.iter().map(|part| part.to_string_lossy());
+            format!("~/{}", parts.collect::<Vec<_>>().join("/"))
+        }
         Err(_) => path.display().to_string(),
     };
     clean_title(&text)

@@ -254,4 +254,15 @@ mod tests {
             assert_eq!(program_name(word), None, "{word}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn the_base_command_of_any_text_is_the_end_of_a_command(line: String, escapes: bool) {
+            for command in split_commands(&line, escapes) {
+                proptest::prop_assert!(!command.is_empty());
+                let base = base_command(&command);
+                proptest::prop_assert!(command.ends_with(base));
+            }
+        }
+    }
 }

@@ -186,4 +186,36 @@ mod tests {
             ["cd C:\\dev", "Get-Item \n  x"]
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_history(bytes: Vec<u8>) {
+            for format in [HistoryFormat::Bash, HistoryFormat::Zsh, HistoryFormat::Fish, HistoryFormat::PowerShell] {
+                let lines = bytes.split(|&byte| byte == b'\n').count();
+                proptest::prop_assert!(parse_history(format, &bytes).len() <= lines + bytes.len());
+            }
+        }
+
+        #[test]
+        fn commands_are_read_as_zsh_wrote_them(commands: Vec<String>) {
+            let commands: Vec<String> = commands
+                .into_iter()
+                .map(|command| command.replace(['\r', '\0'], "") + "x")
+                .collect();
+            let mut written = Vec::new();
+            for command in &commands {
+                written.extend(b": 1700000000:0;");
+                for &byte in command.as_bytes() {
+                    // The bytes that zsh 5.9 marks.
+                    match byte {
+                        0x83..=0xa2 => written.extend([ZSH_META, byte ^ 0x20]),
+                        b'\n' => written.extend(b"\\\n"),
+                        other => written.push(other),
+                    }
+                }
+                written.push(b'\n');
+            }
+            proptest::prop_assert_eq!(parse_history(HistoryFormat::Zsh, &written), commands);
+        }
+    }
 }
