@@ -36,6 +36,7 @@ mod history;
 #[cfg(unix)]
 mod ignored_signals;
 mod init;
+mod installation;
 mod keygen;
 mod level_question;
 mod log_file;
@@ -71,6 +72,7 @@ mod traffic_text;
 mod trash;
 mod undo;
 mod uninstall;
+mod update;
 mod wiring;
 mod wrapped_text;
 

@@ -10,7 +10,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, WebSocket,
+    SelfMod, Store, Trash, Update, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -60,6 +60,8 @@ pub struct Config {
     pub editor: Editor,
     /// The folder of self-modification.
     pub self_mod: SelfMod,
+    /// The address and key of releases.
+    pub update: Update,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.

@@ -15,7 +15,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, SelfMod, Store, Trash, WebSocket, Workspaces,
+    SafeMode, Sandbox, SelfMod, Store, Trash, Update, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -155,6 +155,7 @@ impl Config {
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),
             self_mod: SelfMod::read(&mut reader),
+            update: Update::read(&mut reader),
             log: Log::read(&mut reader),
             caller: CallerSettings::default(),
             json: source.flags.json,

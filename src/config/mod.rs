@@ -33,7 +33,7 @@ pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, WebSocket,
+    SelfMod, Store, Trash, Update, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

@@ -280,6 +280,14 @@ tables! {
         root, "root": Option<PathBuf> = None, ..;
     }
 
+    /// Where `punie-runner update` finds releases of this program (docs/upgrade-and-uninstall.md).
+    ["update"] Update {
+        /// The folder with SHA256SUMS and the archives. Not set: the address that the release workflow built in.
+        url, "url": Option<BackendUrl> = None, ..;
+        /// The Ed25519 key that signs SHA256SUMS: 32 bytes as base64 or in hex, or the middle line of its PEM file. Not set: the key that the release workflow built in.
+        public_key, "public_key": Option<PublicKey> = None, ..;
+    }
+
     /// The log of the runner, on stderr.
     ["log"] Log {
         /// The least severe messages to log: off, error, warn, info, debug or trace.

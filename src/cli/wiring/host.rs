@@ -17,6 +17,7 @@ use crate::acp::local::confinement::Confinement;
 use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use crate::acp::local::running_program::running_program;
 use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
 use crate::acp::{LocalClient, Workspace};
@@ -307,15 +308,9 @@ pub fn assemble_lone_host(
 
 /// Returns this program, to be started as a worker.
 fn worker_program(home: &Home, environment: &ProcessEnvironment) -> anyhow::Result<WorkerProgram> {
-    // The file that runs, also when another version has taken its name.
-    let program = if cfg!(target_os = "linux") {
-        "/proc/self/exe".into()
-    } else {
-        std::env::current_exe()?
-    };
     let temp_root = home.state_dir().join("scratch");
     Ok(WorkerProgram {
-        program,
+        program: running_program()?,
         temp_root,
         time_zone: environment.get("TZ").map(ToOwned::to_owned),
     })

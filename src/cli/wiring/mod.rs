@@ -22,7 +22,7 @@ mod task_board;
 
 pub use backends::{
     BackendProbe, BackendSource, ProbeFailure, backend_tokens, connect_once, convex_backend,
-    http_functions, probe_configured, proxy_of_backend,
+    http_functions, probe_configured, proxy_of_backend, proxy_rules,
 };
 pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host, open_workspace};
