@@ -16,7 +16,7 @@ use super::dial::WebSocketDialer;
 use super::error::BackendError;
 use super::http_response::{function_error, is_html_page, parse_date_offset, parse_retry_after};
 use super::proxy::ProxyServer;
-use super::transport::{TransportOptions, build_client};
+use super::transport::{TransportOptions, build_client, install_crypto_provider};
 use super::upload::{UploadLoad, UploadProgress};
 use crate::redact::Secret;
 

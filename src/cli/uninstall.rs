@@ -139,7 +139,7 @@ fn list_device(home: &Home, outcome: &mut Outcome) {
 
 fn list_program(outcome: &mut Outcome) -> anyhow::Result<()> {
     let program = installation::find_own_program()?;
-    let quote = |path: &Path| shell_word(&path.to_string_lossy());
+    let quote = |path: &Path| shell_word(&path.to_string_lossy()).into_owned();
     let how = match installation::find_installer(&program) {
         InstalledBy::Cargo => "cargo uninstall punie-runner".to_owned(),
         InstalledBy::Homebrew => "brew uninstall punie-runner".to_owned(),

@@ -81,6 +81,7 @@ pub fn check_database_version(path: &Path) -> Result<(), StoreError> {
     if !path.exists() {
         return Ok(());
     }
+    punie_core::record_locks::install_lock_calls();
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if usize::try_from(version).is_ok_and(|version| version > MIGRATIONS.len()) {
