@@ -24,6 +24,10 @@ use release::ReleaseSource;
 use runner_restart::RestartOutcome;
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct UpdateArgs {
     /// Only say whether there is a newer release
     #[arg(long, conflicts_with_all = ["rollback", "now"])]
