@@ -181,3 +181,18 @@ async fn clients_of_one_home_share_its_runner() {
     assert!(text(&after).contains("shared"), "{after:?}");
     first.closes().await;
 }
+
+#[tokio::test]
+async fn clients_that_start_together_share_one_runner() {
+    let user = User::new();
+    let connect = || user.connects(TestClient::default(), &[]);
+    let (one, two) = tokio::join!(connect(), connect());
+    let list = json!({"pattern": "*"});
+    let (first, second) = tokio::join!(one.calls("Glob", list.clone()), two.calls("Glob", list));
+    assert_eq!(
+        (first.is_error, second.is_error),
+        (Some(false), Some(false))
+    );
+    two.closes().await;
+    one.closes().await;
+}
