@@ -138,6 +138,14 @@ impl CliContext {
         self.config_and_home(rule)
     }
 
+    /// Returns the workspaces that flags of this command name.
+    pub fn flag_workspaces(&self) -> anyhow::Result<Vec<PathBuf>> {
+        if self.flags.workspaces.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.try_config(WorkspaceRule::NotNeeded)?.workspaces)
+    }
+
     /// Opens the home of the configuration in force.
     pub fn open_home(&self) -> anyhow::Result<Home> {
         let (_, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
