@@ -10,7 +10,17 @@ use super::value::ConfigValue;
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
 # take the # away to set it. Flags win over PUNIE_ variables, and those win over this file. While a runner runs,
-# [sandbox], [policy], [limits] and [log] take effect at once, the rest when it is restarted: punie-runner status.
+# [sandbox], [policy], [limits], [mcp.servers] and [log] take effect at once, the rest when it is restarted:
+# punie-runner status.
+";
+
+/// An example of a table with a name of the owner's.
+const MCP_EXAMPLE: &str = "\
+# A server of the Model Context Protocol whose tools are offered as files__TOOL (docs/mcp.md). `punie-runner mcp import`
+# takes over those of Claude Desktop and Cursor.
+#[mcp.servers.files]
+#command = \"mcp-server-filesystem\"
+#args = [\".\"]
 ";
 
 /// The values that are already known when the file is written.
@@ -35,6 +45,7 @@ pub fn render_default_config(known: &KnownSettings) -> String {
         }
         lines.push(String::new());
     }
+    lines.push(MCP_EXAMPLE.to_owned());
     lines.join("\n")
 }
 

@@ -2,13 +2,15 @@
 //! named, the client's calls go through that backend. Otherwise this process is the runner, as long as the client is there.
 
 mod caller_link;
+mod client_config;
 mod client_roots;
+mod import;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{stdin, stdout};
 use tokio::net::TcpListener;
@@ -30,7 +32,10 @@ use caller_link::{CallerLink, LinkConnection, StartRequest};
 use client_roots::{check_within_roots, narrow_workspaces};
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct McpArgs {
+    #[command(subcommand)]
+    command: Option<McpCommand>,
     /// Work in all workspaces, also in those outside the folders (roots) that the client names
     #[arg(long)]
     ignore_roots: bool,
@@ -42,8 +47,17 @@ pub struct McpArgs {
     http: Option<u16>,
 }
 
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Take over the MCP servers of Claude Desktop, Claude Code or Cursor, whose tools this device then offers
+    Import(import::ImportArgs),
+}
+
 /// Serves the client until it closes its end.
 pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    if let Some(McpCommand::Import(args)) = &args.command {
+        return import::run_import(args, context);
+    }
     let runtime = command_runtime()?;
     let ended = runtime.block_on(Box::pin(serve_mcp(args, context)));
     // The thread that reads stdin cannot be joined.
