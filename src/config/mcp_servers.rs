@@ -201,8 +201,8 @@ fn check_server(name: &str, written: WrittenServer) -> Result<McpServer, String>
             if !written.headers.is_empty() {
                 return Err("headers belong to a url. A program gets variables: env".to_owned());
             }
-            let mut words = [&command].into_iter().chain(&written.args);
-            if command.trim().is_empty() || words.any(|word| word.contains('\0')) {
+            let has_nul = |word: &String| word.contains('\0');
+            if command.trim().is_empty() || has_nul(&command) || written.args.iter().any(has_nul) {
                 return Err("command must be a program, and args its arguments".to_owned());
             }
             McpTarget::Program {

@@ -88,10 +88,10 @@ pub fn assemble_host(
         terminals: base.terminals.clone(),
         workspace: base.workspace.clone(),
         home: home.clone(),
-        registry: Arc::clone(&registry),
         redactor: base.redactor.clone(),
     };
-    let plugins = PluginHost::load_stored(plugin_deps, configured_servers(config));
+    let servers = configured_servers(config);
+    let plugins = PluginHost::load_stored(plugin_deps, Arc::clone(&registry), servers);
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
     let host_questions = host_asker(config, &base);

@@ -11,13 +11,10 @@ mod plugin_tool;
 mod secret_values;
 mod tool_result;
 
-use std::sync::Arc;
-
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::home::Home;
 use crate::redact::Redactor;
-use crate::tool::ToolRegistry;
 
 pub use plugin_host::{PluginHost, PluginReport};
 pub use secret_values::{list_secret_names, names_secret, secret_reference};
@@ -31,8 +28,6 @@ pub struct PluginDeps {
     pub workspace: Workspace,
     /// The home with the plugins.
     pub home: Home,
-    /// Receives their tools.
-    pub registry: Arc<ToolRegistry>,
     /// Masks the secrets that they are given.
     pub redactor: Redactor,
 }

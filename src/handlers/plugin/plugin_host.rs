@@ -16,7 +16,7 @@ use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::plugin_server::ChangedLists;
 use super::plugin_tool::PluginTools;
 use crate::home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
-use crate::tool::{ToolEffect, ToolRegistration};
+use crate::tool::{ToolEffect, ToolRegistration, ToolRegistry};
 
 /// The waits before a server that listed no tools is asked again: the first, which doubles, and the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
@@ -29,6 +29,8 @@ pub struct PluginHost(Arc<HostState>);
 /// The state of the plugins.
 pub(super) struct HostState {
     deps: PluginDeps,
+    /// Receives the tools.
+    registry: Arc<ToolRegistry>,
     /// The servers that `config.toml` names.
     configured: watch::Sender<Vec<Plugin>>,
     changed_lists: Arc<ChangedLists>,
@@ -89,7 +91,11 @@ struct PublishedPlugin<'a> {
 
 impl PluginHost {
     /// Loads the plugins with the lists that are stored, and registers their tools. Starts none of them. Blocks.
-    pub fn load_stored(deps: PluginDeps, configured: Vec<Plugin>) -> Self {
+    pub fn load_stored(
+        deps: PluginDeps,
+        registry: Arc<ToolRegistry>,
+        configured: Vec<Plugin>,
+    ) -> Self {
         let (mut plugins, problems) = home::load_plugins(&deps.home);
         plugins.extend(configured.iter().cloned());
         let changed_lists = Arc::default();
@@ -100,6 +106,7 @@ impl PluginHost {
         let loaded = loaded.collect();
         let host = Self(Arc::new(HostState {
             deps,
+            registry,
             configured: watch::Sender::new(configured),
             changed_lists,
             current: Mutex::default(),
@@ -324,8 +331,9 @@ impl HostState {
         if is_same {
             return;
         }
-        let chosen = PluginTools::choose(&plugins, &self.deps, &Arc::downgrade(self));
-        let registration = self.deps.registry.register_dynamic(chosen.entries);
+        let chosen =
+            PluginTools::choose(&plugins, &self.deps, &self.registry, &Arc::downgrade(self));
+        let registration = self.registry.register_dynamic(chosen.entries);
         let before = {
             let mut current = self.current.lock();
             std::mem::replace(

@@ -16,7 +16,7 @@ use crate::home::{Plugin, PluginPaths};
 use crate::ids::ToolName;
 use crate::tool::{
     ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, ToolContext, ToolEffect, ToolEntry,
-    ToolSpec,
+    ToolRegistry, ToolSpec,
 };
 
 /// The domain of such tools.
@@ -42,6 +42,7 @@ impl PluginTools {
     pub fn choose(
         plugins: &BTreeMap<String, Arc<LoadedPlugin>>,
         deps: &PluginDeps,
+        registry: &ToolRegistry,
         host: &Weak<HostState>,
     ) -> Self {
         let mut chosen = Self::default();
@@ -61,6 +62,9 @@ impl PluginTools {
                 let entry = match owners.get(&name) {
                     Some(owner) => Err(format!(
                         "{name} is not offered, because the {owner} has a tool of this name. Rename one of them"
+                    )),
+                    None if registry.has_device_tool(&name) => Err(format!(
+                        "{name} is not offered, because this device has a tool of this name, which stays. Rename it"
                     )),
                     None => build_entry(loaded, tool, deps, host),
                 };
@@ -99,11 +103,6 @@ fn build_entry(
     host: &Weak<HostState>,
 ) -> Result<ToolEntry, String> {
     let name = &loaded.plugin.offered_name(&tool.name);
-    if deps.registry.has_device_tool(name) {
-        return Err(format!(
-            "{name} is not offered, because this device has a tool of this name, which stays. Rename it"
-        ));
-    }
     if ToolName::parse(name.clone()).is_err() {
         let shown: String = name.chars().take(80).collect();
         return Err(format!(

@@ -2,7 +2,7 @@
 //! (config).
 
 use std::collections::HashMap;
-use std::error::Error as _;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use reqwest::{Client, Url};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, Transport};
 
@@ -72,18 +72,28 @@ fn build_client(url: &str) -> reqwest::Result<Client> {
     client.build()
 }
 
-/// Explains why a message was not delivered; part of a sentence.
+/// Explains why a message was not answered; part of a sentence.
 pub(super) fn explain_http_error(error: &DynamicTransportError) -> String {
-    let mut deepest: &dyn std::error::Error = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
+    let mut deepest: &(dyn Error + 'static) = error.error.as_ref();
+    let mut is_reached = true;
+    loop {
+        let cause = match deepest.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::AuthRequired(_)) => {
+                return "it wants authorization (HTTP 401). Add the header Authorization to its settings"
+                    .to_owned();
+            }
+            Some(StreamableHttpError::Client(client)) => {
+                is_reached = !client.is_connect();
+                Some(client as &(dyn Error + 'static))
+            }
+            _ => deepest.source(),
+        };
+        match cause {
+            Some(cause) => deepest = cause,
+            None if is_reached => return format!("its answer cannot be used ({deepest})"),
+            None => return format!("it cannot be reached ({deepest})"),
+        }
     }
-    let shown = error.to_string();
-    if shown.contains("Auth required") || shown.contains("401") {
-        return "it wants authorization (HTTP 401). Add the header Authorization to its settings"
-            .to_owned();
-    }
-    format!("it cannot be reached ({deepest})")
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for MeteredTransport<T> {
