@@ -72,7 +72,7 @@ impl LoadedPlugin {
             }
             Err(McpFailure::NotStarted(error)) => Listing::Failed(format!(
                 "its server was not started: {}",
-                error.model_text()
+                error.model_text().trim_end_matches('.')
             )),
             Err(McpFailure::Refused(why) | McpFailure::Broken(why)) => {
                 Listing::Failed(format!("its server listed no tools: {why}"))

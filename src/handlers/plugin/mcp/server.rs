@@ -274,7 +274,11 @@ async fn broken(
         (None, None) if otherwise.is_empty() => "it closed its output".to_owned(),
         (None, None) => format!("it broke off ({otherwise})"),
     };
-    McpFailure::Broken(format!("{reason}{}", last_words(meter)))
+    let refused = process.and_then(|process| process.0.first_call().failure_text());
+    let refused = refused.map_or_else(String::new, |refused| {
+        format!(". {}", refused.trim_end_matches('.'))
+    });
+    McpFailure::Broken(format!("{reason}{}{refused}", last_words(meter)))
 }
 
 fn last_words(meter: &OutputMeter) -> String {
