@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::config::file_edit::quote_text;
 use crate::config::{ProcessEnvironment, check_mcp_name};
 use crate::handlers::plugin::{names_secret, secret_reference};
+use crate::redact::find_lookalikes;
 
 /// A server that can be written into `config.toml`.
 #[derive(Debug)]
@@ -100,14 +101,13 @@ pub(super) fn convert_entry(
     };
     if let Some(command) = &entry.command {
         writer.write_text("command", &expand(command)?);
-        let args = entry
-            .args
-            .iter()
-            .map(expand)
-            .collect::<Result<Vec<_>, _>>()?;
-        check_arguments(&args)?;
+        let mut args = Vec::new();
+        for arg in &entry.args {
+            let expanded = expand(arg)?;
+            check_argument(arg, &expanded)?;
+            args.push(quote_text(&expanded));
+        }
         if !args.is_empty() {
-            let args: Vec<String> = args.iter().map(|one| quote_text(one)).collect();
             writer.lines.push(format!("args = [{}]", args.join(", ")));
         }
         if let Some(cwd) = &entry.cwd {
@@ -129,18 +129,23 @@ pub(super) fn convert_entry(
     })
 }
 
-/// Refuses arguments that hold a secret: everybody on this machine can read those of a running program.
-fn check_arguments(args: &[String]) -> Result<(), String> {
-    let named = args
-        .iter()
-        .find(|arg| arg.starts_with('-') && names_secret(arg));
-    named.map_or(Ok(()), |arg| {
-        let option = arg.split('=').next().unwrap_or_default();
-        Err(format!(
-            "its argument {option} seems to give a secret. Write its table by hand, with the secret as a variable under \
-             env if the program takes one"
-        ))
-    })
+/// Refuses arguments that probably hold a secret: everybody on this machine can read those of a running program.
+fn check_argument(written: &str, expanded: &str) -> Result<(), String> {
+    let name = written.split(['=', ':']).next().unwrap_or_default();
+    let is_named = (written.starts_with('-') || name != written) && names_secret(name);
+    let is_variable = written.contains("${") && names_secret(written);
+    if !is_named && !is_variable && find_lookalikes(expanded).is_empty() {
+        return Ok(());
+    }
+    let shown = if is_named && !is_variable {
+        name
+    } else {
+        "of its list"
+    };
+    Err(format!(
+        "its argument {shown} seems to give a secret. Write its table by hand, with the secret as a variable under env if \
+         the program takes one"
+    ))
 }
 
 /// Replaces `${NAME}`, `${NAME:-default}` and `${env:NAME}`.
@@ -185,7 +190,8 @@ impl TableWriter<'_> {
         let mut written = Vec::new();
         for (name, value) in values {
             let mut value = expand_variables(value, self.environment)?;
-            if names_secret(name) && !value.is_empty() {
+            let is_secret = names_secret(name) || !find_lookalikes(&value).is_empty();
+            if is_secret && !value.is_empty() {
                 let secret = format!("mcp.{}.{name}", self.server);
                 // The word before a token is no part of the secret.
                 let (scheme, token) = match value.split_once(' ') {
@@ -247,6 +253,14 @@ mod tests {
             (
                 json!({"command": "x", "args": ["--api-key=1"]}),
                 "--api-key seems to give a secret",
+            ),
+            (
+                json!({"command": "x", "args": ["--header", "Authorization: Bearer =1"]}),
+                "Authorization seems to give a secret",
+            ),
+            (
+                json!({"command": "x", "args": ["${HOME_TOKEN:-=1}"]}),
+                "of its list seems to give a secret",
             ),
             (
                 json!({"command": "x", "args": ["${NONE}"]}),

@@ -146,7 +146,8 @@ impl PluginServer {
         McpServer::start(&deps.terminals, &launch, request, limit, list_changed).await
     }
 
-    /// Asks the running server for its tools again; `None` if none runs.
+    /// Asks the running server for its tools again; `None` if none runs. That is no use of it: one that says again and
+    /// again that its list has changed reaches the limit of messages, or the end of its idle time.
     pub async fn list_again(&self) -> Option<Vec<ListedTool>> {
         let mut turn = self.wait_for_turn().await;
         let server = turn.0.running.take().filter(McpServer::is_usable)?;
@@ -156,8 +157,6 @@ impl PluginServer {
         } else {
             turn.keep_server(server);
         }
-        drop(turn);
-        self.end_when_idle();
         listed.ok()
     }
 

@@ -161,7 +161,6 @@ impl McpServer {
 
     /// Asks for its tools.
     pub async fn list_tools(&self, limit: Duration) -> Result<Vec<ListedTool>, McpFailure> {
-        self.meter.reset_counts();
         let listed = tokio::select! {
             listed = timeout(limit, self.service.list_all_tools()) => listed,
             () = self.meter.wait_for_fault() => return Err(self.broken("").await),
