@@ -14,13 +14,10 @@ const HEAD: &str = "\
 # punie-runner status.
 ";
 
-/// An example of a table with a name of the owner's.
-const MCP_EXAMPLE: &str = "\
-# A server of the Model Context Protocol whose tools are offered as files__TOOL (docs/mcp.md). `punie-runner mcp import`
+/// The tables that have names of the owner's.
+const SERVERS_HINT: &str = "\
+# MCP servers whose tools this device offers have a table each, [mcp.servers.NAME]: docs/mcp.md. `punie-runner mcp import`
 # takes over those of Claude Desktop and Cursor.
-#[mcp.servers.files]
-#command = \"mcp-server-filesystem\"
-#args = [\".\"]
 ";
 
 /// The values that are already known when the file is written.
@@ -45,7 +42,7 @@ pub fn render_default_config(known: &KnownSettings) -> String {
         }
         lines.push(String::new());
     }
-    lines.push(MCP_EXAMPLE.to_owned());
+    lines.push(SERVERS_HINT.to_owned());
     lines.join("\n")
 }
 
