@@ -185,14 +185,9 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
     let more = "env = { API_KEY = \"${secret:city-key}\" }";
     let script = server(&["show"], "text \"key $API_KEY\"");
     let stage = stage_with("city", more, &script).await;
-    let doctor = stage.command(&["doctor"]).await;
+    let doctor = stage.command(&["--json", "doctor"]).await;
     assert!(
-        doctor
-            .out
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .contains("needs the secret city-key"),
+        doctor.out.contains("needs the secret city-key"),
         "{doctor:?}"
     );
     let said = problems(&listed(&stage).await["mcp.city"]);
