@@ -88,6 +88,11 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
                 Some(format) => print_for_model(specs, format),
                 None => list_tools(specs, args.all, context.is_json()),
             }
+            for report in machine.plugins.reports().0 {
+                for problem in report.problems {
+                    console::print_error(&format!("{}: {problem}", report.name));
+                }
+            }
         }
         Some(name) => {
             let entry = machine

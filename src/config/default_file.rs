@@ -10,7 +10,14 @@ use super::value::ConfigValue;
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
 # take the # away to set it. Flags win over PUNIE_ variables, and those win over this file. While a runner runs,
-# [sandbox], [policy], [limits] and [log] take effect at once, the rest when it is restarted: punie-runner status.
+# [sandbox], [policy], [limits], [mcp.servers] and [log] take effect at once, the rest when it is restarted:
+# punie-runner status.
+";
+
+/// The tables that have names of the owner's.
+const SERVERS_HINT: &str = "\
+# MCP servers whose tools this device offers have a table each, [mcp.servers.NAME]: docs/mcp.md. `punie-runner mcp import`
+# takes over those of Claude Desktop and Cursor.
 ";
 
 /// The values that are already known when the file is written.
@@ -35,6 +42,7 @@ pub fn render_default_config(known: &KnownSettings) -> String {
         }
         lines.push(String::new());
     }
+    lines.push(SERVERS_HINT.to_owned());
     lines.join("\n")
 }
 

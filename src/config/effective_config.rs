@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::choices::BackendKind;
 use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
+use super::mcp_servers::McpServer;
 use super::overrides;
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
@@ -62,6 +63,8 @@ pub struct Config {
     pub self_mod: SelfMod,
     /// The address and key of releases.
     pub update: Update,
+    /// The servers of the Model Context Protocol whose tools are added to this device's.
+    pub mcp_servers: Vec<McpServer>,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.

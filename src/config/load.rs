@@ -7,6 +7,7 @@ use super::config_setting::ConfigSetting;
 use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
+use super::mcp_servers::{McpTarget, read_mcp_servers};
 use super::overrides::{
     flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
     resolve_home, value_error,
@@ -106,6 +107,7 @@ impl Config {
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
         config.expand_sandbox_paths(&environment);
+        config.expand_server_folders(&environment);
         config.check_openings(&environment)?;
         config.resolve_workspace_paths(&flags, &environment, rule)?;
         settings.append(&mut config.settings);
@@ -135,6 +137,8 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut reader = ConfigReader::new(file, written);
         let backend = Backend::read(&mut reader);
+        let (mcp_servers, faults) = read_mcp_servers(&written.text);
+        reader.faults.extend(faults);
         let mut config = Self {
             home: home.to_owned(),
             file: file.to_owned(),
@@ -156,6 +160,7 @@ impl Config {
             editor: Editor::read(&mut reader),
             self_mod: SelfMod::read(&mut reader),
             update: Update::read(&mut reader),
+            mcp_servers,
             log: Log::read(&mut reader),
             caller: CallerSettings::default(),
             json: source.flags.json,
@@ -303,6 +308,18 @@ impl Config {
         for path in lists.into_iter().flatten() {
             if let Some(full) = environment.expand_path(path, Some(folder)) {
                 *path = full;
+            }
+        }
+    }
+
+    /// Makes the folders in which MCP servers start absolute, as the paths of the sandbox.
+    fn expand_server_folders(&mut self, environment: &ProcessEnvironment) {
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        for server in &mut self.mcp_servers {
+            if let McpTarget::Program { cwd: Some(cwd), .. } = &mut server.target
+                && let Some(full) = environment.expand_path(cwd, Some(folder))
+            {
+                *cwd = full;
             }
         }
     }

@@ -69,7 +69,20 @@ impl Config {
                 in_file: now.value.clone(),
             })
         };
-        self.settings.iter().filter_map(change).collect()
+        let mut changes: Vec<ChangedSetting> = self.settings.iter().filter_map(change).collect();
+        if self.mcp_servers != newer.mcp_servers {
+            let names = |config: &Self| {
+                let names: Vec<&str> = config.mcp_servers.iter().map(|one| &*one.name).collect();
+                names.join(", ")
+            };
+            // Their tables may hold secrets, so only the names are shown.
+            changes.push(ChangedSetting {
+                key: "mcp.servers",
+                in_force: names(self),
+                in_file: names(newer),
+            });
+        }
+        changes
     }
 
     /// Returns this configuration with the settings of `newer` that are applied without a restart.
@@ -97,6 +110,7 @@ impl Config {
             ..newer.limits.clone()
         };
         applied.log.level = newer.log.level;
+        applied.mcp_servers.clone_from(&newer.mcp_servers);
         for setting in &mut applied.settings {
             let is_applied = match setting.key {
                 "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,

@@ -9,6 +9,7 @@ use super::choices::{
     default_required_level,
 };
 use super::config_setting::ConfigSetting;
+use super::mcp_servers::SERVERS_TABLE;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::sources::ValueOrigin;
@@ -316,7 +317,7 @@ impl<'a> ConfigReader<'a> {
         Self {
             file,
             written,
-            faults: written.find_unknown_keys(&tables, &keys),
+            faults: written.find_unknown_keys(&tables, &keys, SERVERS_TABLE),
             settings: Vec::new(),
         }
     }

@@ -79,6 +79,8 @@ impl fmt::Display for TomlValue {
 pub(super) struct ConfigDocument {
     entries: BTreeMap<String, ConfigEntry>,
     tables: BTreeMap<String, usize>,
+    /// The text, for tables that are not read by fixed keys.
+    pub(super) text: String,
 }
 
 impl ConfigDocument {
@@ -88,7 +90,10 @@ impl ConfigDocument {
             line: error.span().map(|span| line_at_offset(text, span.start)),
             text: format!("this is not TOML: {}", error.message()),
         })?;
-        let mut written = Self::default();
+        let mut written = Self {
+            text: text.to_owned(),
+            ..Self::default()
+        };
         written.flatten_table(text, "", table.into_inner());
         Ok(written)
     }
@@ -123,8 +128,14 @@ impl ConfigDocument {
         self.entries.get(key)
     }
 
-    /// Finds all unknown keys and tables, each with the nearest known name.
-    pub(super) fn find_unknown_keys(&self, tables: &[&str], keys: &[&str]) -> Vec<ConfigFault> {
+    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` table.
+    pub(super) fn find_unknown_keys(
+        &self,
+        tables: &[&str],
+        keys: &[&str],
+        open: &str,
+    ) -> Vec<ConfigFault> {
+        let is_open = |path: &str| path == open || is_key_below(path, open);
         let mut faults = Vec::new();
         let mut strange: Vec<&str> = Vec::new();
         let above = |path: &str| {
@@ -135,6 +146,8 @@ impl ConfigDocument {
         for (path, line) in &self.tables {
             if tables.contains(&path.as_str())
                 || above(path)
+                || is_open(path)
+                || is_key_below(open, path)
                 || strange.iter().any(|t| is_key_below(path, t))
             {
                 continue;
@@ -152,6 +165,7 @@ impl ConfigDocument {
         }
         for (path, entry) in &self.entries {
             if keys.contains(&path.as_str())
+                || is_open(path)
                 || strange.iter().any(|table| is_key_below(path, table))
             {
                 continue;
@@ -175,7 +189,7 @@ fn is_key_below(path: &str, table: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-fn line_at_offset(text: &str, offset: usize) -> usize {
+pub(super) fn line_at_offset(text: &str, offset: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..offset.min(text.len())]).count()
 }
 
@@ -232,7 +246,7 @@ mod tests {
             ["b.level", "a.level"],
             ["b.level", "c.level"],
         ] {
-            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys);
+            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, "d.e");
             assert_eq!(
                 faults[0].text, "there is no key b.leve. Did you mean b.level?",
                 "{keys:?}"

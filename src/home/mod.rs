@@ -98,7 +98,7 @@ pub use packages::{
 };
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
-pub use plugins::{Plugin, PluginPaths, load_plugins};
+pub use plugins::{ConfiguredServer, Plugin, PluginPaths, RemoteServer, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};

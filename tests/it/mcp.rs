@@ -4,6 +4,7 @@
 
 mod approvals;
 mod http;
+mod importing;
 mod profiles;
 mod remote;
 mod roots;

@@ -175,6 +175,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         "A plugin cannot be loaded",
         config_checks::check_plugins,
     ),
+    home(
+        "mcp-servers",
+        "An MCP server of `config.toml` needs a secret that is not stored",
+        config_checks::check_mcp_servers,
+    ),
     machine(
         "backend-address",
         "No backend is set",

@@ -2,14 +2,16 @@
 //! named, the client's calls go through that backend. Otherwise this process is the runner, as long as the client is there.
 
 mod caller_link;
+mod client_config;
 mod client_roots;
+mod import;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{stdin, stdout};
 use tokio::net::TcpListener;
@@ -39,7 +41,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const START_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct McpArgs {
+    #[command(subcommand)]
+    command: Option<McpCommand>,
     /// Work in all workspaces, also in those outside the folders (roots) that the client names
     #[arg(long)]
     ignore_roots: bool,
@@ -51,8 +56,17 @@ pub struct McpArgs {
     http: Option<u16>,
 }
 
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Take over the MCP servers of Claude Desktop, Claude Code or Cursor, whose tools this device then offers
+    Import(import::ImportArgs),
+}
+
 /// Serves the client until it closes its end.
 pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    if let Some(McpCommand::Import(args)) = &args.command {
+        return import::run_import(args, context);
+    }
     let runtime = command_runtime()?;
     let ended = runtime.block_on(Box::pin(serve_mcp(args, context)));
     // The thread that reads stdin cannot be joined.

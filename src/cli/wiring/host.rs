@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::configured_servers::configured_servers;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
@@ -84,12 +85,14 @@ pub fn assemble_host(
     editors.set_workspace(base.workspace.clone());
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let registry = Arc::new(registry);
-    let plugins = PluginHost::load_stored(PluginDeps {
+    let plugin_deps = PluginDeps {
         terminals: base.terminals.clone(),
         workspace: base.workspace.clone(),
         home: home.clone(),
-        registry: Arc::clone(&registry),
-    });
+        redactor: base.redactor.clone(),
+    };
+    let servers = configured_servers(config);
+    let plugins = PluginHost::load_stored(plugin_deps, Arc::clone(&registry), servers);
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
     let host_questions = host_asker(config, &base);

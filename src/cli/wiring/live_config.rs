@@ -12,6 +12,7 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::configured_servers::configured_servers;
 use super::confinement_setup::confinement_setup;
 use super::in_force::{
     BackendInForce, ConfigFileState, ConfinementInForce, PolicyInForce, SettingInForce,
@@ -23,6 +24,7 @@ use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::{ActiveRules, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
@@ -45,6 +47,7 @@ pub(super) struct LiveParts {
     pub registry: Arc<ToolRegistry>,
     pub calls: LiveCallSettings,
     pub trash: Trash,
+    pub plugins: PluginHost,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -191,6 +194,7 @@ impl LiveConfig {
             .calls
             .replace(call_settings(&applied, parts.calls.current()));
         parts.trash.set_limits(trash_limits(&applied));
+        parts.plugins.set_configured(configured_servers(&applied));
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))

@@ -5,6 +5,7 @@ mod adapters;
 mod backends;
 mod background_commands;
 mod bridges;
+mod configured_servers;
 mod confinement_setup;
 mod device;
 mod host;

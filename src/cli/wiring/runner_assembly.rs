@@ -278,6 +278,7 @@ fn start_live_config(
         registry: Arc::clone(&host.registry),
         calls: settings.calls.clone(),
         trash: host.trash.clone(),
+        plugins: host.plugins.clone(),
     };
     LiveConfig::new(config, parts)
 }
