@@ -168,6 +168,13 @@ fn read_or_render(file: &Path) -> anyhow::Result<String> {
 
 fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
+    if key.table == "callers.NAME" {
+        let text = format!(
+            "each caller has a table of its own: write it with `{}`, as in [callers.ci]",
+            command_to_type("config edit")
+        );
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
     let config = context.config_despite_faults()?;
     let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
     let text = read_or_render(&config.file)?;

@@ -2,6 +2,7 @@
 //! here: the other files of the home.
 
 mod choices;
+mod config_reader;
 mod config_setting;
 pub mod default_file;
 mod effective_config;
@@ -21,7 +22,7 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
+pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, ToolProfileName, WakeUp};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;
@@ -32,8 +33,8 @@ pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, WebSocket,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

@@ -12,6 +12,10 @@ use crate::request::{OutcomeKind, ToolRequest};
 
 /// The result of parsing a frame.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a frame is taken apart as soon as it is parsed, so none is stored"
+)]
 pub(super) enum ParsedFrame {
     /// An event for the runner.
     Event(OfferedEvent),

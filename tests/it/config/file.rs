@@ -213,6 +213,42 @@ fn values_must_fit_each_other() {
 }
 
 #[test]
+fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
+    let text = "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\ntools = []\nworkspaces = [\"../work/a\"]\n\
+                [callers.\"my v1.2 agent\"]\nrate = 60\nprofile = \"coding\"\n";
+    let user = User::with_file(text);
+    let config = user.config();
+    let ci = &config.callers["ci"];
+    assert_eq!(ci.tools.as_deref(), Some(&[][..]));
+    assert_eq!(ci.workspaces.as_deref(), Some(&[user.path("work/a")][..]));
+    let agent = &config.callers["my v1.2 agent"];
+    assert_eq!((agent.rate, &agent.tools), (60, &None));
+    assert_eq!(agent.profile.as_str(), "coding");
+    for (text, line, words) in [
+        (
+            "[callers.ci]\ntool = [\"Read\"]",
+            2,
+            "Did you mean callers.NAME.tools?",
+        ),
+        ("[callers.ci]\nrate = -1", 2, "callers.ci.rate must be"),
+        ("[callers.ci]", 1, "has no key"),
+        ("[callers.my.agent]\nrate = 1", 1, "[callers.my] has no key"),
+        ("[callers]\nrate = 1", 2, "there is no key callers.rate"),
+        (
+            "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\nworkspaces = [\"~/work/b\"]",
+            3,
+            "lies in none of workspaces.paths",
+        ),
+    ] {
+        let refused = refused(text);
+        assert!(
+            refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn all_mistakes_are_told_at_once_in_order() {
     let refused = refused("[log]\nlevel = 1\n[limit]\n[limits]\nreads = 0\nqeue = 3\n");
     let lines: Vec<&str> = refused.lines().collect();
