@@ -74,8 +74,10 @@ fn find_key(key: &str) -> anyhow::Result<KeyDescription> {
     KeyDescription::find_key(key).map_err(|text| CommandError::with_exit(Exit::Usage, text))
 }
 
-/// Returns the value in force, as a file would have it, and its origin.
+/// Returns the value in force, as a file would have it, and its origin. The rights of all callers are one value.
 fn find_value<'c>(config: &'c Config, key: &str) -> Option<(&'c str, &'c ValueOrigin)> {
+    let is_of_caller = key.starts_with("callers.");
+    let key = if is_of_caller { "callers" } else { key };
     let mut settings = config.all_settings().iter();
     let setting = settings.find(|setting| setting.key == key)?;
     Some((&setting.value, &setting.origin))
@@ -98,7 +100,9 @@ fn print_value(key: &str, context: &CliContext) -> anyhow::Result<Exit> {
 
 fn print_all_values(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let settings = list_keys().into_iter().filter_map(|key| {
+    let keys = list_keys().into_iter();
+    let keys = keys.filter(|key| !key.starts_with("callers."));
+    let settings = keys.chain(["callers"]).filter_map(|key| {
         let (value, origin) = find_value(&config, key)?;
         Some((key, value, origin.to_string()))
     });
