@@ -77,7 +77,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         (
             "[skills.x.y]\n",
             1,
-            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, log",
+            "no table skills. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, log",
         ),
         (
             "[log]\ncolour = true",

@@ -47,7 +47,6 @@ profile = \"minimal\"
         "`tools` and `profile` under [callers.reader]",
     ];
     is_refused(&answer, "policy_denied", &words);
-    assert_eq!(answer.payload["meta"]["rule"], "callers.reader");
     assert!(stage.caller.questions().await.is_empty());
     assert_eq!(stage.read("a.txt"), "old\n");
     let shown = stage.shown_history(&denied).await;
@@ -205,7 +204,6 @@ async fn a_device_has_the_tools_of_its_profile_and_no_others() {
     for tool in ["GitStatus", "read_file"] {
         let answer = stage.caller.have(Ask::new(tool, &json!({}))).await;
         is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
-        assert_eq!(answer.payload["meta"]["rule"], "tools.profile");
     }
     let published = eventually("the catalog", async || {
         let tools = stage.caller.tools().await;
