@@ -1,5 +1,6 @@
 //! The configuration in force. Not here: loading it (`load`).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::choices::BackendKind;
@@ -10,8 +11,8 @@ use super::overrides;
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, Update, WebSocket,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -43,6 +44,10 @@ pub struct Config {
     pub limits: Limits,
     /// The conditions for safe mode.
     pub safe_mode: SafeMode,
+    /// The tools of this device.
+    pub tools: Tools,
+    /// The rights of callers, by name.
+    pub callers: BTreeMap<String, CallerTable>,
     /// The effects and tools that need approval.
     pub policy: Policy,
     /// The agent's questions to a person.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::choices::{BackendKind, LogLevel};
+use super::config_reader::ConfigReader;
 use super::config_setting::ConfigSetting;
 use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
@@ -13,10 +14,10 @@ use super::overrides::{
     resolve_home, value_error,
 };
 use super::proxy::ProxyVariables;
-use super::sources::{ProcessEnvironment, ValueOrigin};
+use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, SelfMod, Store, Trash, Update, WebSocket, Workspaces,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
+    SelfMod, Store, Tools, Trash, Update, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -110,6 +111,7 @@ impl Config {
         config.expand_server_folders(&environment);
         config.check_openings(&environment)?;
         config.resolve_workspace_paths(&flags, &environment, rule)?;
+        config.resolve_caller_workspaces(&environment)?;
         settings.append(&mut config.settings);
         config.caller = resolve_caller(&flags, &environment, &mut settings)?;
         config.color = resolve_color(&flags, &environment, &mut settings);
@@ -150,6 +152,8 @@ impl Config {
             limits: Limits::read(&mut reader),
             safe_mode: SafeMode::read(&mut reader),
             workspaces: Workspaces::read(&mut reader).paths,
+            tools: Tools::read(&mut reader),
+            callers: reader.read_callers(),
             policy: Policy::read(&mut reader),
             questions: Questions::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),
@@ -346,6 +350,36 @@ impl Config {
                  all the same, add unsafe = true under [sandbox]; else take it out"
             ),
         })
+    }
+
+    /// Resolves the workspaces of callers. If the file names the device's workspaces, they lie in these.
+    fn resolve_caller_workspaces(
+        &mut self,
+        environment: &ProcessEnvironment,
+    ) -> Result<(), ConfigError> {
+        let folder = self.file.parent();
+        let is_from_file = matches!(
+            self.value_origin("workspaces.paths"),
+            Some(ValueOrigin::File { .. })
+        );
+        let origin = self.origin_or_default("callers");
+        for (name, table) in &mut self.callers {
+            for path in table.workspaces.iter_mut().flatten() {
+                let full = environment.expand_path(path, folder);
+                let real = sources::canonicalize_existing(full.as_deref().unwrap_or(path));
+                let is_inside = self.workspaces.iter().any(|root| real.starts_with(root));
+                if is_from_file && !is_inside {
+                    let why = format!(
+                        "callers.{name}.workspaces has {}, which lies in none of workspaces.paths. A caller's folders are \
+                         a part of the device's: take it out, or add it there",
+                        path.display()
+                    );
+                    return Err(ConfigError::Value { origin, why });
+                }
+                *path = real;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the workspaces that are written in the file by those in force.

@@ -2,6 +2,7 @@
 //! here: the other files of the home.
 
 mod choices;
+mod config_reader;
 mod config_setting;
 pub mod default_file;
 mod effective_config;
@@ -22,7 +23,7 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
+pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, ToolProfileName, WakeUp};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;
@@ -34,8 +35,8 @@ pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, Update, WebSocket,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

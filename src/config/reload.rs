@@ -12,7 +12,7 @@ use crate::durable;
 pub use crate::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
-const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
+const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log."];
 /// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
 /// files are opened when logging starts.
 const RESTART_KEYS: &[&str] = &["limits.lease_ms", "limits.lease_renew_ms", "log.file"];
@@ -104,6 +104,7 @@ impl Config {
             applied.trash = newer.trash.clone();
         }
         applied.policy = newer.policy.clone();
+        applied.callers = newer.callers.clone();
         applied.limits = Limits {
             lease: self.limits.lease,
             lease_renew: self.limits.lease_renew,

@@ -1,21 +1,18 @@
 //! Every key of `config.toml`, declared once: type, default, bounds and comment. The types, the parser, the file that
 //! `init` writes and the displayed values are all generated from here. Declare a key only once something reads it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network,
+    AskedAbout, BackendKind, Discover, LogFile, LogLevel, ToolProfileName, WakeUp, default_network,
     default_required_level,
 };
-use super::config_setting::ConfigSetting;
-use super::mcp_servers::SERVERS_TABLE;
+use super::config_reader::ConfigReader;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
-use super::sources::ValueOrigin;
-use super::toml_document::{ConfigDocument, ConfigFault};
 use super::url::BackendUrl;
-use super::value::{ConfigValue, ValueBounds, ValueError, allowed_text, expected_text};
+use super::value::{ConfigValue, allowed_text};
 use crate::sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
@@ -187,6 +184,24 @@ tables! {
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
     }
 
+    /// The tools of this device.
+    ["tools"] Tools {
+        /// minimal, coding or all: the profile of this device (docs/mcp.md lists them). Tools outside of it are not published, and their calls are refused, whoever makes them.
+        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+    }
+
+    /// The rights of one caller: NAME is the name of its token at the backend, as in [callers.ci]. [callers.default] is for all callers that have no table of their own; without it they may do what this file and policy.toml allow all. Rights only narrow that.
+    ["callers.NAME"] CallerTable {
+        /// The tools that the caller may call: by name, by effect ("reads", "writes", "executes"), or "guest:NAME" for a tool of an editor or a plugin. Not set: all.
+        tools, "tools": Option<Vec<String>> = None, ..;
+        /// minimal, coding or all: the caller may call only tools of this profile.
+        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+        /// The folders that the caller's calls may reach, each a workspace or a folder in one. Such a caller runs no commands, because a command sees all workspaces. Not set: all workspaces.
+        workspaces, "workspaces": Option<Vec<PathBuf>> = None, ..;
+        /// The most calls that the caller may make within a minute; more are refused until then. 0: any number.
+        rate, "rate": usize = 0, 0..=100_000;
+    }
+
     /// Calls that need approval. Rules by tool, path and command are in policy.toml beside this file.
     ["policy"] Policy {
         /// The calls that need approval before they run: the effects "reads", "writes", "executes", or tools by name. The caller's side or the person here (`punie-runner approvals`) answers.
@@ -295,87 +310,5 @@ tables! {
         level, "level": LogLevel = LogLevel::Info, ..;
         /// auto, always or never: also log to logs/ in the home, 5 files of 10 MiB at most. auto: when stderr is not a terminal.
         file, "file": LogFile = LogFile::Auto, ..;
-    }
-}
-
-/// Reads the values of one file and records their origins and all faults.
-pub(super) struct ConfigReader<'a> {
-    file: &'a Path,
-    written: &'a ConfigDocument,
-    pub(super) faults: Vec<ConfigFault>,
-    pub(super) settings: Vec<ConfigSetting>,
-}
-
-impl<'a> ConfigReader<'a> {
-    pub(super) fn new(file: &'a Path, written: &'a ConfigDocument) -> Self {
-        let keys: Vec<&str> = TABLES
-            .iter()
-            .flat_map(|table| table.keys)
-            .map(|key| key.path)
-            .collect();
-        let tables: Vec<&str> = TABLES.iter().map(|table| table.path).collect();
-        Self {
-            file,
-            written,
-            faults: written.find_unknown_keys(&tables, &keys, SERVERS_TABLE),
-            settings: Vec::new(),
-        }
-    }
-
-    fn read_key<T: ConfigValue>(
-        &mut self,
-        key: &'static str,
-        default: T,
-        bounds: &dyn ValueBounds<T>,
-    ) -> T {
-        let Some(entry) = self.written.get(key) else {
-            return self.record_setting(key, default, ValueOrigin::Default);
-        };
-        let origin = ValueOrigin::File {
-            path: self.file.to_owned(),
-            line: entry.line,
-        };
-        let why = match T::from_toml(&entry.value) {
-            Ok(value) if bounds.allows_value(&value) => {
-                return self.record_setting(key, value, origin);
-            }
-            Ok(_) | Err(ValueError::WrongType) => expected_text::<T>(bounds, &entry.value),
-            Err(ValueError::Invalid(why)) => format!("is wrong: {why}"),
-        };
-        self.faults.push(ConfigFault {
-            line: Some(entry.line),
-            text: format!("{key} {why}"),
-        });
-        default
-    }
-
-    fn record_setting<T: ConfigValue>(
-        &mut self,
-        key: &'static str,
-        value: T,
-        origin: ValueOrigin,
-    ) -> T {
-        let shown = value.to_toml().unwrap_or_else(|| "not set".to_owned());
-        self.settings.push(ConfigSetting {
-            key,
-            value: shown,
-            origin,
-        });
-        value
-    }
-
-    /// Records a fault between two keys, at the one that the file has.
-    pub(super) fn require_fit(&mut self, fits: bool, keys: [&str; 2], text: &str) {
-        if !fits {
-            let line = keys
-                .iter()
-                .rev()
-                .find_map(|key| self.written.get(key))
-                .map(|entry| entry.line);
-            self.faults.push(ConfigFault {
-                line,
-                text: text.to_owned(),
-            });
-        }
     }
 }

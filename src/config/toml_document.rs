@@ -1,9 +1,32 @@
 //! The configuration file as parsed TOML: keys with their lines. Not here: the known keys and their meaning.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
+
+/// The part of a declared path that stands for the name of a caller.
+pub(super) const CALLER_PLACEHOLDER: &str = "NAME";
+
+/// Returns the declared path of a table of callers.
+fn declared_table(path: &str) -> &str {
+    match path.strip_prefix("callers.") {
+        Some(_) => "callers.NAME",
+        None => path,
+    }
+}
+
+/// Returns the declared path of a key. The name of a caller may contain dots.
+pub(super) fn declared_key(path: &str) -> Cow<'_, str> {
+    match path
+        .strip_prefix("callers.")
+        .and_then(|rest| rest.rsplit_once('.'))
+    {
+        Some((_, key)) => Cow::Owned(format!("callers.{CALLER_PLACEHOLDER}.{key}")),
+        None => Cow::Borrowed(path),
+    }
+}
 
 /// One fault in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +151,15 @@ impl ConfigDocument {
         self.entries.get(key)
     }
 
+    /// Returns the tables below this one by their names, each with its line.
+    pub(super) fn tables_below(&self, table: &str) -> Vec<(String, usize)> {
+        let name = |path: &str| Some(path.strip_prefix(table)?.strip_prefix('.')?.to_owned());
+        let tables = self.tables.iter();
+        tables
+            .filter_map(|(path, line)| Some((name(path)?, *line)))
+            .collect()
+    }
+
     /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` table.
     pub(super) fn find_unknown_keys(
         &self,
@@ -144,7 +176,7 @@ impl ConfigDocument {
                 .any(|table| table.starts_with(&format!("{path}.")))
         };
         for (path, line) in &self.tables {
-            if tables.contains(&path.as_str())
+            if tables.contains(&declared_table(path))
                 || above(path)
                 || is_open(path)
                 || is_key_below(open, path)
@@ -164,7 +196,8 @@ impl ConfigDocument {
             });
         }
         for (path, entry) in &self.entries {
-            if keys.contains(&path.as_str())
+            let declared = declared_key(path);
+            if keys.contains(&&*declared)
                 || is_open(path)
                 || strange.iter().any(|table| is_key_below(path, table))
             {
@@ -173,7 +206,7 @@ impl ConfigDocument {
             let text = if tables.contains(&path.as_str()) {
                 format!("{path} is a table: write [{path}], and its keys below")
             } else {
-                unknown_key_text("key", path, keys)
+                unknown_key_text("key", &declared, keys)
             };
             faults.push(ConfigFault {
                 line: Some(entry.line),

@@ -107,7 +107,8 @@ fn the_page_of_the_configuration_is_what_init_writes() {
     for line in file.lines().skip_while(|line| !line.is_empty()) {
         if let Some(comment) = line.strip_prefix("# ") {
             comments.push(comment);
-        } else if line.starts_with('[') {
+        } else if line.trim_start_matches('#').starts_with('[') {
+            let line = line.trim_start_matches('#');
             let about = comments.join(" ");
             let head = "| key | default | meaning |\n|---|---|---|";
             write!(page, "\n\n## `{line}`\n\n{about}\n\n{head}").expect("a text");

@@ -4,6 +4,7 @@
 mod approvals;
 mod asking;
 mod backends;
+mod caller_rights;
 mod cancelling;
 mod catalog;
 mod crashes;

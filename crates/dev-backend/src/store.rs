@@ -66,6 +66,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "008_beat_interval.sql",
     "009_deployment.sql",
     "010_answer_text.sql",
+    "011_caller_name.sql",
 ];
 
 /// Returns the migrations to the current schema.

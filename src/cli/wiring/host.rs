@@ -10,7 +10,7 @@ use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
-use super::settings::{open_packages, open_trash};
+use super::settings::{open_packages, open_trash, tool_profile};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
@@ -278,7 +278,8 @@ impl HostBase {
             }),
             self_mod: self.self_mod.clone(),
         })?
-        .with_aliases(&adapters::alias_resolver(&self.redactor));
+        .with_aliases(&adapters::alias_resolver(&self.redactor))
+        .with_profile(tool_profile(config.tools.profile));
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }

@@ -18,10 +18,10 @@ use super::in_force::{
     BackendInForce, ConfigFileState, ConfinementInForce, PolicyInForce, SettingInForce,
     SettingsInForce, config_file_hash,
 };
-use super::permission_rules::parse_ask_list;
+use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
 use crate::acp::local::confinement::Confinement;
-use crate::acp::permission::{ActiveRules, PermissionGate};
+use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
@@ -44,6 +44,7 @@ pub(super) struct LiveParts {
     pub environment: ProcessEnvironment,
     pub confinement: Confinement,
     pub gate: Arc<PermissionGate>,
+    pub callers: Arc<CallerLimits>,
     pub registry: Arc<ToolRegistry>,
     pub calls: LiveCallSettings,
     pub trash: Trash,
@@ -185,11 +186,14 @@ impl LiveConfig {
         let parts = &self.0.parts;
         let applied = before.with_live_settings(&newer);
         let asked = parse_ask_list(&applied, &parts.registry).map_err(|error| error.to_string())?;
+        let rights = parse_caller_rights(&applied, &parts.registry);
+        let rights = rights.map_err(|error| error.to_string())?;
         if applied.sandbox != before.sandbox {
             let setup = confinement_setup(&applied, &parts.home, &parts.environment);
             parts.confinement.replace_setup(setup);
         }
         parts.gate.set_asked_calls(asked);
+        parts.callers.set_rights(rights);
         parts
             .calls
             .replace(call_settings(&applied, parts.calls.current()));
@@ -328,7 +332,8 @@ impl LiveConfig {
     }
 }
 
-/// The gate of a running runner: applies a changed configuration before it decides about a call.
+/// The gate of a running runner: applies a changed configuration before it decides about a call, and first holds the
+/// call to the rights of its caller.
 pub(super) struct LiveGate {
     pub live: LiveConfig,
     pub gate: Arc<PermissionGate>,
@@ -341,15 +346,16 @@ impl CallGate for LiveGate {
         tool: &'a ToolSpec,
         call: DecodedCall<'a>,
     ) -> GateFuture<'a> {
-        if !self.live.is_file_changed() {
-            return self.gate.permit_call(cx, tool, call);
-        }
         Box::pin(async move {
             let live = self.live.clone();
-            if let Err(fault) = tokio::task::spawn_blocking(move || live.reload_if_changed()).await
+            if live.is_file_changed()
+                && let Err(fault) =
+                    tokio::task::spawn_blocking(move || live.reload_if_changed()).await
             {
                 tracing::error!(%fault, "reading config.toml broke off");
             }
+            let callers = &self.live.0.parts.callers;
+            callers.check_call(cx, tool, call).await?;
             self.gate.permit_call(cx, tool, call).await
         })
     }

@@ -32,5 +32,6 @@ pub use in_force::{
     describe_confinement,
 };
 pub use openings::SandboxOpening;
+pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};

@@ -7,6 +7,7 @@ use crate::config::{self, Config};
 use crate::home::{Home, PackageStore};
 use crate::request::ToolEffect;
 use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
+use crate::tool::ToolProfile;
 use crate::trash::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
@@ -83,6 +84,15 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
         drain: limits.drain,
         least_free: min_free_bytes(config),
         ..others
+    }
+}
+
+/// Converts the name of a profile.
+pub(super) fn tool_profile(name: config::ToolProfileName) -> ToolProfile {
+    match name {
+        config::ToolProfileName::Minimal => ToolProfile::Minimal,
+        config::ToolProfileName::Coding => ToolProfile::Coding,
+        config::ToolProfileName::All => ToolProfile::All,
     }
 }
 

@@ -26,6 +26,7 @@ impl CallRunner {
             request: request.id.clone(),
             conversation: request.conversation.clone(),
             agent_type: request.agent_type.clone(),
+            caller: request.caller.clone(),
             cancel: call.cancel.child_token(),
             shutdown: self.background.phases.ending.clone(),
             owner_stop: call.owner_stop.clone(),
