@@ -92,7 +92,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
                 .and_then(|caller| CallerRights::find_for(&all_rights, Some(caller)));
             let specs = specs.filter(|spec| {
                 profile.is_none_or(|profile| profile.includes(&spec.catalog_body()))
-                    && rights.is_none_or(|rights| rights.allows_tool(spec))
+                    && rights.is_none_or(|rights| rights.offers_tool(spec))
             });
             match args.format {
                 Some(format) => print_for_model(specs, format),
@@ -121,7 +121,9 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
 /// Describes the rights of a caller in one line.
 fn describe_caller(caller: &str, rights: Option<&CallerRights>) -> String {
     match rights {
-        None => format!("The caller {caller:?} has no rights of its own: it may call all tools."),
+        None => {
+            format!("The caller {caller:?} has no rights of its own: it may call all of these.")
+        }
         Some(rights) => format!(
             "The caller {caller:?} has the rights of [{}]: {}.",
             rights.table_name(),

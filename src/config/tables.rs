@@ -196,7 +196,7 @@ tables! {
         tools, "tools": Option<Vec<String>> = None, ..;
         /// minimal, coding or all: the caller may call only tools of this profile.
         profile, "profile": ToolProfileName = ToolProfileName::All, ..;
-        /// The folders that the caller's calls may reach, each a workspace or a folder in one. Such a caller runs no commands, because a command sees all workspaces. Not set: all workspaces.
+        /// The workspaces that the caller's calls may reach, all of them workspaces of the device. Such a caller runs no commands, because a command sees all workspaces. Not set: all workspaces.
         workspaces, "workspaces": Option<Vec<PathBuf>> = None, ..;
         /// The most calls that the caller may make within a minute; more are refused until then. 0: any number.
         rate, "rate": usize = 0, 0..=100_000;

@@ -28,7 +28,7 @@ pub struct CallerRights {
     pub tools: Option<Vec<String>>,
     /// The profile whose tools it may call.
     pub profile: ToolProfile,
-    /// The folders that its calls may reach, without links; `None` for all workspaces.
+    /// The workspaces that its calls may reach, without links; `None` for all.
     pub workspaces: Option<Vec<PathBuf>>,
     /// The most calls within a minute; 0 for any number.
     pub rate: usize,
@@ -50,6 +50,12 @@ impl CallerRights {
         };
         let is_listed = |words: &Vec<String>| words.iter().any(is_meant);
         self.profile.includes_spec(tool) && self.tools.as_ref().is_none_or(is_listed)
+    }
+
+    /// Returns whether the caller may call this tool, as far as that can be said before a call.
+    pub fn offers_tool(&self, tool: &ToolSpec) -> bool {
+        self.allows_tool(tool)
+            && (self.workspaces.is_none() || !reaches_all_files(tool, tool.effect))
     }
 
     /// Returns the table of `config.toml` that has these rights.
@@ -100,6 +106,11 @@ impl CallerRights {
     }
 }
 
+/// Returns whether calls of a tool reach more than the files that they declare.
+fn reaches_all_files(tool: &ToolSpec, effect: ToolEffect) -> bool {
+    tool.origin != DEVICE_ORIGIN || (effect == ToolEffect::Executes && !tool.only_ends)
+}
+
 fn list_or_none(words: &[String]) -> String {
     if words.is_empty() {
         return "none".to_owned();
@@ -133,7 +144,7 @@ impl CallerLimits {
     /// Checks a call against the rights of its caller, and counts it.
     ///
     /// # Errors
-    /// `policy_denied` for a tool, `outside_workspace` for a folder, `busy` for too many calls.
+    /// `policy_denied` for a tool, `outside_workspace` for a file, `busy` for too many calls.
     pub async fn check_call(
         &self,
         cx: &ToolContext,
@@ -162,7 +173,7 @@ impl CallerLimits {
         self.count_call(caller.unwrap_or_default(), &rights, tool)
     }
 
-    /// Checks that a call reaches these folders alone.
+    /// Checks that a call reaches these workspaces alone.
     async fn check_folders(
         &self,
         rights: &CallerRights,
@@ -176,17 +187,16 @@ impl CallerLimits {
             Err(rights.refusal(code, tool, why, "`workspaces`"))
         };
         // The call that a task runs is checked as a request of its own.
-        if access.starts_call.is_some() || tool.only_ends {
+        if access.starts_call.is_some() {
             return Ok(());
         }
-        let reaches_more = tool.origin != DEVICE_ORIGIN
-            || call.effect == ToolEffect::Executes
+        let reaches_more = reaches_all_files(tool, call.effect)
             || access.starts_programs
             || access.command.is_some()
             || access.file_or_program.is_some()
             || access.unnamed.is_some();
         if reaches_more {
-            return refused("it can reach files outside of its caller's folders");
+            return refused("it can reach files outside of its caller's workspaces");
         }
         let mut paths: Vec<String> = access.all_paths().map(str::to_owned).collect();
         let roots = self.workspace.root_paths();
@@ -213,7 +223,7 @@ impl CallerLimits {
         match outside {
             None => Ok(()),
             Some(path) => refused(&format!(
-                "{path} is outside of its caller's folders; name a path in one of them, in full"
+                "{path} is outside of its caller's workspaces; name a path in one of them, in full"
             )),
         }
     }

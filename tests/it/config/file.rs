@@ -237,7 +237,12 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
         (
             "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\nworkspaces = [\"~/work/b\"]",
             3,
-            "lies in none of workspaces.paths",
+            "is none of workspaces.paths",
+        ),
+        (
+            "[workspaces]\npaths = [\"~/work\", \"~/work/b\"]\n[callers.ci]\nworkspaces = [\"~/work/b\"]",
+            3,
+            "lies in another of them",
         ),
     ] {
         let refused = refused(text);
