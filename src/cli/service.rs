@@ -28,7 +28,7 @@ pub struct ServiceArgs {
 enum ServiceCommand {
     /// Start the runner now, with the machine or at login, and after a crash
     ///
-    /// The flags --home, --config, --workspace, --backend-url and --log, or their variables, become part of the service.
+    /// The flags --home, --config, --workspace, --backend-url, --log and --log-format, or their variables, become part of the service.
     Install {
         /// Replace a service of the same name that something else wrote
         #[arg(long)]
@@ -272,6 +272,9 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
     }
     if is_given("log.level") {
         add("--log", config.log.level.as_str().to_owned());
+    }
+    if is_given("log.format") {
+        add("--log-format", config.log.format.as_str().to_owned());
     }
     arguments.push("run".to_owned());
     let config_home = environment.get("XDG_CONFIG_HOME").map(Path::new);

@@ -21,7 +21,7 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
+pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, WakeUp};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;

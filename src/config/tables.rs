@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network,
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, WakeUp, default_network,
     default_required_level,
 };
 use super::config_setting::ConfigSetting;
@@ -286,6 +286,8 @@ tables! {
         level, "level": LogLevel = LogLevel::Info, ..;
         /// auto, always or never: also log to logs/ in the home, 5 files of 10 MiB at most. auto: when stderr is not a terminal.
         file, "file": LogFile = LogFile::Auto, ..;
+        /// text or json: json writes one JSON object a line, for programs that collect logs. A terminal gets text unless --log-format says json.
+        format, "format": LogFormat = LogFormat::Text, ..;
     }
 }
 
