@@ -47,7 +47,7 @@ pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
 pub use main_loop::OnePassSummary;
 pub use parts::{
     BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,
-    InspectedEffects, LeftoverCleanup, RunnerParts,
+    InspectedEffects, LeftoverCleanup, RunnerParts, TrialCommand,
 };
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;

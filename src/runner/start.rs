@@ -22,6 +22,7 @@ use super::intake::{Intake, IntakeParts, RunMode};
 use super::main_loop::{MainLoop, OnePassSummary};
 use super::open_counts::OpenCounts;
 use super::parts::RunnerParts;
+use super::presence::canary::{self, Canary};
 use super::presence::catalog_publisher::{self, CatalogPublisher};
 use super::presence::{self, Presence};
 use super::runner_settings::WakeupMode;
@@ -98,6 +99,7 @@ struct RunnerAssembly {
     delivery: Arc<Delivery>,
     presence: Arc<Presence>,
     housekeeping: Arc<Housekeeping>,
+    canary: Arc<Canary>,
     calls: Arc<CallRunner>,
     catalog: Arc<CatalogPublisher>,
     recovery: Recovery,
@@ -124,6 +126,7 @@ impl RunnerAssembly {
         };
         let approvals = Arc::new(handles.approvals(parts.approvals, parts.supervision));
         parts.people.set_people(approvals.clone());
+        let canary = handles.canary(parts.canary_file, &parts.background_commands);
         let calls = CallRunner {
             journal: handles.journal.clone(),
             audit: handles.audit.clone(),
@@ -153,6 +156,7 @@ impl RunnerAssembly {
             delivery,
             presence,
             housekeeping: Arc::new(handles.housekeeping(parts.watchdog, report, counts)),
+            canary: Arc::new(canary),
             calls: Arc::new(calls),
             catalog: Arc::new(handles.catalog(parts.catalog)),
             recovery: handles.recovery(parts.survivors),
@@ -248,6 +252,7 @@ impl RunnerAssembly {
         });
         background.spawn_component("wakeups", &socket, wakeup_socket::run_wakeup_socket);
         background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
+        background.spawn_component("canary", &self.canary, canary::run_canary);
         let housekeeping = &self.housekeeping;
         background.spawn_component("retention", housekeeping, housekeeping::run_retention);
         background.spawn_component("housekeeping", housekeeping, housekeeping::run_housekeeping);

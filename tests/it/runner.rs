@@ -4,6 +4,8 @@
 mod approvals;
 mod asking;
 mod backends;
+#[cfg(target_os = "linux")]
+mod canary;
 mod cancelling;
 mod catalog;
 mod crashes;

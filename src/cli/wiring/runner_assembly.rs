@@ -19,8 +19,8 @@ use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::home::{
-    self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
-    SupervisionStore, command_to_type,
+    self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
+    SecretStore, SupervisionStore, command_to_type,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -240,6 +240,7 @@ pub fn assemble_runner(
             git: host.git,
         }),
         background_commands,
+        canary_file: CanaryFile::in_home(home),
         catalog,
         settings,
         clock,
