@@ -162,6 +162,8 @@ tables! {
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
         /// true: background shells keep running when the runner is told to stop, and the next start continues them. false: they are ended. A crash ends none of them either way.
         keep_shells, "keep_shells": bool = false, ..;
+        /// true: while a call runs, the machine does not go to sleep for want of use (Linux, macOS). A closed lid still puts it to sleep.
+        keep_awake, "keep_awake": bool = true, ..;
         /// How long a claimed request stays reserved for this device without a renewal.
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often the claim is renewed. At most half of lease_ms.

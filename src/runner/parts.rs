@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::call_titles::CallTitles;
 use super::clock::Clock;
 use super::finished_call::FinishedCallListener;
+use super::keep_awake::SleepInhibitor;
 use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
@@ -57,6 +58,8 @@ pub struct RunnerParts {
     pub catalog: Arc<dyn CatalogSource>,
     /// The runner's settings.
     pub settings: RunnerSettings,
+    /// Keeps the machine awake while calls run; `None` if the system has no way to do that.
+    pub sleep_inhibitor: Option<Arc<dyn SleepInhibitor>>,
     /// The time of day.
     pub clock: Clock,
     /// The confinement in force, for results and heartbeats.

@@ -15,6 +15,8 @@ mod fallen;
 mod faults;
 mod holding;
 mod host_questions;
+#[cfg(target_os = "linux")]
+mod keep_awake;
 mod lanes;
 mod mounts;
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use super::background_commands::HostCommands;
 use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
+use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
@@ -243,6 +244,7 @@ pub fn assemble_runner(
         canary_file: CanaryFile::in_home(home),
         catalog,
         settings,
+        sleep_inhibitor: system_sleep_inhibitor(),
         clock,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),

@@ -21,7 +21,7 @@ use crate::runner::parts::BackgroundCommands;
 use crate::runner::tool_threads::run_on_blocking_thread;
 use crate::tool::ToolError;
 
-/// The interval of the attempts: a command needs about ten milliseconds of processor time, so that an hour has forty.
+/// The interval of the attempts: they need about five milliseconds of processor time, so that an hour has twenty.
 const CANARY_INTERVAL: Duration = Duration::from_mins(15);
 /// The time limit of the attempts with files; a disk that hangs is a failure.
 const FILE_TIMEOUT: Duration = Duration::from_secs(30);

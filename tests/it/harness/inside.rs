@@ -133,6 +133,7 @@ impl Inside {
             canary_file: CanaryFile::in_home(&home),
             catalog: Arc::new(Nobody),
             settings,
+            sleep_inhibitor: None,
             clock: Clock::system_clock(),
             confinement: Arc::new(Confinement::default()),
             switches: OwnerSwitches::in_home(&home),
