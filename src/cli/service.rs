@@ -98,7 +98,17 @@ fn next_start(state: &ServiceState) -> &'static str {
     }
 }
 
-fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::Result<Exit> {
+/// Returns whether a service could be installed: its manager can be reached.
+pub(super) fn has_manager(config: &Config, context: &CliContext) -> bool {
+    define_service(config, context).is_ok_and(|service| service.check_manager().is_ok())
+}
+
+/// Installs the service of this home and starts it.
+pub(super) fn install_service(
+    force: bool,
+    dry_run: bool,
+    context: &CliContext,
+) -> anyhow::Result<Exit> {
     // A service has no current folder to work in.
     let config = context.effective_config(WorkspaceRule::Named)?;
     if config.backend.url.is_none() {
