@@ -133,6 +133,9 @@ struct GlobalArgs {
     /// The least severe messages to log: off, error, warn, info, debug, trace [env: PUNIE_LOG]
     #[arg(long, global = true, value_name = "LEVEL")]
     log: Option<String>,
+    /// The form of log lines: text, json [env: PUNIE_LOG_FORMAT]
+    #[arg(long, global = true, value_name = "FORM")]
+    log_format: Option<String>,
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     json: bool,

@@ -198,6 +198,16 @@ named!(
     }
 );
 
+named!(
+    /// The form of log lines.
+    LogFormat, "\"text\" or \"json\"" {
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+);
+
 impl LogLevel {
     /// Returns the level as a `tracing` filter.
     pub fn level_filter(self) -> LevelFilter {

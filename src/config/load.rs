@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::choices::{BackendKind, LogLevel};
+use super::choices::{BackendKind, LogFormat, LogLevel};
 use super::config_reader::ConfigReader;
 use super::config_setting::ConfigSetting;
 use super::effective_config::{CallerSettings, Config, ConfigSource};
@@ -242,6 +242,14 @@ impl Config {
             let level = LogLevel::parse(&level).map_err(value_error(&origin))?;
             self.replace_setting("log.level", &level, origin);
             self.log.level = level;
+        }
+        let format = flags.log_format.as_deref();
+        if let Some((format, origin)) =
+            flag_or_variable(format, "--log-format", environment, "PUNIE_LOG_FORMAT")?
+        {
+            let format = LogFormat::parse(&format).map_err(value_error(&origin))?;
+            self.replace_setting("log.format", &format, origin);
+            self.log.format = format;
         }
         Ok(())
     }

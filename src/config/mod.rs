@@ -23,7 +23,9 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, ToolProfileName, WakeUp};
+pub use choices::{
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
+};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;

@@ -13,9 +13,14 @@ pub use crate::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
 const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log."];
-/// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
-/// files are opened when logging starts.
-const RESTART_KEYS: &[&str] = &["limits.lease_ms", "limits.lease_renew_ms", "log.file"];
+/// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log's
+/// files and form are chosen when logging starts.
+const RESTART_KEYS: &[&str] = &[
+    "limits.lease_ms",
+    "limits.lease_renew_ms",
+    "log.file",
+    "log.format",
+];
 
 /// A setting whose value in the file is not the one in force.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, ToolProfileName, WakeUp, default_network,
-    default_required_level,
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
+    default_network, default_required_level,
 };
 use super::config_reader::ConfigReader;
 use super::proxy::ProxySetting;
@@ -160,6 +160,8 @@ tables! {
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
         /// true: background shells keep running when the runner is told to stop, and the next start continues them. false: they are ended. A crash ends none of them either way.
         keep_shells, "keep_shells": bool = false, ..;
+        /// true: while a call runs, the machine does not go to sleep for want of use (Linux, macOS). A closed lid still puts it to sleep.
+        keep_awake, "keep_awake": bool = true, ..;
         /// How long a claimed request stays reserved for this device without a renewal.
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often the claim is renewed. At most half of lease_ms.
@@ -310,5 +312,7 @@ tables! {
         level, "level": LogLevel = LogLevel::Info, ..;
         /// auto, always or never: also log to logs/ in the home, 5 files of 10 MiB at most. auto: when stderr is not a terminal.
         file, "file": LogFile = LogFile::Auto, ..;
+        /// text or json: json writes one JSON object a line, for programs that collect logs. A terminal gets text unless --log-format says json.
+        format, "format": LogFormat = LogFormat::Text, ..;
     }
 }

@@ -267,6 +267,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         "Another process works with this device's identity",
         state_checks::check_other_process,
     ),
+    home(
+        "canary",
+        "The runner's own attempt to read, to write or to run a command failed",
+        state_checks::check_canary,
+    ),
     home("paused", "You paused new calls", state_checks::check_paused),
     home(
         "safe-mode",

@@ -19,6 +19,7 @@ mod runner_assembly;
 mod self_mod_setup;
 mod settings;
 mod shell_records;
+mod sleep_inhibitor;
 mod task_board;
 
 pub use backends::{

@@ -11,6 +11,7 @@ use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::permission_rules::parse_caller_rights;
+use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
@@ -21,8 +22,8 @@ use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::home::{
-    self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
-    SupervisionStore, command_to_type,
+    self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
+    SecretStore, SupervisionStore, command_to_type,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -242,8 +243,10 @@ pub fn assemble_runner(
             git: host.git,
         }),
         background_commands,
+        canary_file: CanaryFile::in_home(home),
         catalog,
         settings,
+        sleep_inhibitor: system_sleep_inhibitor(),
         clock,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),

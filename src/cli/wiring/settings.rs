@@ -83,6 +83,7 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
         ttl: limits.ttl,
         drain: limits.drain,
         least_free: min_free_bytes(config),
+        keep_awake: limits.keep_awake,
         ..others
     }
 }

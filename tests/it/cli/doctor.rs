@@ -342,7 +342,7 @@ async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<Strin
     let journal = rusqlite::Connection::open(home.journal_file()).expect("the journal");
     journal
         .execute_batch(
-            "insert or replace into kv (key, value) values ('degraded', 'audit,other_process');
+            "insert or replace into kv (key, value) values ('degraded', 'audit,other_process,canary'), ('canary', 'exec: no shell');
              insert or replace into backend_fact (backend, key, value)
              select number, 'backend_trouble', 'refused' from backend;",
         )
@@ -360,6 +360,7 @@ async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<Strin
         "runner-version",
         "config-in-force",
         "other-process",
+        "canary",
         "audit",
         "paired",
     ];
