@@ -144,7 +144,7 @@ impl PluginHost {
             self.warn_about_problems(&mut told);
             let has_failed = self.0.has_failed_server();
             tokio::select! {
-                changed = changes.changed() => match changed {
+                signal = changes.changed() => match signal {
                     Ok(()) => self.0.reload(Retry::No).await,
                     Err(_) => return,
                 },
@@ -254,12 +254,11 @@ impl HostState {
                     };
                     known.plugin == plugin && !is_asked_again
                 });
-                match same {
-                    Some(same) => Ok(Arc::clone(same)),
-                    None => {
-                        let new = LoadedPlugin::from_store(&deps, plugin, &changed_lists);
-                        Err(Box::new(new))
-                    }
+                if let Some(same) = same {
+                    Ok(Arc::clone(same))
+                } else {
+                    let new = LoadedPlugin::from_store(&deps, plugin, &changed_lists);
+                    Err(Box::new(new))
                 }
             });
             (loaded.collect::<Vec<_>>(), problems)

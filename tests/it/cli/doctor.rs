@@ -271,10 +271,11 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     Home::open_home(&user.path("home")).expect("a home");
     user.write(
         "home/config.toml",
-        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n",
+        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n\
+         [mcp.servers.web]\nurl = \"https://example.com/mcp\"\nheaders = { X = \"${secret:none}\" }\n",
     );
     let open = doctor(&user, &[]).await;
-    open.assert_found("problem", &["confinement"], found);
+    open.assert_found("problem", &["confinement", "mcp-servers"], found);
     open.assert_found("note", &["network"], found);
 
     let user = User::new();
