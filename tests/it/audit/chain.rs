@@ -67,7 +67,7 @@ async fn h105_an_edit_of_any_column_of_any_row_is_named() {
             edits += 1;
         }
     }
-    assert_eq!(edits, 5 * 26);
+    assert_eq!(edits, 5 * 27);
 }
 
 #[tokio::test]
