@@ -14,7 +14,7 @@ use super::overrides::{
     resolve_home, value_error,
 };
 use super::proxy::ProxyVariables;
-use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
     SelfMod, Store, Tools, Trash, Update, WebSocket, Workspaces,
@@ -267,7 +267,7 @@ impl Config {
         }
     }
 
-    fn origin_or_default(&self, key: &str) -> ValueOrigin {
+    pub(super) fn origin_or_default(&self, key: &str) -> ValueOrigin {
         let origin = self.value_origin(key).cloned();
         origin.unwrap_or(ValueOrigin::Default)
     }
@@ -358,43 +358,6 @@ impl Config {
                  all the same, add unsafe = true under [sandbox]; else take it out"
             ),
         })
-    }
-
-    /// Resolves the workspaces of callers, and keeps those that are workspaces of the device. A nested workspace is none:
-    /// git shows all of a repository around it.
-    fn resolve_caller_workspaces(
-        &mut self,
-        environment: &ProcessEnvironment,
-    ) -> Result<(), ConfigError> {
-        let folder = self.file.parent();
-        let origin = self.origin_or_default("callers");
-        let workspaces_origin = self.value_origin("workspaces.paths");
-        let is_from_file = matches!(workspaces_origin, Some(ValueOrigin::File { .. }));
-        let all = &self.workspaces;
-        let is_usable = |real: &Path| {
-            let is_around = |root: &PathBuf| root != real && real.starts_with(root);
-            all.is_empty() || (all.iter().any(|root| root == real) && !all.iter().any(is_around))
-        };
-        for (name, table) in &mut self.callers {
-            let Some(paths) = &mut table.workspaces else {
-                continue;
-            };
-            for path in &mut *paths {
-                let full = environment.expand_path(path, folder);
-                let real = sources::canonicalize_existing(full.as_deref().unwrap_or(path));
-                if is_from_file && !is_usable(&real) {
-                    let why = format!(
-                        "callers.{name}.workspaces has {}, which is none of workspaces.paths, or lies in another of them. \
-                         Name whole workspaces of the device",
-                        path.display()
-                    );
-                    return Err(ConfigError::Value { origin, why });
-                }
-                *path = real;
-            }
-            paths.retain(|path| is_usable(path));
-        }
-        Ok(())
     }
 
     /// Replaces the workspaces that are written in the file by those in force.

@@ -1,6 +1,7 @@
 //! The runner's configuration: flags go before environment, `config.toml` and defaults; each value has its origin. Not
 //! here: the other files of the home.
 
+mod caller_workspaces;
 mod choices;
 mod config_reader;
 mod config_setting;
