@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,11 +33,26 @@ pub(super) struct UnpackedArchive {
 /// # Errors
 /// It cannot be read, or has no program.
 pub(super) fn unpack_archive(archive: &[u8], folder: &str) -> anyhow::Result<UnpackedArchive> {
+    let unpacked = read_entries(archive, folder)
+        .context("the archive cannot be unpacked. Nothing was changed here")?;
+    anyhow::ensure!(
+        !unpacked.program.is_empty(),
+        "the archive has no file {folder}/{}",
+        program_name()
+    );
+    Ok(unpacked)
+}
+
+fn program_name() -> String {
+    format!("punie-runner{}", std::env::consts::EXE_SUFFIX)
+}
+
+fn read_entries(archive: &[u8], folder: &str) -> io::Result<UnpackedArchive> {
     let mut unpacked = UnpackedArchive::default();
     let plain = GzDecoder::new(archive).take(MAX_UNPACKED_BYTES);
-    let program_name = format!("punie-runner{}", std::env::consts::EXE_SUFFIX);
+    let program_name = program_name();
     for entry in tar::Archive::new(plain).entries()? {
-        let mut entry = entry.context("the archive cannot be unpacked")?;
+        let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let Ok(path) = path.strip_prefix(folder) else {
             continue;
@@ -56,10 +71,6 @@ pub(super) fn unpack_archive(archive: &[u8], folder: &str) -> anyhow::Result<Unp
             }
         }
     }
-    anyhow::ensure!(
-        !unpacked.program.is_empty(),
-        "the archive has no file {folder}/{program_name}"
-    );
     Ok(unpacked)
 }
 
