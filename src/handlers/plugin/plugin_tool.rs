@@ -106,7 +106,7 @@ fn build_entry(
     if ToolName::parse(name.clone()).is_err() {
         let shown: String = name.chars().take(80).collect();
         return Err(format!(
-            "{shown:?} cannot be the name of a tool. Use 1 to 128 of A-Z a-z 0-9 _ - ."
+            "{shown:?} cannot be the name of a tool. Use 1 to 128 characters of A-Z a-z 0-9 _ - and the full stop"
         ));
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
@@ -121,6 +121,12 @@ fn build_entry(
         return Err(format!(
             "{name} is not offered, because its description and schema have more than {} KiB. Shorten them",
             MAX_TOOL_BYTES >> 10
+        ));
+    }
+    // Clients refuse a whole list of tools for one that is otherwise.
+    if tool.schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(format!(
+            "{name} is not offered, because its inputSchema has no \"type\": \"object\", which the protocol asks for"
         ));
     }
     let schema = ArgumentSchema::new(&tool.schema).map_err(|why| {

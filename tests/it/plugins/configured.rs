@@ -125,7 +125,7 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
 async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     let long = "x".repeat(60);
     let tools = format!(
-        r#"{{"name":"wrong","inputSchema":{{"type":"strange"}}}},{{"name":"{long}","inputSchema":{{"type":"object"}}}},
+        r#"{{"name":"wrong","inputSchema":{{"type":"object","properties":5}}}},{{"name":"text","inputSchema":{{"type":"string"}}}},{{"name":"any","inputSchema":{{}}}},{{"name":"{long}","inputSchema":{{"type":"object"}}}},
         {{"name":"a.b","inputSchema":{{"type":"object"}}}},{{"name":"odd","inputSchema":{{"type":"object"}},
         "outputSchema":{{"type":"object","required":["n"]}}}},{{"name":"odd","inputSchema":{{"type":"object"}}}}"#
     )
@@ -137,6 +137,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     let said = problems(report);
     for words in [
         "liar__wrong is not offered: its inputSchema",
+        "liar__text is not offered, because its inputSchema has no",
+        "liar__any is not offered, because its inputSchema has no",
         "liar__a.b is not offered, because models accept names",
         "none, which is none of its tools",
         "liar__odd is not offered, because the MCP server liar has a tool of this name",
