@@ -131,7 +131,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     )
     .replace('\n', "");
     let odd = r#"answer '{"content":[{"type":"text","text":"no n"}],"structuredContent":{"m":1}}'"#;
-    let more = "tools = [\"wrong\", \"odd\", \"a.b\", \"none\", \"LONG\"]".replace("LONG", &long);
+    let more = "tools = [\"wrong\", \"text\", \"any\", \"odd\", \"a.b\", \"none\", \"LONG\"]"
+        .replace("LONG", &long);
     let stage = stage_with("liar", &more, &server_listing(&tools, odd)).await;
     let report = &listed(&stage).await["mcp.liar"];
     let said = problems(report);
