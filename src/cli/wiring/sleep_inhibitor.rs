@@ -11,6 +11,10 @@ use crate::runner::SleepInhibitor;
 use crate::runner::{AwakeGuard, InhibitedSleep};
 
 /// Returns this system's way to keep the machine awake, if there is one.
+#[cfg_attr(
+    any(target_os = "linux", target_os = "macos"),
+    expect(clippy::unnecessary_wraps, reason = "other systems have none")
+)]
 pub(super) fn system_sleep_inhibitor() -> Option<Arc<dyn SleepInhibitor>> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     return Some(Arc::new(SystemInhibitor));

@@ -81,7 +81,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
     .await;
     for log in logs() {
         assert!(!log.contains(value) && !log.contains(&token), "{log}");
-        let lines = log.lines().map(|line| serde_json::from_str(line));
+        let lines = log.lines().map(serde_json::from_str);
         let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("JSON on every line");
         let is_answer = |line: &&Value| line["message"] == "a call was answered";
         let answered = lines.iter().find(is_answer).expect("it was waited for");
