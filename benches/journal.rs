@@ -255,6 +255,7 @@ async fn accept(journal: &Journal, names: &[String], effect: ToolEffect) -> Vec<
         args: r#"{"command":"cargo test --workspace"}"#.to_owned(),
         conversation: ConversationId::parse("talk").expect("a name"),
         agent_type: None,
+        caller: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

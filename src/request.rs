@@ -33,6 +33,8 @@ pub struct ToolRequest {
     pub conversation: ConversationId,
     /// The kind of agent that asks, if the caller named it.
     pub agent_type: Option<String>,
+    /// The caller's name, which the backend knows by the token. `None` if the backend does not name callers.
+    pub caller: Option<String>,
     /// The time at which the backend stored it: milliseconds of the backend's clock.
     pub created_at_ms: f64,
     /// The time after which its answer is useless: milliseconds of the backend's clock.

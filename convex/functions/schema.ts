@@ -91,6 +91,7 @@ export default defineSchema({
     deadlineMs: v.optional(v.number()),
     issuedAtMs: v.optional(v.number()),
     signature: v.optional(v.string()),
+    callerName: v.optional(v.string()),
   }),
 
   progress: defineTable({

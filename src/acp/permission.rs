@@ -6,10 +6,12 @@
 mod access;
 mod active_rules;
 mod approval_binding;
+mod caller_rights;
 mod gate_policy;
 mod read_only;
 
 pub use active_rules::{ActiveRules, RulesSnapshot};
+pub use caller_rights::{CallerLimits, CallerRights};
 pub use gate_policy::GatePolicy;
 pub use read_only::only_reads;
 

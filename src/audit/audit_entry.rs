@@ -115,6 +115,9 @@ pub struct AuditEntry {
     /// The kind of agent that asked, as the caller says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
+    /// The caller's name, as the backend gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The tool asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
@@ -187,6 +190,7 @@ impl AuditEntry {
             request_id: None,
             conversation_id: None,
             agent_type: None,
+            caller: None,
             tool_name: None,
             args_hash: None,
             decision: None,
@@ -229,6 +233,7 @@ impl AuditEntry {
             &mut self.request_id,
             &mut self.conversation_id,
             &mut self.agent_type,
+            &mut self.caller,
             &mut self.tool_name,
             &mut self.by,
             &mut self.code,

@@ -16,7 +16,7 @@ use super::dial::WebSocketDialer;
 use super::error::BackendError;
 use super::http_response::{function_error, is_html_page, parse_date_offset, parse_retry_after};
 use super::proxy::ProxyServer;
-use super::transport::{TransportOptions, build_client};
+use super::transport::{TransportOptions, build_client, install_crypto_provider};
 use super::upload::{UploadLoad, UploadProgress};
 use crate::redact::Secret;
 
@@ -68,8 +68,7 @@ impl HttpFunctions {
     /// [`BadUrl`].
     pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
         let base = parse_address(url, "https", "http", options.allow_insecure_http)?;
-        // Installing it twice is harmless: the first one stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_crypto_provider();
         let proxy = options.proxies.proxy_server_for(&base)?;
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;

@@ -32,7 +32,7 @@ pub use remote_approvals::{
 };
 pub use signing_identity::{DeviceSigner, TokenStore};
 pub use subscription::{QueryChange, SyncSocket};
-pub use transport::TransportOptions;
+pub use transport::{TransportOptions, build_download_client};
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
 pub(crate) use wire::omit_nulls;
 

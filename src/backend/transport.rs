@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 
-use super::address::is_loopback_url;
+use super::address::{BadUrl, is_loopback_url};
 use super::proxy::{ProxyRules, ProxyServer};
 
 /// The limits of the transport.
@@ -52,6 +52,31 @@ impl Default for TransportOptions {
             resolver: None,
         }
     }
+}
+
+/// Makes ring the implementation behind TLS. A second call has no effect.
+pub(super) fn install_crypto_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Builds a client that downloads files from this address. It follows redirects, and limits the silence of the other side
+/// instead of the time for the whole file.
+///
+/// # Errors
+/// [`BadUrl`]: it or its proxy cannot be used.
+pub fn build_download_client(base: &Url, proxies: &ProxyRules) -> Result<Client, BadUrl> {
+    install_crypto_provider();
+    let mut client = Client::builder()
+        .connect_timeout(Duration::from_secs(10))
+        .read_timeout(Duration::from_secs(30))
+        .no_proxy();
+    if let Some(proxy) = proxies.proxy_server_for(base)? {
+        let proxy = proxy.to_reqwest_proxy();
+        client = client.proxy(proxy.map_err(|cause| BadUrl::Client(cause.to_string()))?);
+    }
+    client
+        .build()
+        .map_err(|cause| BadUrl::Client(cause.to_string()))
 }
 
 /// Builds the HTTP client for this address.

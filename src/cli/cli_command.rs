@@ -8,7 +8,7 @@ use super::{
     ack, acp, agents, approvals, audit, backend, bridges, call, cancel, completions, config, demo,
     dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, packages, pair, pause,
     people, plugins, policy, questions, run, secrets, send, service, skills, status, stop, tools,
-    trash, undo, uninstall,
+    trash, undo, uninstall, update,
 };
 
 #[derive(Debug, Subcommand)]
@@ -41,6 +41,11 @@ pub(super) enum CliCommand {
     Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    /// Take the newest release of this program, or go back
+    ///
+    /// The program is checked and started once before it replaces this one, which is kept for --rollback. The service is
+    /// restarted when no call runs.
+    Update(update::UpdateArgs),
     /// Remove the service and, when told, the home; say what is left
     Uninstall(uninstall::UninstallArgs),
     /// Print numbers for a monitoring system, as OpenMetrics text
@@ -140,6 +145,7 @@ pub(super) fn dispatch_command(
         CliCommand::Packages(args) => packages::run_packages(&args, context),
         CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        CliCommand::Update(args) => update::run_update(&args, context),
         CliCommand::Uninstall(args) => uninstall::run_uninstall(&args, context),
         CliCommand::Metrics(args) => metrics::run_metrics(&args, context),
         CliCommand::Doctor(args) => Ok(doctor::run_doctor(&args, context)),

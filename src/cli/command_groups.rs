@@ -38,7 +38,14 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "More",
-        &["config", "metrics", "completions", "uninstall", "help"],
+        &[
+            "config",
+            "metrics",
+            "completions",
+            "update",
+            "uninstall",
+            "help",
+        ],
     ),
 ];
 

@@ -74,8 +74,10 @@ fn find_key(key: &str) -> anyhow::Result<KeyDescription> {
     KeyDescription::find_key(key).map_err(|text| CommandError::with_exit(Exit::Usage, text))
 }
 
-/// Returns the value in force, as a file would have it, and its origin.
+/// Returns the value in force, as a file would have it, and its origin. The rights of all callers are one value.
 fn find_value<'c>(config: &'c Config, key: &str) -> Option<(&'c str, &'c ValueOrigin)> {
+    let is_of_caller = key.starts_with("callers.");
+    let key = if is_of_caller { "callers" } else { key };
     let mut settings = config.all_settings().iter();
     let setting = settings.find(|setting| setting.key == key)?;
     Some((&setting.value, &setting.origin))
@@ -98,7 +100,9 @@ fn print_value(key: &str, context: &CliContext) -> anyhow::Result<Exit> {
 
 fn print_all_values(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let settings = list_keys().into_iter().filter_map(|key| {
+    let keys = list_keys().into_iter();
+    let keys = keys.filter(|key| !key.starts_with("callers."));
+    let settings = keys.chain(["callers"]).filter_map(|key| {
         let (value, origin) = find_value(&config, key)?;
         Some((key, value, origin.to_string()))
     });
@@ -168,6 +172,13 @@ fn read_or_render(file: &Path) -> anyhow::Result<String> {
 
 fn set_value(key: &str, value: &str, context: &CliContext) -> anyhow::Result<Exit> {
     let key = find_key(key)?;
+    if key.table == "callers.NAME" {
+        let text = format!(
+            "each caller has a table of its own: write it with `{}`, as in [callers.ci]",
+            command_to_type("config edit")
+        );
+        return Err(CommandError::with_exit(Exit::Usage, text));
+    }
     let config = context.config_despite_faults()?;
     let lock = ConfigLock::acquire(&Home::open_home(&config.home)?)?;
     let text = read_or_render(&config.file)?;

@@ -6,7 +6,8 @@ use super::exit::{CommandError, Exit};
 use super::wiring::SettingsInForce;
 use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
 use crate::config::{
-    BackendKind, BackendUrl, Config, ConfigError, GlobalFlags, ProcessEnvironment, WorkspaceRule,
+    BackendKind, BackendUrl, Config, ConfigError, GlobalFlags, LogFormat, ProcessEnvironment,
+    ValueOrigin, WorkspaceRule,
 };
 use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, GivenFlags, Home, RunnerLock, TokenName,
@@ -29,6 +30,7 @@ impl CliContext {
             backend_url: global.backend_url,
             backend_kind: None,
             log: global.log,
+            log_format: global.log_format,
             json: global.json,
             color: global.color,
             caller_token: global.caller_token,
@@ -138,6 +140,14 @@ impl CliContext {
         self.config_and_home(rule)
     }
 
+    /// Returns the workspaces that flags of this command name.
+    pub fn flag_workspaces(&self) -> anyhow::Result<Vec<PathBuf>> {
+        if self.flags.workspaces.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.try_config(WorkspaceRule::NotNeeded)?.workspaces)
+    }
+
     /// Opens the home of the configuration in force.
     pub fn open_home(&self) -> anyhow::Result<Home> {
         let (_, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
@@ -207,7 +217,12 @@ impl CliContext {
     ) -> anyhow::Result<Config> {
         let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
         console::choose_color(config.color);
-        logging::start_logging(config.log.level, config.color, kept(&config));
+        // A person at a terminal reads text, unless this very command asks for JSON.
+        let on_terminal = match config.value_origin("log.format") {
+            Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_)) => config.log.format,
+            _ => LogFormat::Text,
+        };
+        logging::start_logging(&config.log, on_terminal, config.color, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }

@@ -4,9 +4,11 @@
 use std::io::{self, IsTerminal as _};
 
 use super::context::CliContext;
-use super::exit::{CommandError, Exit};
-use super::{console, dev, pair};
+use super::exit::{CommandError, Exit, describe_error};
+use super::runner_screen::describe_workspaces;
+use super::{console, dev, pair, service};
 use crate::backend::BackendError;
+use crate::config::{ValueOrigin, WorkspaceRule};
 use crate::home::{change_hint_flags, command_to_type};
 use crate::runner::RunnerError;
 
@@ -58,8 +60,39 @@ fn pair_with_answers(context: &CliContext) -> anyhow::Result<FirstStep> {
         return Ok(FirstStep::Done(Exit::Done));
     };
     change_hint_flags(|flags| flags.backend_url = Some(url.clone()));
-    let context = context.with_flags(|flags| flags.backend_url = Some(url));
-    pair::run_pair(&pair::PairArgs::with_code(code), &context)?;
+    let pairing = context.with_flags(|flags| flags.backend_url = Some(url));
+    pair::run_pair(&pair::PairArgs::with_code(code), &pairing)?;
+    offer_service(context)
+}
+
+/// Offers to install the service of this home, if its manager can be reached.
+fn offer_service(context: &CliContext) -> anyhow::Result<FirstStep> {
+    // An error is that of the run that follows, too.
+    let Ok(config) = context.try_config(WorkspaceRule::OrCurrentDir) else {
+        return Ok(FirstStep::Run);
+    };
+    let mut installing = context.with_flags(|_| {});
+    if config.value_origin("workspaces.paths") == Some(&ValueOrigin::CurrentDir) {
+        // A service has no current folder.
+        change_hint_flags(|flags| flags.workspaces.clone_from(&config.workspaces));
+        installing = context.with_flags(|flags| flags.workspaces.clone_from(&config.workspaces));
+    }
+    if service::has_manager(&config, &installing) {
+        let answer = console::ask_line(&format!(
+            "Install it as a service, which works in {} in the background from now on? [y/N] ",
+            describe_workspaces(&config.workspaces, context.environment())
+        ))?;
+        if matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
+            match service::install_service(false, false, &installing) {
+                Ok(exit) => return Ok(FirstStep::Done(exit)),
+                Err(error) => console::print_error(&describe_error(&error)),
+            }
+        }
+    }
+    console::print_line(&format!(
+        "It runs here now, until Ctrl-C. To keep it running in the background: {}",
+        command_to_type("service install")
+    ));
     Ok(FirstStep::Run)
 }
 

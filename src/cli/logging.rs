@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
+use serde_json::{Map, Value};
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{FilterExt as _, dynamic_filter_fn, filter_fn};
@@ -18,42 +19,55 @@ use super::log_file::RotatingLog;
 use super::terminal_log_line::TerminalLogLine;
 use super::wrapped_text::wrap_lines;
 use super::{console, prompt_line};
-use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
+use crate::config::{ColorChoice, Log, LogFile as Wanted, LogFormat, LogLevel};
 use crate::output::hidden_characters::escape_hidden_characters;
 use crate::redact::{self, Redactor};
 use crate::runner::ANSWERED_TARGET;
 
-/// Starts logging at this level, also to files in `folder` if given. A second start in one process changes nothing.
-pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf>) {
+/// Starts logging at the level and in the form of `log`, also to files in `folder` if given. A terminal gets the form
+/// `on_terminal`. A second start in one process changes nothing.
+pub fn start_logging(
+    log: &Log,
+    on_terminal: LogFormat,
+    color: ColorChoice,
+    folder: Option<PathBuf>,
+) {
+    let is_terminal = io::stderr().is_terminal();
+    let format = if is_terminal { on_terminal } else { log.format };
     let colored = match color {
+        _ if format == LogFormat::Json => false,
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto => io::stderr().is_terminal(),
+        ColorChoice::Auto => is_terminal,
     };
     let shown = fmt::layer()
         .with_writer(move || MaskingWriter {
-            to: StderrLog,
+            to: StderrLog { format },
+            format,
             colored,
         })
-        .with_ansi(colored)
-        .with_target(false);
-    let shown = if io::stderr().is_terminal() {
-        shown.event_format(TerminalLogLine).boxed()
-    } else {
-        shown.boxed()
+        .with_ansi(colored);
+    let shown = match format {
+        LogFormat::Json => shown.json().with_current_span(false).boxed(),
+        LogFormat::Text if is_terminal => shown.event_format(TerminalLogLine).boxed(),
+        LogFormat::Text => shown.with_target(false).boxed(),
     };
-    let shown = shown.with_filter(live_filter(level).and(dynamic_filter_fn(|meta, _| {
+    let shown = shown.with_filter(live_filter(log.level).and(dynamic_filter_fn(|meta, _| {
         meta.target() != ANSWERED_TARGET || !HIDES_ANSWERED.load(Ordering::Relaxed)
     })));
     let kept = folder.map(|folder| {
-        fmt::layer()
+        let kept = fmt::layer()
             .with_writer(Mutex::new(MaskingWriter {
                 to: RotatingLog::for_folder(folder),
+                format: log.format,
                 colored: false,
             }))
-            .with_ansi(false)
-            .with_target(false)
-            .with_filter(live_filter(level))
+            .with_ansi(false);
+        let kept = match log.format {
+            LogFormat::Json => kept.json().with_current_span(false).boxed(),
+            LogFormat::Text => kept.with_target(false).boxed(),
+        };
+        kept.with_filter(live_filter(log.level))
     });
     // In tests, another subscriber is already installed.
     let _ = tracing_subscriber::registry()
@@ -118,13 +132,18 @@ pub fn mask_with(redactor: &Redactor) {
 /// The redactor of this process.
 static LOG_REDACTOR: RwLock<Option<Redactor>> = parking_lot::const_rwlock(None);
 
-/// The log on stderr. On a terminal its lines are wrapped, and stand above a prompt.
-struct StderrLog;
+/// The log on stderr. On a terminal its lines stand above a prompt, and are wrapped unless they are JSON.
+struct StderrLog {
+    format: LogFormat,
+}
 
 impl Write for StderrLog {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(lines);
-        let wrapped = wrap_lines(&text, console::stderr_width());
+        let wrapped = match self.format {
+            LogFormat::Json => text,
+            LogFormat::Text => wrap_lines(&text, console::stderr_width()),
+        };
         prompt_line::write_above_prompt(&mut io::stderr(), wrapped.as_bytes())?;
         Ok(lines.len())
     }
@@ -138,6 +157,7 @@ impl Write for StderrLog {
 /// whole lines, one at a time.
 struct MaskingWriter<W> {
     to: W,
+    format: LogFormat,
     /// The line has colour escapes; the logged values were already escaped.
     colored: bool,
 }
@@ -148,18 +168,45 @@ fn escape_except_colors(line: &str) -> String {
     parts.join("\x1b")
 }
 
+/// Masks known values and lookalike credentials.
+fn mask_text(text: &str) -> String {
+    let known = LOG_REDACTOR.read();
+    let known = known
+        .as_ref()
+        .map_or(Cow::Borrowed(text), |known| known.mask(text).0);
+    redact::mask_log_line(&known).into_owned()
+}
+
+/// Masks each string of a JSON line by itself, so that a mask cannot break the JSON, and moves the message beside the
+/// time and the level, where programs that collect logs expect it.
+fn mask_json_line(line: &str) -> String {
+    let Ok(mut event) = serde_json::from_str::<Map<String, Value>>(line) else {
+        return escape_hidden_characters(&mask_text(line)).into_owned();
+    };
+    let fields = event.get_mut("fields").and_then(Value::as_object_mut);
+    if let Some(message) = fields.and_then(|fields| fields.shift_remove("message")) {
+        event.insert("message".to_owned(), message);
+    }
+    event.values_mut().for_each(mask_strings);
+    format!("{}\n", console::json_line(&event))
+}
+
+fn mask_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = mask_text(text),
+        Value::Array(values) => values.iter_mut().for_each(mask_strings),
+        Value::Object(values) => values.values_mut().for_each(mask_strings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 impl<W: Write> Write for MaskingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let known = LOG_REDACTOR.read();
-        let known = known
-            .as_ref()
-            .map_or(Cow::Borrowed(&*text), |known| known.mask(&text).0);
-        let masked = redact::mask_log_line(&known);
-        let plain = if self.colored {
-            escape_except_colors(&masked)
-        } else {
-            escape_hidden_characters(&masked).into_owned()
+        let plain = match self.format {
+            LogFormat::Json => mask_json_line(&text),
+            LogFormat::Text if self.colored => escape_except_colors(&mask_text(&text)),
+            LogFormat::Text => escape_hidden_characters(&mask_text(&text)).into_owned(),
         };
         self.to.write_all(plain.as_bytes())?;
         Ok(line.len())
@@ -172,12 +219,15 @@ impl<W: Write> Write for MaskingWriter<W> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_credential_in_a_line_is_masked() {
         let mut out = MaskingWriter {
             to: Vec::new(),
+            format: LogFormat::Text,
             colored: false,
         };
         let token = format!("ghp_{}", "a1B2".repeat(9));
@@ -197,6 +247,7 @@ mod tests {
         ] {
             let mut out = MaskingWriter {
                 to: Vec::new(),
+                format: LogFormat::Text,
                 colored,
             };
             out.write_all("\u{1b}[2mx\u{202e}y\u{9b}z\n".as_bytes())
@@ -212,9 +263,36 @@ mod tests {
         )]));
         let mut out = MaskingWriter {
             to: Vec::new(),
+            format: LogFormat::Text,
             colored: false,
         };
         writeln!(out, "the backend said: no-pattern-of-any-kind").expect("a vector takes it");
         assert_eq!(out.to, b"the backend said: [REDACTED:secret]\n");
+    }
+
+    #[test]
+    fn a_json_line_is_masked_string_by_string_and_stays_json() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let line = json!({
+            "level": "WARN",
+            "fields": { "message": format!("bad \"{token}\"\u{202e}\n"), "tries": 3 },
+            "spans": [{ "of": token }],
+        });
+        let masked = mask_json_line(&format!("{line}\n"));
+        assert!(
+            masked.contains("\\u202e") && masked.ends_with("}\n"),
+            "{masked}"
+        );
+        let expected = json!({
+            "level": "WARN",
+            "fields": { "tries": 3 },
+            "spans": [{ "of": "[REDACTED:github]" }],
+            "message": "bad \"[REDACTED:github]\"\u{202e}\n",
+        });
+        assert_eq!(
+            serde_json::from_str::<Value>(&masked).expect("JSON"),
+            expected
+        );
+        assert_eq!(mask_json_line(&token), "[REDACTED:github]");
     }
 }

@@ -36,6 +36,7 @@ mod history;
 #[cfg(unix)]
 mod ignored_signals;
 mod init;
+mod installation;
 mod keygen;
 mod level_question;
 mod log_file;
@@ -71,6 +72,7 @@ mod traffic_text;
 mod trash;
 mod undo;
 mod uninstall;
+mod update;
 mod wiring;
 mod wrapped_text;
 
@@ -131,6 +133,9 @@ struct GlobalArgs {
     /// The least severe messages to log: off, error, warn, info, debug, trace [env: PUNIE_LOG]
     #[arg(long, global = true, value_name = "LEVEL")]
     log: Option<String>,
+    /// The form of log lines: text, json [env: PUNIE_LOG_FORMAT]
+    #[arg(long, global = true, value_name = "FORM")]
+    log_format: Option<String>,
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     json: bool,
@@ -188,11 +193,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     }
     let wants_json = args.iter().any(|argument| argument == "--json");
-    let mut command = command_groups::grouped_command();
-    let parsed = command.try_get_matches_from_mut(args).and_then(|matches| {
-        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
-    });
-    let cli = match parsed {
+    let cli = match parse_command_line(args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with exit code 0; anything else is an invalid command line.
@@ -218,6 +219,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             exit.into()
         }
     }
+}
+
+/// Parses the command line. The description of all commands, a megabyte, is gone when it returns: a runner lives long.
+fn parse_command_line(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command_groups::grouped_command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Runs one of the runner's helper programs if called by its name or argument.

@@ -28,7 +28,7 @@ pub struct ServiceArgs {
 enum ServiceCommand {
     /// Start the runner now, with the machine or at login, and after a crash
     ///
-    /// The flags --home, --config, --workspace, --backend-url and --log, or their variables, become part of the service.
+    /// The flags --home, --config, --workspace, --backend-url, --log and --log-format, or their variables, become part of the service.
     Install {
         /// Replace a service of the same name that something else wrote
         #[arg(long)]
@@ -98,7 +98,17 @@ fn next_start(state: &ServiceState) -> &'static str {
     }
 }
 
-fn install_service(force: bool, dry_run: bool, context: &CliContext) -> anyhow::Result<Exit> {
+/// Returns whether a service could be installed: its manager can be reached.
+pub(super) fn has_manager(config: &Config, context: &CliContext) -> bool {
+    define_service(config, context).is_ok_and(|service| service.check_manager().is_ok())
+}
+
+/// Installs the service of this home and starts it.
+pub(super) fn install_service(
+    force: bool,
+    dry_run: bool,
+    context: &CliContext,
+) -> anyhow::Result<Exit> {
     // A service has no current folder to work in.
     let config = context.effective_config(WorkspaceRule::Named)?;
     if config.backend.url.is_none() {
@@ -272,6 +282,9 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
     }
     if is_given("log.level") {
         add("--log", config.log.level.as_str().to_owned());
+    }
+    if is_given("log.format") {
+        add("--log-format", config.log.format.as_str().to_owned());
     }
     arguments.push("run".to_owned());
     let config_home = environment.get("XDG_CONFIG_HOME").map(Path::new);

@@ -8,6 +8,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::wiring;
+use crate::acp::permission::CallerRights;
 use crate::config::WorkspaceRule;
 use crate::home::{command_to_type, shell_word};
 use crate::tool::{
@@ -36,6 +37,9 @@ pub struct ToolsArgs {
     /// Only those of a profile: minimal, coding, all
     #[arg(long, value_name = "PROFILE", conflicts_with_all = ["name", "all", "markdown"], value_parser = parse_profile)]
     profile: Option<ToolProfile>,
+    /// Only those that this caller may call, by its rights in config.toml
+    #[arg(long, value_name = "CALLER", conflicts_with_all = ["name", "markdown"])]
+    caller: Option<String>,
 }
 
 /// Parses the name of a profile.
@@ -81,12 +85,26 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
             let entries = machine.registry.callable_entries();
             let specs = entries.iter().map(|entry| entry.tool_spec());
             let profile = args.profile;
+            let all_rights = wiring::parse_caller_rights(&config, &machine.registry)?;
+            let rights = args
+                .caller
+                .as_deref()
+                .and_then(|caller| CallerRights::find_for(&all_rights, Some(caller)));
             let specs = specs.filter(|spec| {
                 profile.is_none_or(|profile| profile.includes(&spec.catalog_body()))
+                    && rights.is_none_or(|rights| rights.offers_tool(spec))
             });
             match args.format {
                 Some(format) => print_for_model(specs, format),
                 None => list_tools(specs, args.all, context.is_json()),
+            }
+            for report in machine.plugins.reports().0 {
+                for problem in report.problems {
+                    console::print_error(&format!("{}: {problem}", report.name));
+                }
+            }
+            if let (Some(caller), None, false) = (&args.caller, args.format, context.is_json()) {
+                console::print_line(&describe_caller(caller, rights));
             }
         }
         Some(name) => {
@@ -98,6 +116,20 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
         }
     }
     Ok(Exit::Done)
+}
+
+/// Describes the rights of a caller in one line.
+fn describe_caller(caller: &str, rights: Option<&CallerRights>) -> String {
+    match rights {
+        None => {
+            format!("The caller {caller:?} has no rights of its own: it may call all of these.")
+        }
+        Some(rights) => format!(
+            "The caller {caller:?} has the rights of [{}]: {}.",
+            rights.table_name(),
+            rights.describe_rights()
+        ),
+    }
 }
 
 /// Prints the tools without the names for compatibility, as one JSON array.

@@ -9,9 +9,12 @@ use serde_json::json;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::installation::{self, InstalledBy};
 use super::{console, service};
 use crate::config::Config;
-use crate::home::{DeviceIdentity, Home, KeyPlace, RunnerLock, SecretStore, command_to_type};
+use crate::home::{
+    DeviceIdentity, Home, KeyPlace, RunnerLock, SecretStore, command_to_type, shell_word,
+};
 
 #[derive(Debug, Args)]
 pub struct UninstallArgs {
@@ -135,22 +138,39 @@ fn list_device(home: &Home, outcome: &mut Outcome) {
 }
 
 fn list_program(outcome: &mut Outcome) -> anyhow::Result<()> {
-    let program = std::env::current_exe()?;
-    let is_below = |folder: &str| program.ancestors().any(|above| above.ends_with(folder));
-    let how = if is_below(".cargo/bin") {
-        "cargo uninstall punie-runner".to_owned()
-    } else if program.starts_with("/usr/bin") {
-        "your package manager, such as apt remove punie-runner".to_owned()
-    } else {
-        format!("rm {}", crate::home::shell_word(&program.to_string_lossy()))
+    let program = installation::find_own_program()?;
+    let quote = |path: &Path| shell_word(&path.to_string_lossy()).into_owned();
+    let how = match installation::find_installer(&program) {
+        InstalledBy::Cargo => "cargo uninstall punie-runner".to_owned(),
+        InstalledBy::Homebrew => "brew uninstall punie-runner".to_owned(),
+        InstalledBy::SystemPackage => {
+            "your package manager, such as apt remove punie-runner".to_owned()
+        }
+        InstalledBy::Archive => format!("rm {}", quote(&program)),
     };
-    outcome
-        .left
-        .push([format!("the program {}", program.display()), how]);
-    outcome.left.push([
+    let mut leave = |what: String, how: String| outcome.left.push([what, how]);
+    leave(format!("the program {}", program.display()), how);
+    let previous = installation::previous_program(&program);
+    if previous.is_file() {
+        leave(
+            format!("the program before the last update, {}", previous.display()),
+            format!("rm {}", quote(&previous)),
+        );
+    }
+    if let Some(share) = installation::find_documents(&program) {
+        leave(
+            format!("manual pages and completions below {}", share.display()),
+            format!(
+                "cd {} && rm -f man/man1/punie-runner*.1 zsh/site-functions/_punie-runner \
+                 bash-completion/completions/punie-runner fish/vendor_completions.d/punie-runner.fish",
+                quote(&share)
+            ),
+        );
+    }
+    leave(
         "entries in the settings of your editors (agent_servers)".to_owned(),
         "remove them there".to_owned(),
-    ]);
+    );
     Ok(())
 }
 

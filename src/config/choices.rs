@@ -75,6 +75,18 @@ named!(
 );
 
 named!(
+    /// The name of a profile of tools.
+    ToolProfileName, "\"minimal\", \"coding\" or \"all\"" {
+        /// A few tools.
+        Minimal = "minimal",
+        /// The tools that programming needs.
+        Coding = "coding",
+        /// All tools.
+        All = "all",
+    }
+);
+
+named!(
     /// The effects that can require approval.
     AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
         /// Calls that only read.
@@ -183,6 +195,16 @@ named!(
         Always = "always",
         /// Never.
         Never = "never",
+    }
+);
+
+named!(
+    /// The form of log lines.
+    LogFormat, "\"text\" or \"json\"" {
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
     }
 );
 

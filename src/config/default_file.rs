@@ -4,13 +4,21 @@
 use std::path::PathBuf;
 
 use super::tables::{KeyInfo, TABLES};
+use super::toml_document::CALLER_PLACEHOLDER;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
 
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
 # take the # away to set it. Flags win over PUNIE_ variables, and those win over this file. While a runner runs,
-# [sandbox], [policy], [limits] and [log] take effect at once, the rest when it is restarted: punie-runner status.
+# [sandbox], [policy], [callers], [limits], [mcp.servers] and [log] take effect at once, the rest when it is
+# restarted: punie-runner status.
+";
+
+/// The tables that have names of the owner's.
+const SERVERS_HINT: &str = "\
+# MCP servers whose tools this device offers have a table each, [mcp.servers.NAME]: docs/mcp.md. `punie-runner mcp import`
+# takes over those of Claude Desktop and Cursor.
 ";
 
 /// The values that are already known when the file is written.
@@ -28,13 +36,20 @@ pub fn render_default_config(known: &KnownSettings) -> String {
     let mut lines = vec![HEAD.to_owned()];
     for table in TABLES {
         lines.extend(table.about.iter().map(|line| format!("#{line}")));
-        lines.push(format!("[{}]", table.path));
+        // A table with a placeholder is an example.
+        let off = if table.path.contains(CALLER_PLACEHOLDER) {
+            "#"
+        } else {
+            ""
+        };
+        lines.push(format!("{off}[{}]", table.path));
         for key in table.keys {
             lines.extend(key.comment.iter().map(|line| format!("#{line}")));
             lines.push(render_value_line(key, known));
         }
         lines.push(String::new());
     }
+    lines.push(SERVERS_HINT.to_owned());
     lines.join("\n")
 }
 

@@ -1,16 +1,18 @@
 //! The configuration in force. Not here: loading it (`load`).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::choices::BackendKind;
 use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
+use super::mcp_servers::McpServer;
 use super::overrides;
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, WebSocket,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -42,6 +44,10 @@ pub struct Config {
     pub limits: Limits,
     /// The conditions for safe mode.
     pub safe_mode: SafeMode,
+    /// The tools of this device.
+    pub tools: Tools,
+    /// The rights of callers, by name.
+    pub callers: BTreeMap<String, CallerTable>,
     /// The effects and tools that need approval.
     pub policy: Policy,
     /// The agent's questions to a person.
@@ -60,6 +66,10 @@ pub struct Config {
     pub editor: Editor,
     /// The folder of self-modification.
     pub self_mod: SelfMod,
+    /// The address and key of releases.
+    pub update: Update,
+    /// The servers of the Model Context Protocol whose tools are added to this device's.
+    pub mcp_servers: Vec<McpServer>,
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.

@@ -21,6 +21,8 @@ pub struct GlobalFlags {
     pub backend_kind: Option<BackendKind>,
     /// `--log`
     pub log: Option<String>,
+    /// `--log-format`
+    pub log_format: Option<String>,
     /// `--json`
     pub json: bool,
     /// `--color`

@@ -3,7 +3,7 @@
 
 use super::reload;
 use super::tables::{KeyInfo, TABLES};
-use super::toml_document::unknown_key_text;
+use super::toml_document::{declared_key, unknown_key_text};
 
 /// One key for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +25,12 @@ pub struct KeyDescription {
 }
 
 impl KeyDescription {
-    /// Finds a key by its name with the table.
+    /// Finds a key by its name with the table. The keys of every caller are described once.
     ///
     /// # Errors
     /// A text with the key that was probably meant.
     pub fn find_key(path: &str) -> Result<Self, String> {
+        let path = &*declared_key(path);
         let mut keys = TABLES.iter().flat_map(|table| {
             let keys = table.keys.iter();
             keys.map(|key| (table.path, key))

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::choices::{BackendKind, LogLevel};
+use super::choices::{BackendKind, LogFormat, LogLevel};
+use super::config_reader::ConfigReader;
 use super::config_setting::ConfigSetting;
 use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
+use super::mcp_servers::{McpTarget, read_mcp_servers};
 use super::overrides::{
     flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
     resolve_home, value_error,
@@ -14,8 +16,8 @@ use super::overrides::{
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, ConfigReader, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, SelfMod, Store, Trash, WebSocket, Workspaces,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
+    SelfMod, Store, Tools, Trash, Update, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -106,8 +108,10 @@ impl Config {
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
         config.expand_sandbox_paths(&environment);
+        config.expand_server_folders(&environment);
         config.check_openings(&environment)?;
         config.resolve_workspace_paths(&flags, &environment, rule)?;
+        config.resolve_caller_workspaces(&environment)?;
         settings.append(&mut config.settings);
         config.caller = resolve_caller(&flags, &environment, &mut settings)?;
         config.color = resolve_color(&flags, &environment, &mut settings);
@@ -135,6 +139,8 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut reader = ConfigReader::new(file, written);
         let backend = Backend::read(&mut reader);
+        let (mcp_servers, faults) = read_mcp_servers(&written.text);
+        reader.faults.extend(faults);
         let mut config = Self {
             home: home.to_owned(),
             file: file.to_owned(),
@@ -146,6 +152,8 @@ impl Config {
             limits: Limits::read(&mut reader),
             safe_mode: SafeMode::read(&mut reader),
             workspaces: Workspaces::read(&mut reader).paths,
+            tools: Tools::read(&mut reader),
+            callers: reader.read_callers(),
             policy: Policy::read(&mut reader),
             questions: Questions::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),
@@ -155,6 +163,8 @@ impl Config {
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),
             self_mod: SelfMod::read(&mut reader),
+            update: Update::read(&mut reader),
+            mcp_servers,
             log: Log::read(&mut reader),
             caller: CallerSettings::default(),
             json: source.flags.json,
@@ -233,6 +243,14 @@ impl Config {
             self.replace_setting("log.level", &level, origin);
             self.log.level = level;
         }
+        let format = flags.log_format.as_deref();
+        if let Some((format, origin)) =
+            flag_or_variable(format, "--log-format", environment, "PUNIE_LOG_FORMAT")?
+        {
+            let format = LogFormat::parse(&format).map_err(value_error(&origin))?;
+            self.replace_setting("log.format", &format, origin);
+            self.log.format = format;
+        }
         Ok(())
     }
 
@@ -249,7 +267,7 @@ impl Config {
         }
     }
 
-    fn origin_or_default(&self, key: &str) -> ValueOrigin {
+    pub(super) fn origin_or_default(&self, key: &str) -> ValueOrigin {
         let origin = self.value_origin(key).cloned();
         origin.unwrap_or(ValueOrigin::Default)
     }
@@ -302,6 +320,18 @@ impl Config {
         for path in lists.into_iter().flatten() {
             if let Some(full) = environment.expand_path(path, Some(folder)) {
                 *path = full;
+            }
+        }
+    }
+
+    /// Makes the folders in which MCP servers start absolute, as the paths of the sandbox.
+    fn expand_server_folders(&mut self, environment: &ProcessEnvironment) {
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        for server in &mut self.mcp_servers {
+            if let McpTarget::Program { cwd: Some(cwd), .. } = &mut server.target
+                && let Some(full) = environment.expand_path(cwd, Some(folder))
+            {
+                *cwd = full;
             }
         }
     }

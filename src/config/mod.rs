@@ -1,7 +1,9 @@
 //! The runner's configuration: flags go before environment, `config.toml` and defaults; each value has its origin. Not
 //! here: the other files of the home.
 
+mod caller_workspaces;
 mod choices;
+mod config_reader;
 mod config_setting;
 pub mod default_file;
 mod effective_config;
@@ -10,6 +12,7 @@ pub mod file_edit;
 mod global_flags;
 mod key_description;
 mod load;
+mod mcp_servers;
 mod overrides;
 mod proxy;
 mod public_key;
@@ -21,19 +24,22 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp};
+pub use choices::{
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
+};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;
 pub use global_flags::{ColorChoice, GlobalFlags};
 pub use key_description::{KeyDescription, list_keys};
+pub use mcp_servers::{McpServer, McpTarget, check_mcp_name};
 pub use proxy::{ProxySetting, ProxyVariables};
 pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Trash, WebSocket,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

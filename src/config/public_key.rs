@@ -4,18 +4,27 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::VerifyingKey;
 
+/// The bytes before an Ed25519 key in DER: RFC 8410, section 4.
+const DER_HEAD: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
 /// A public key for checking signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// Reads 32 bytes as base64 or as 64 hexadecimal digits.
+    /// Reads 32 bytes as base64 or as 64 hexadecimal digits, or the middle line of a PEM file (RFC 8410).
     ///
     /// # Errors
     /// A sentence for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let bytes = decode_hex(text).or_else(|| STANDARD.decode(text).ok()?.try_into().ok());
+        let bytes = decode_hex(text).or_else(|| {
+            let decoded = STANDARD.decode(text).ok()?;
+            let bytes = decoded.strip_prefix(&DER_HEAD).unwrap_or(&decoded);
+            bytes.try_into().ok()
+        });
         let bytes =
             bytes.ok_or("it is not 32 bytes as base64 (44 characters) or in hex (64 digits)")?;
         match VerifyingKey::from_bytes(&bytes) {
@@ -67,6 +76,9 @@ mod tests {
         );
         assert_eq!(PublicKey::parse(&key.encode_base64()), Ok(key));
         assert_eq!(PublicKey::parse(&format!(" {hex}\n")), Ok(key));
+        let pem_line = STANDARD.encode([&DER_HEAD[..], key.as_bytes()].concat());
+        assert!(pem_line.starts_with("MCowBQYDK2VwAyEA"), "{pem_line}");
+        assert_eq!(PublicKey::parse(&pem_line), Ok(key));
         for bad in [
             "",
             "abc",

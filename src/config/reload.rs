@@ -12,10 +12,15 @@ use crate::durable;
 pub use crate::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
-const LIVE_TABLES: &[&str] = &["policy.", "limits.", "log."];
-/// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log
-/// files are opened when logging starts.
-const RESTART_KEYS: &[&str] = &["limits.lease_ms", "limits.lease_renew_ms", "log.file"];
+const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log."];
+/// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log's
+/// files and form are chosen when logging starts.
+const RESTART_KEYS: &[&str] = &[
+    "limits.lease_ms",
+    "limits.lease_renew_ms",
+    "log.file",
+    "log.format",
+];
 
 /// A setting whose value in the file is not the one in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +74,20 @@ impl Config {
                 in_file: now.value.clone(),
             })
         };
-        self.settings.iter().filter_map(change).collect()
+        let mut changes: Vec<ChangedSetting> = self.settings.iter().filter_map(change).collect();
+        if self.mcp_servers != newer.mcp_servers {
+            let names = |config: &Self| {
+                let names: Vec<&str> = config.mcp_servers.iter().map(|one| &*one.name).collect();
+                names.join(", ")
+            };
+            // Their tables may hold secrets, so only the names are shown.
+            changes.push(ChangedSetting {
+                key: "mcp.servers",
+                in_force: names(self),
+                in_file: names(newer),
+            });
+        }
+        changes
     }
 
     /// Returns this configuration with the settings of `newer` that are applied without a restart.
@@ -91,12 +109,14 @@ impl Config {
             applied.trash = newer.trash.clone();
         }
         applied.policy = newer.policy.clone();
+        applied.callers = newer.callers.clone();
         applied.limits = Limits {
             lease: self.limits.lease,
             lease_renew: self.limits.lease_renew,
             ..newer.limits.clone()
         };
         applied.log.level = newer.log.level;
+        applied.mcp_servers.clone_from(&newer.mcp_servers);
         for setting in &mut applied.settings {
             let is_applied = match setting.key {
                 "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,

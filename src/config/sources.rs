@@ -21,6 +21,7 @@ pub(super) const VARIABLES: &[&str] = &[
     "PUNIE_WORKSPACE",
     "PUNIE_BACKEND_URL",
     "PUNIE_LOG",
+    "PUNIE_LOG_FORMAT",
     "PUNIE_CALLER_TOKEN",
     "PUNIE_DEVICE",
 ];

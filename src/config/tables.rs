@@ -1,20 +1,18 @@
 //! Every key of `config.toml`, declared once: type, default, bounds and comment. The types, the parser, the file that
 //! `init` writes and the displayed values are all generated from here. Declare a key only once something reads it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_network,
-    default_required_level,
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
+    default_network, default_required_level,
 };
-use super::config_setting::ConfigSetting;
+use super::config_reader::ConfigReader;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
-use super::sources::ValueOrigin;
-use super::toml_document::{ConfigDocument, ConfigFault};
 use super::url::BackendUrl;
-use super::value::{ConfigValue, ValueBounds, ValueError, allowed_text, expected_text};
+use super::value::{ConfigValue, allowed_text};
 use crate::sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
@@ -162,6 +160,8 @@ tables! {
         drain, "drain_ms": Duration = ms(10_000), ms(0)..=HOUR;
         /// true: background shells keep running when the runner is told to stop, and the next start continues them. false: they are ended. A crash ends none of them either way.
         keep_shells, "keep_shells": bool = false, ..;
+        /// true: while a call runs, the machine does not go to sleep for want of use (Linux, macOS). A closed lid still puts it to sleep.
+        keep_awake, "keep_awake": bool = true, ..;
         /// How long a claimed request stays reserved for this device without a renewal.
         lease, "lease_ms": Duration = ms(60_000), ms(500)..=HOUR;
         /// How often the claim is renewed. At most half of lease_ms.
@@ -184,6 +184,24 @@ tables! {
     ["workspaces"] Workspaces {
         /// The folders. Relative paths of tools start in the first. A folder may begin with ~, or be relative to this file's folder.
         paths, "paths": Vec<PathBuf> = Vec::new(), ..;
+    }
+
+    /// The tools of this device.
+    ["tools"] Tools {
+        /// minimal, coding or all: the profile of this device (docs/mcp.md lists them). Tools outside of it are not published, and their calls are refused, whoever makes them.
+        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+    }
+
+    /// The rights of one caller: NAME is the name of its token at the backend, as in [callers.ci]. [callers.default] is for all callers that have no table of their own; without it they may do what this file and policy.toml allow all. Rights only narrow that.
+    ["callers.NAME"] CallerTable {
+        /// The tools that the caller may call: by name, by effect ("reads", "writes", "executes"), or "guest:NAME" for a tool of an editor or a plugin. Not set: all.
+        tools, "tools": Option<Vec<String>> = None, ..;
+        /// minimal, coding or all: the caller may call only tools of this profile.
+        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+        /// The workspaces that the caller's calls may reach, all of them workspaces of the device. Such a caller runs no commands, because a command sees all workspaces. Not set: all workspaces.
+        workspaces, "workspaces": Option<Vec<PathBuf>> = None, ..;
+        /// The most calls that the caller may make within a minute; more are refused until then. 0: any number.
+        rate, "rate": usize = 0, 0..=100_000;
     }
 
     /// Calls that need approval. Rules by tool, path and command are in policy.toml beside this file.
@@ -280,93 +298,21 @@ tables! {
         root, "root": Option<PathBuf> = None, ..;
     }
 
+    /// Where `punie-runner update` finds releases of this program (docs/upgrade-and-uninstall.md).
+    ["update"] Update {
+        /// The folder with SHA256SUMS and the archives. Not set: the address that the release workflow built in.
+        url, "url": Option<BackendUrl> = None, ..;
+        /// The Ed25519 key that signs SHA256SUMS: 32 bytes as base64 or in hex, or the middle line of its PEM file. Not set: the key that the release workflow built in.
+        public_key, "public_key": Option<PublicKey> = None, ..;
+    }
+
     /// The log of the runner, on stderr.
     ["log"] Log {
         /// The least severe messages to log: off, error, warn, info, debug or trace.
         level, "level": LogLevel = LogLevel::Info, ..;
         /// auto, always or never: also log to logs/ in the home, 5 files of 10 MiB at most. auto: when stderr is not a terminal.
         file, "file": LogFile = LogFile::Auto, ..;
-    }
-}
-
-/// Reads the values of one file and records their origins and all faults.
-pub(super) struct ConfigReader<'a> {
-    file: &'a Path,
-    written: &'a ConfigDocument,
-    pub(super) faults: Vec<ConfigFault>,
-    pub(super) settings: Vec<ConfigSetting>,
-}
-
-impl<'a> ConfigReader<'a> {
-    pub(super) fn new(file: &'a Path, written: &'a ConfigDocument) -> Self {
-        let keys: Vec<&str> = TABLES
-            .iter()
-            .flat_map(|table| table.keys)
-            .map(|key| key.path)
-            .collect();
-        let tables: Vec<&str> = TABLES.iter().map(|table| table.path).collect();
-        Self {
-            file,
-            written,
-            faults: written.find_unknown_keys(&tables, &keys),
-            settings: Vec::new(),
-        }
-    }
-
-    fn read_key<T: ConfigValue>(
-        &mut self,
-        key: &'static str,
-        default: T,
-        bounds: &dyn ValueBounds<T>,
-    ) -> T {
-        let Some(entry) = self.written.get(key) else {
-            return self.record_setting(key, default, ValueOrigin::Default);
-        };
-        let origin = ValueOrigin::File {
-            path: self.file.to_owned(),
-            line: entry.line,
-        };
-        let why = match T::from_toml(&entry.value) {
-            Ok(value) if bounds.allows_value(&value) => {
-                return self.record_setting(key, value, origin);
-            }
-            Ok(_) | Err(ValueError::WrongType) => expected_text::<T>(bounds, &entry.value),
-            Err(ValueError::Invalid(why)) => format!("is wrong: {why}"),
-        };
-        self.faults.push(ConfigFault {
-            line: Some(entry.line),
-            text: format!("{key} {why}"),
-        });
-        default
-    }
-
-    fn record_setting<T: ConfigValue>(
-        &mut self,
-        key: &'static str,
-        value: T,
-        origin: ValueOrigin,
-    ) -> T {
-        let shown = value.to_toml().unwrap_or_else(|| "not set".to_owned());
-        self.settings.push(ConfigSetting {
-            key,
-            value: shown,
-            origin,
-        });
-        value
-    }
-
-    /// Records a fault between two keys, at the one that the file has.
-    pub(super) fn require_fit(&mut self, fits: bool, keys: [&str; 2], text: &str) {
-        if !fits {
-            let line = keys
-                .iter()
-                .rev()
-                .find_map(|key| self.written.get(key))
-                .map(|entry| entry.line);
-            self.faults.push(ConfigFault {
-                line,
-                text: text.to_owned(),
-            });
-        }
+        /// text or json: json writes one JSON object a line, for programs that collect logs. A terminal gets text unless --log-format says json.
+        format, "format": LogFormat = LogFormat::Text, ..;
     }
 }

@@ -1,9 +1,32 @@
 //! The configuration file as parsed TOML: keys with their lines. Not here: the known keys and their meaning.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use toml::de::{DeTable, DeValue};
+
+/// The part of a declared path that stands for the name of a caller.
+pub(super) const CALLER_PLACEHOLDER: &str = "NAME";
+
+/// Returns the declared path of a table of callers.
+fn declared_table(path: &str) -> &str {
+    match path.strip_prefix("callers.") {
+        Some(_) => "callers.NAME",
+        None => path,
+    }
+}
+
+/// Returns the declared path of a key. The name of a caller may contain dots.
+pub(super) fn declared_key(path: &str) -> Cow<'_, str> {
+    match path
+        .strip_prefix("callers.")
+        .and_then(|rest| rest.rsplit_once('.'))
+    {
+        Some((_, key)) => Cow::Owned(format!("callers.{CALLER_PLACEHOLDER}.{key}")),
+        None => Cow::Borrowed(path),
+    }
+}
 
 /// One fault in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +102,8 @@ impl fmt::Display for TomlValue {
 pub(super) struct ConfigDocument {
     entries: BTreeMap<String, ConfigEntry>,
     tables: BTreeMap<String, usize>,
+    /// The text, for tables that are not read by fixed keys.
+    pub(super) text: String,
 }
 
 impl ConfigDocument {
@@ -88,7 +113,10 @@ impl ConfigDocument {
             line: error.span().map(|span| line_at_offset(text, span.start)),
             text: format!("this is not TOML: {}", error.message()),
         })?;
-        let mut written = Self::default();
+        let mut written = Self {
+            text: text.to_owned(),
+            ..Self::default()
+        };
         written.flatten_table(text, "", table.into_inner());
         Ok(written)
     }
@@ -123,8 +151,23 @@ impl ConfigDocument {
         self.entries.get(key)
     }
 
-    /// Finds all unknown keys and tables, each with the nearest known name.
-    pub(super) fn find_unknown_keys(&self, tables: &[&str], keys: &[&str]) -> Vec<ConfigFault> {
+    /// Returns the tables below this one by their names, each with its line.
+    pub(super) fn tables_below(&self, table: &str) -> Vec<(String, usize)> {
+        let name = |path: &str| Some(path.strip_prefix(table)?.strip_prefix('.')?.to_owned());
+        let tables = self.tables.iter();
+        tables
+            .filter_map(|(path, line)| Some((name(path)?, *line)))
+            .collect()
+    }
+
+    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` table.
+    pub(super) fn find_unknown_keys(
+        &self,
+        tables: &[&str],
+        keys: &[&str],
+        open: &str,
+    ) -> Vec<ConfigFault> {
+        let is_open = |path: &str| path == open || is_key_below(path, open);
         let mut faults = Vec::new();
         let mut strange: Vec<&str> = Vec::new();
         let above = |path: &str| {
@@ -133,8 +176,10 @@ impl ConfigDocument {
                 .any(|table| table.starts_with(&format!("{path}.")))
         };
         for (path, line) in &self.tables {
-            if tables.contains(&path.as_str())
+            if tables.contains(&declared_table(path))
                 || above(path)
+                || is_open(path)
+                || is_key_below(open, path)
                 || strange.iter().any(|t| is_key_below(path, t))
             {
                 continue;
@@ -151,7 +196,9 @@ impl ConfigDocument {
             });
         }
         for (path, entry) in &self.entries {
-            if keys.contains(&path.as_str())
+            let declared = declared_key(path);
+            if keys.contains(&&*declared)
+                || is_open(path)
                 || strange.iter().any(|table| is_key_below(path, table))
             {
                 continue;
@@ -159,7 +206,7 @@ impl ConfigDocument {
             let text = if tables.contains(&path.as_str()) {
                 format!("{path} is a table: write [{path}], and its keys below")
             } else {
-                unknown_key_text("key", path, keys)
+                unknown_key_text("key", &declared, keys)
             };
             faults.push(ConfigFault {
                 line: Some(entry.line),
@@ -175,7 +222,7 @@ fn is_key_below(path: &str, table: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-fn line_at_offset(text: &str, offset: usize) -> usize {
+pub(super) fn line_at_offset(text: &str, offset: usize) -> usize {
     1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..offset.min(text.len())]).count()
 }
 
@@ -232,7 +279,7 @@ mod tests {
             ["b.level", "a.level"],
             ["b.level", "c.level"],
         ] {
-            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys);
+            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, "d.e");
             assert_eq!(
                 faults[0].text, "there is no key b.leve. Did you mean b.level?",
                 "{keys:?}"

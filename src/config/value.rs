@@ -193,6 +193,7 @@ impl ConfigValue for Option<PathBuf> {
 
 impl ConfigValue for Vec<PathBuf> {
     const WANTED: &'static str = "a list of paths in quotes";
+    const EXAMPLE: &'static str = r#"["~/work/app"]"#;
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
         read_list(plain, |path| match read_text(path)? {
             "" => Err(ValueError::Invalid("a path in it is empty".to_owned())),
@@ -218,8 +219,24 @@ impl ConfigValue for Vec<u16> {
     }
 }
 
+/// A list that differs from an empty one if it is not set.
+impl<T> ConfigValue for Option<Vec<T>>
+where
+    Vec<T>: ConfigValue,
+{
+    const WANTED: &'static str = <Vec<T>>::WANTED;
+    const EXAMPLE: &'static str = <Vec<T>>::EXAMPLE;
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        <Vec<T>>::from_toml(plain).map(Some)
+    }
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(ConfigValue::to_toml)
+    }
+}
+
 impl ConfigValue for Vec<String> {
     const WANTED: &'static str = "a list of words in quotes";
+    const EXAMPLE: &'static str = r#"["reads", "Edit"]"#;
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
         read_list(plain, |word| read_text(word).map(str::to_owned))
     }

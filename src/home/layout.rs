@@ -227,6 +227,10 @@ impl Home {
     pub(super) fn config_lock_file(&self) -> PathBuf {
         self.state_dir().join("config.lock")
     }
+    /// Returns `state/canary`, which exists only while the runner tries to write.
+    pub(super) fn canary_file(&self) -> PathBuf {
+        self.state_dir().join("canary")
+    }
     /// Returns `state/in-force.json`: the settings that the running runner uses.
     pub(super) fn in_force_file(&self) -> PathBuf {
         self.state_dir().join("in-force.json")

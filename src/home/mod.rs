@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod approver_presence;
 mod bridges;
+mod canary_file;
 mod catalog_size;
 mod catalog_watch;
 mod command_hint;
@@ -64,6 +65,7 @@ pub use bridges::{
     BridgeError, BridgeFolders, BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState,
     StagedBridge, WantedState, check_bridge_name, check_pin, check_variable_name,
 };
+pub use canary_file::CanaryFile;
 pub use catalog_size::fit_catalog;
 pub use catalog_watch::CatalogWatch;
 pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_word};
@@ -98,7 +100,7 @@ pub use packages::{
 };
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
-pub use plugins::{Plugin, PluginPaths, load_plugins};
+pub use plugins::{ConfiguredServer, Plugin, PluginPaths, RemoteServer, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};

@@ -1,5 +1,5 @@
-//! Plugins in `plugins/<id>/plugin.toml`: programs whose tools the owner adds to this device's. Not here: starting them,
-//! and their tools.
+//! Plugins in `plugins/<id>/plugin.toml`: programs whose tools the owner adds to this device's. Servers that `config.toml`
+//! names are plugins without a folder of their own. Not here: starting them, and their tools.
 //!
 //! TOML, as the other settings that the owner writes by hand; a skill has Markdown for the sake of its body.
 
@@ -47,8 +47,55 @@ pub struct Plugin {
     pub timeout: Duration,
     /// The effects of tools that do less than run programs.
     pub effects: BTreeMap<String, ToolEffect>,
-    /// Changes with every change in the folder.
+    /// Changes with every change in the folder, or in the table of `config.toml`.
     pub fingerprint: String,
+    /// The settings of a server that `config.toml` names; `None` for a plugin of the home.
+    pub configured: Option<ConfiguredServer>,
+}
+
+/// The settings that only a server in `config.toml` has. Values may name secrets: `${secret:NAME}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfiguredServer {
+    /// The name that its tools begin with.
+    pub name: String,
+    /// The variables of its program.
+    pub env: BTreeMap<String, String>,
+    /// Its address, if it is not a program.
+    pub remote: Option<RemoteServer>,
+    /// The tools to offer, as the server names them; all if absent.
+    pub tools: Option<Vec<String>>,
+}
+
+/// A server that is spoken to over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteServer {
+    /// Its address.
+    pub url: String,
+    /// The headers of each request.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Plugin {
+    /// Names it for people: `plugin word-stats`.
+    pub fn title(&self) -> String {
+        match &self.configured {
+            Some(configured) => format!("MCP server {}", configured.name),
+            None => format!("plugin {}", self.id),
+        }
+    }
+
+    /// Returns the name by which the device offers a tool of it.
+    pub fn offered_name(&self, tool: &str) -> String {
+        match &self.configured {
+            Some(configured) => format!("{}__{tool}", configured.name),
+            None => tool.to_owned(),
+        }
+    }
+
+    /// Returns its server's address, if it is not a program.
+    pub fn remote_server(&self) -> Option<&RemoteServer> {
+        self.configured.as_ref()?.remote.as_ref()
+    }
 }
 
 /// The access of a plugin to the workspaces.
@@ -178,6 +225,7 @@ pub(super) fn load_plugin_below(
         fingerprint: plugin_folder::plugin_fingerprint(&folder)?,
         folder,
         id,
+        configured: None,
     })
 }
 

@@ -326,7 +326,7 @@ impl PageTransaction<'_> {
             self.transaction,
             "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
                  created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
-                 signature, backend, title) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 signature, backend, title, caller) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 request.id.as_str(),
                 self.origin.as_str(),
@@ -346,6 +346,7 @@ impl PageTransaction<'_> {
                 request.signature,
                 self.backend,
                 title,
+                request.caller,
             ],
         )?;
         Ok(())

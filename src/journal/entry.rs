@@ -156,7 +156,7 @@ pub struct UnfinishedRequest {
 }
 
 /// The columns of [`request_from_row`], in order.
-pub(super) const REQUEST_COLUMNS: &str = "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature";
+pub(super) const REQUEST_COLUMNS: &str = "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature, caller";
 
 pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
     let signature: Option<String> = row.get(8)?;
@@ -166,6 +166,7 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         args: row.get(2)?,
         conversation: parse_column(row, 3, ConversationId::parse)?,
         agent_type: row.get(4)?,
+        caller: row.get(9)?,
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
         cancelled: row.get(7)?,

@@ -273,10 +273,10 @@ pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id"
 pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<UnfinishedRequest> {
     Ok(UnfinishedRequest {
         request: request_from_row(row)?,
-        origin: row.get(9)?,
-        effect: row.get(10)?,
-        state: row.get(11)?,
-        attempt: row.get(12)?,
-        lease: parse_column(row, 13, LeaseId::parse)?,
+        origin: row.get(10)?,
+        effect: row.get(11)?,
+        state: row.get(12)?,
+        attempt: row.get(13)?,
+        lease: parse_column(row, 14, LeaseId::parse)?,
     })
 }

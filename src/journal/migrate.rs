@@ -27,6 +27,7 @@ const STEPS: &[&str] = &[
     include_str!("../../migrations/journal/0007_task_names.sql"),
     include_str!("../../migrations/journal/0008_titles.sql"),
     include_str!("../../migrations/journal/0009_denials.sql"),
+    include_str!("../../migrations/journal/0010_caller.sql"),
 ];
 
 /// The version that this program reads and writes.

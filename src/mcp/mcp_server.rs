@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, Prompt, PromptMessage, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ResourceContents, ResourceTemplate, Role,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitResult,
+    ElicitationAction, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, Prompt, PromptMessage, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
+    ResourceTemplate, Role, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{Peer, RequestContext, ServiceExt as _};
 use rmcp::transport::IntoTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{OnceCell, mpsc};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,8 @@ use super::approval_form::{chosen_option, question_form};
 use super::client_abilities::{has_forms, named_roots};
 use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
-use super::tool_answer::{OUTPUT_URI, output_resource, tool_result};
+use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
+use super::tool_answer::tool_result;
 use crate::ids::RequestId;
 use crate::tool::ToolProfile;
 
@@ -36,8 +37,6 @@ const QUESTION_INTERVALS: (Duration, Duration) =
     (Duration::from_millis(250), Duration::from_secs(5));
 /// The most stored outputs that are listed.
 const MAX_LISTED_OUTPUTS: usize = 100;
-/// The most lines of a stored output in one answer; `ReadOutput` gives the others.
-const MAX_OUTPUT_LINES: u64 = 10_000;
 
 const INSTRUCTIONS: &str = "Tools on the owner's machine: files, search, commands, git, SQLite. They work in the \
 owner's workspaces, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
@@ -196,11 +195,11 @@ impl McpServer {
                     continue;
                 }
                 let answered = client.create_elicitation(form).await;
-                let Ok(answer) = answered.inspect_err(|error| {
+                // Nobody sees a form that the client cannot show: the call would wait for its deadline.
+                let answer = answered.unwrap_or_else(|error| {
                     tracing::warn!(%error, "the client did not answer a question about a call");
-                }) else {
-                    continue;
-                };
+                    ElicitResult::new(ElicitationAction::Cancel)
+                });
                 if let Some((option, text)) = chosen_option(&question, &answer) {
                     let given = self
                         .link
@@ -287,8 +286,8 @@ impl ServerHandler for McpServer {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let template = ResourceTemplate::new(format!("{OUTPUT_URI}{{handle}}"), "output")
-            .with_title("The whole output of a call whose answer was cut, by its handle")
+        let template = ResourceTemplate::new(PAGE_TEMPLATE, "output")
+            .with_title("A page of the output of a call, by its handle and the first line")
             .with_mime_type("text/plain");
         Ok(ListResourceTemplatesResult::with_all_items(vec![template]))
     }
@@ -299,11 +298,7 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let missing = |why: &str| ErrorData::resource_not_found(why.to_owned(), None);
-        let Some(handle) = request.uri.strip_prefix(OUTPUT_URI) else {
-            return Err(missing("there is no such resource"));
-        };
-        let args = json!({"handle": handle, "limit": MAX_OUTPUT_LINES});
-        let args = args.as_object().cloned().unwrap_or_default();
+        let args = page_args(&request.uri).ok_or_else(|| missing("there is no such resource"))?;
         let read = self.run_tool("ReadOutput", args, &context).await;
         let (_, answer) = read?;
         if !answer.is_ok {

@@ -7,6 +7,7 @@ mod device_link;
 mod http_server;
 mod listed_tool;
 mod mcp_server;
+mod output_pages;
 mod tool_answer;
 
 pub use device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};

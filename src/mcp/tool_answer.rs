@@ -1,12 +1,10 @@
 //! The answer of a tool as the protocol has it: text, images, structured content, and a link to output that was cut.
 
-use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 
 use super::device_link::{LinkAnswer, LinkCall};
-
-/// The beginning of the address of a stored output; its handle follows.
-pub(super) const OUTPUT_URI: &str = "punie-output://";
+use super::output_pages::output_resource;
 
 /// Converts an answer. Its facts (exit code, times, handle) and the id for `undo` are in `_meta`.
 pub(super) fn tool_result(call: &LinkCall, mut answer: LinkAnswer) -> CallToolResult {
@@ -17,7 +15,8 @@ pub(super) fn tool_result(call: &LinkCall, mut answer: LinkAnswer) -> CallToolRe
     };
     let meta = answer.payload["meta"].take();
     let (mut content, structured) = read_body(answer.payload[key].take());
-    content.extend(meta["handle"].as_str().map(output_link));
+    let output = meta["handle"].as_str().map(output_resource);
+    content.extend(output.map(ContentBlock::resource_link));
     let mut result = if answer.is_ok {
         CallToolResult::success(content)
     } else {
@@ -60,18 +59,6 @@ fn take_image(object: &mut Map<String, Value>) -> Option<ContentBlock> {
     };
     object.remove("encoding");
     Some(ContentBlock::image(data, mime_type))
-}
-
-/// Returns a link to the whole output of a call whose answer was cut.
-fn output_link(handle: &str) -> ContentBlock {
-    ContentBlock::resource_link(output_resource(handle))
-}
-
-/// Describes a stored output.
-pub(super) fn output_resource(handle: &str) -> Resource {
-    Resource::new(format!("{OUTPUT_URI}{handle}"), handle)
-        .with_title("The whole output of a call")
-        .with_mime_type("text/plain")
 }
 
 #[cfg(test)]

@@ -201,6 +201,7 @@ mod tests {
             args: r#"{"command":"date"}"#.to_owned(),
             conversation: ConversationId::parse(conversation).expect("an id"),
             agent_type: agent.map(str::to_owned),
+            caller: None,
             created_at_ms: 0.0,
             deadline_ms,
             cancelled: false,

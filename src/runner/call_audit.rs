@@ -93,6 +93,7 @@ fn request_entry(
     AuditEntry {
         conversation_id: Some(request.conversation.to_string()),
         agent_type: request.agent_type.clone(),
+        caller: request.caller.clone(),
         tool_name: Some(request.tool.to_string()),
         ..AuditEntry::new(event, who, now_ms).with_request(&request.id)
     }

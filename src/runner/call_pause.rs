@@ -2,6 +2,8 @@
 //! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping), and orders to end what
 //! runs (executor).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::sync::watch;
 
 use crate::home::{
@@ -13,6 +15,7 @@ use crate::ids::RequestId;
 pub(super) struct CallPause {
     switches: OwnerSwitches,
     seen: watch::Sender<PauseSwitches>,
+    is_watched: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +35,7 @@ impl CallPause {
         let hold = Self {
             switches,
             seen: watch::Sender::default(),
+            is_watched: AtomicBool::new(false),
         };
         hold.refresh_switches();
         hold
@@ -102,6 +106,15 @@ impl CallPause {
     pub(super) fn leave_safe_mode(&self) -> Result<(), HomeError> {
         self.switches.switch_off(OwnerSwitch::SafeMode)?;
         Ok(())
+    }
+
+    /// Records that the system reports each change of the switches and orders.
+    pub(super) fn set_watched(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
     }
 
     /// Returns the watch on the switches, if they can be watched.

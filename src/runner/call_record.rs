@@ -77,6 +77,7 @@ mod tests {
             args: json!({"command": "echo top-secret-value", "n": 1}).to_string(),
             conversation: crate::ids::ConversationId::parse("c").expect("an id"),
             agent_type: None,
+            caller: None,
             created_at_ms: 0.0,
             deadline_ms: None,
             cancelled: false,

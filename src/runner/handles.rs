@@ -21,8 +21,9 @@ use super::housekeeping::Housekeeping;
 use super::intake::admission::OfferAdmission;
 use super::liveness::Liveness;
 use super::open_counts::OpenCounts;
-use super::parts::{CatalogSource, LeftoverCleanup, RunnerParts};
+use super::parts::{BackgroundCommands, CatalogSource, LeftoverCleanup, RunnerParts};
 use super::presence::Presence;
+use super::presence::canary::Canary;
 use super::presence::catalog_publisher::CatalogPublisher;
 use super::presence::health::{HealthReport, HealthState};
 use super::request_signatures::RequestSignatures;
@@ -33,7 +34,7 @@ use super::wake_event::LoopWaker;
 use super::wake_signal::MachineWakeSignal;
 use super::wakeup_state::WakeupState;
 use super::watchdog::Watchdog;
-use crate::home::{ApprovalQuestions, SupervisionStore};
+use crate::home::{ApprovalQuestions, CanaryFile, SupervisionStore};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::tool::ToolRegistry;
@@ -183,6 +184,23 @@ impl Handles {
             heartbeat_soon: Arc::clone(&self.beat_soon),
             said_goodbye: RwLock::new(false),
             time_asked: OnceCell::new(),
+            phases: self.background.phases.clone(),
+        }
+    }
+
+    pub(super) fn canary(
+        &self,
+        file: CanaryFile,
+        commands: &Arc<dyn BackgroundCommands>,
+    ) -> Canary {
+        Canary {
+            file,
+            commands: Arc::clone(commands),
+            state: Arc::clone(&self.health),
+            audit: self.audit.clone(),
+            redactor: self.sealer.redactor.clone(),
+            timer: Arc::clone(&self.timer),
+            heartbeat_soon: Arc::clone(&self.beat_soon),
             phases: self.background.phases.clone(),
         }
     }

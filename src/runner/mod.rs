@@ -20,6 +20,7 @@ mod finished_call;
 mod handles;
 mod housekeeping;
 mod intake;
+mod keep_awake;
 mod liveness;
 mod main_loop;
 mod one_shot;
@@ -44,10 +45,11 @@ pub use call_titles::CallTitles;
 pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
 pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
+pub use keep_awake::{AwakeGuard, InhibitedSleep, SleepInhibitor};
 pub use main_loop::OnePassSummary;
 pub use parts::{
     BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,
-    InspectedEffects, LeftoverCleanup, RunnerParts,
+    InspectedEffects, LeftoverCleanup, RunnerParts, TrialCommand,
 };
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;

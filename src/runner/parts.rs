@@ -7,19 +7,20 @@ use std::sync::Arc;
 use super::call_titles::CallTitles;
 use super::clock::Clock;
 use super::finished_call::FinishedCallListener;
+use super::keep_awake::SleepInhibitor;
 use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
-use crate::home::{ApprovalQuestions, OwnerSwitches, RunnerPeople, SupervisionStore};
+use crate::home::{ApprovalQuestions, CanaryFile, OwnerSwitches, RunnerPeople, SupervisionStore};
 use crate::host_traffic::HostTraffic;
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::{CallRecordStore, OutputStore};
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
-use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolRegistry};
+use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolError, ToolRegistry};
 
 /// The parts that wiring hands to the runner.
 pub struct RunnerParts {
@@ -51,10 +52,14 @@ pub struct RunnerParts {
     pub survivors: Arc<dyn LeftoverCleanup>,
     /// The commands that run beside calls.
     pub background_commands: Arc<dyn BackgroundCommands>,
+    /// The attempts to read and write in the home.
+    pub canary_file: CanaryFile,
     /// The catalogs of the home, beside the tools.
     pub catalog: Arc<dyn CatalogSource>,
     /// The runner's settings.
     pub settings: RunnerSettings,
+    /// Keeps the machine awake while calls run; `None` if the system has no way to do that.
+    pub sleep_inhibitor: Option<Arc<dyn SleepInhibitor>>,
     /// The time of day.
     pub clock: Clock,
     /// The confinement in force, for results and heartbeats.
@@ -107,6 +112,9 @@ pub struct EndedCommands {
 /// Completes once the commands have ended, or have had their time.
 pub type EndingCommands<'a> = Pin<Box<dyn Future<Output = EndedCommands> + Send + 'a>>;
 
+/// Completes once the command that does nothing has ended.
+pub type TrialCommand<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
+
 /// The commands that run beside calls: background shells and lasting terminals.
 pub trait BackgroundCommands: Send + Sync + 'static {
     /// Ends all of them for the owner, or only the one with this id. Those that have ended are not mentioned.
@@ -114,6 +122,9 @@ pub trait BackgroundCommands: Send + Sync + 'static {
 
     /// Kills the processes of this request's call that still run. Names those that SIGKILL does not end. Blocks.
     fn kill_processes(&self, request: &RequestId) -> Vec<String>;
+
+    /// Runs a command that does nothing, in the same way as a call's. `policy_denied` if commands are refused here.
+    fn run_trial_command(&self) -> TrialCommand<'_>;
 }
 
 /// The confinement of this device's commands, and their traffic with other hosts.

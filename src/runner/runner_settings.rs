@@ -132,6 +132,8 @@ pub struct CallSettings {
     pub drain: Duration,
     /// The bytes that the disk must have free before a new call begins.
     pub least_free: u64,
+    /// The machine does not go to sleep for want of use while calls run.
+    pub keep_awake: bool,
 }
 
 /// The times of a stop.
@@ -204,6 +206,7 @@ impl Default for RunnerSettings {
                 longest_call: seconds(3_600),
                 drain: seconds(10),
                 least_free: 200 << 20,
+                keep_awake: true,
             }),
             shutdown: ShutdownSettings {
                 stop_grace: seconds(4),

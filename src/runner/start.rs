@@ -19,9 +19,11 @@ use super::housekeeping::{self, Housekeeping, crash_loop};
 use super::intake::admission::OfferAdmission;
 use super::intake::wakeup_socket::{self, WakeupSocket};
 use super::intake::{Intake, IntakeParts, RunMode};
+use super::keep_awake::{self, KeepAwake, RunningCalls};
 use super::main_loop::{MainLoop, OnePassSummary};
 use super::open_counts::OpenCounts;
 use super::parts::RunnerParts;
+use super::presence::canary::{self, Canary};
 use super::presence::catalog_publisher::{self, CatalogPublisher};
 use super::presence::{self, Presence};
 use super::runner_settings::WakeupMode;
@@ -98,6 +100,8 @@ struct RunnerAssembly {
     delivery: Arc<Delivery>,
     presence: Arc<Presence>,
     housekeeping: Arc<Housekeeping>,
+    canary: Arc<Canary>,
+    keep_awake: Option<Arc<KeepAwake>>,
     calls: Arc<CallRunner>,
     catalog: Arc<CatalogPublisher>,
     recovery: Recovery,
@@ -124,6 +128,7 @@ impl RunnerAssembly {
         };
         let approvals = Arc::new(handles.approvals(parts.approvals, parts.supervision));
         parts.people.set_people(approvals.clone());
+        let canary = handles.canary(parts.canary_file, &parts.background_commands);
         let calls = CallRunner {
             journal: handles.journal.clone(),
             audit: handles.audit.clone(),
@@ -146,13 +151,22 @@ impl RunnerAssembly {
             titles: handles.titles.clone(),
             finished_calls: parts.finished_calls,
             background_commands: parts.background_commands,
+            running: RunningCalls::default(),
         };
+        let keep_awake = parts.sleep_inhibitor.map(|inhibitor| KeepAwake {
+            inhibitor,
+            running: calls.running.clone(),
+            calls: handles.settings.calls.clone(),
+            phases: handles.background.phases.clone(),
+        });
         Self {
             mode,
             disk: Arc::new(handles.disk_room(mode == RunMode::UntilStopped)),
             delivery,
             presence,
             housekeeping: Arc::new(handles.housekeeping(parts.watchdog, report, counts)),
+            canary: Arc::new(canary),
+            keep_awake: keep_awake.map(Arc::new),
             calls: Arc::new(calls),
             catalog: Arc::new(handles.catalog(parts.catalog)),
             recovery: handles.recovery(parts.survivors),
@@ -248,6 +262,10 @@ impl RunnerAssembly {
         });
         background.spawn_component("wakeups", &socket, wakeup_socket::run_wakeup_socket);
         background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
+        background.spawn_component("canary", &self.canary, canary::run_canary);
+        if let Some(keeper) = &self.keep_awake {
+            background.spawn_component("keep awake", keeper, keep_awake::run_keep_awake);
+        }
         let housekeeping = &self.housekeeping;
         background.spawn_component("retention", housekeeping, housekeeping::run_retention);
         background.spawn_component("housekeeping", housekeeping, housekeeping::run_housekeeping);

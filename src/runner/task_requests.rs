@@ -31,7 +31,8 @@ impl TaskRequests {
         }
     }
 
-    /// Accepts a call that runs independently of all others; returns the name by which TaskOutput finds it.
+    /// Accepts a call that runs independently of all others; returns the name by which TaskOutput finds it. It is made
+    /// for the agent and the caller that asked for the task.
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
@@ -41,7 +42,7 @@ impl TaskRequests {
         tool: ToolName,
         effect: ToolEffect,
         args: String,
-        agent_type: Option<String>,
+        (agent_type, caller): (Option<String>, Option<String>),
         title: Option<String>,
     ) -> Result<String, JournalError> {
         let now_ms = self.clock.now_ms();
@@ -55,6 +56,7 @@ impl TaskRequests {
             tool,
             args,
             agent_type,
+            caller,
             created_at_ms: now_ms as f64,
             deadline_ms: None,
             cancelled: false,

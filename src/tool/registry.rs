@@ -13,9 +13,9 @@ use super::call_subject::describe_subject;
 use super::dynamic_tools::{DynamicTools, ToolRegistration};
 use super::{
     AliasResolver, BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError,
-    ToolSpec, decode,
+    ToolProfile, ToolSpec, decode,
 };
-use crate::request::{ErrorCode, ToolEffect};
+use crate::request::{ErrorCode, ResultMeta, ToolEffect};
 
 /// Two tools have the same name; detected at start.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,7 @@ pub struct ToolRegistry {
     dynamic_tools: Arc<DynamicTools>,
     before_images: Option<Arc<dyn BeforeImages>>,
     aliases: Option<Arc<dyn AliasResolver>>,
+    profile: ToolProfile,
 }
 
 impl ToolRegistry {
@@ -50,6 +51,7 @@ impl ToolRegistry {
             dynamic_tools: Arc::default(),
             before_images: None,
             aliases: None,
+            profile: ToolProfile::All,
         })
     }
 
@@ -74,13 +76,34 @@ impl ToolRegistry {
         self
     }
 
+    /// Lists and runs only the tools of this profile.
+    #[must_use]
+    pub fn with_profile(self, profile: ToolProfile) -> Self {
+        Self { profile, ..self }
+    }
+
     /// Finds the tool of this name.
     ///
     /// # Errors
-    /// `unknown_tool`, with similar names.
+    /// `unknown_tool`, with similar names; `policy_denied` for a tool outside of the device's profile.
     pub fn find_tool(&self, name: &str) -> Result<Arc<ToolEntry>, ToolError> {
-        self.get_entry(name)
-            .ok_or_else(|| self.unknown_tool_error(name))
+        let entry = self
+            .get_entry(name)
+            .ok_or_else(|| self.unknown_tool_error(name))?;
+        if self.profile.includes_spec(entry.tool_spec()) {
+            return Ok(entry);
+        }
+        let text = format!(
+            "{name} was not run: this device has only the tools of the profile {:?}. The owner of the device sets it: \
+             `profile` under [tools] in its config.toml.",
+            self.profile.as_str()
+        );
+        Err(
+            ToolError::new(ErrorCode::PolicyDenied, text).with_meta(ResultMeta {
+                rule: Some("tools.profile".to_owned()),
+                ..ResultMeta::default()
+            }),
+        )
     }
 
     fn get_entry(&self, name: &str) -> Option<Arc<ToolEntry>> {
@@ -102,6 +125,7 @@ impl ToolRegistry {
             .values()
             .cloned()
             .chain(self.dynamic_tools.list_entries())
+            .filter(|entry| self.profile.includes_spec(entry.tool_spec()))
             .collect();
         all.sort_by(|a, b| a.tool_spec().name.cmp(&b.tool_spec().name));
         all

@@ -24,6 +24,8 @@ pub struct ToolContext {
     pub conversation: ConversationId,
     /// The kind of agent that asks, if the caller named it.
     pub agent_type: Option<String>,
+    /// The caller's name, if the backend gives one. A task has that of the call that started it.
+    pub caller: Option<String>,
     /// Cancelled when the caller cancels the request, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
     /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
@@ -53,6 +55,7 @@ impl ToolContext {
             request,
             conversation,
             agent_type: None,
+            caller: None,
             cancel: CancellationToken::new(),
             shutdown: CancellationToken::new(),
             owner_stop: CancellationToken::new(),

@@ -1,8 +1,9 @@
-//! Profiles: parts of the catalog, for models that should read less of it. Not here: which calls are allowed (policy).
+//! Profiles: parts of the catalog, for models that should read less of it. Not here: who decides on one (the registry for a
+//! device, `acp::permission` for a caller).
 
 use serde_json::{Value, json};
 
-use super::tool_spec::DEVICE_ORIGIN;
+use super::tool_spec::{DEVICE_ORIGIN, ToolSpec};
 
 /// The tools of the smallest profile: enough to look around, to change files and to run commands.
 const MINIMAL_TOOLS: &[&str] = &[
@@ -37,16 +38,36 @@ impl ToolProfile {
         ("all", Self::All),
     ];
 
-    /// Returns whether a profile has the tool of this catalog entry. Names for compatibility are in none.
+    /// Returns the profile's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Coding => "coding",
+            Self::All => "all",
+        }
+    }
+
+    /// Returns whether a profile lists the tool of this catalog entry. It lists no names for compatibility.
     pub fn includes(self, entry: &Value) -> bool {
+        let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
         let is_own = entry["origin"] == DEVICE_ORIGIN;
-        let is_one_of = |list: &[&str], value: &Value| list.iter().any(|one| value == *one);
-        entry["compat"] != true
-            && match self {
-                Self::Minimal => is_own && is_one_of(MINIMAL_TOOLS, &entry["name"]),
-                Self::Coding => !is_own || is_one_of(CODING_DOMAINS, &entry["categories"][0]),
-                Self::All => true,
-            }
+        let (name, domain) = (text(&entry["name"]), text(&entry["categories"][0]));
+        entry["compat"] != true && self.includes_named(is_own, &name, &domain)
+    }
+
+    /// Returns whether calls of this tool belong to the profile. Names for compatibility belong only to the whole.
+    pub fn includes_spec(self, tool: &ToolSpec) -> bool {
+        let is_own = tool.origin == DEVICE_ORIGIN;
+        self == Self::All
+            || (tool.same_as.is_none() && self.includes_named(is_own, &tool.name, tool.domain))
+    }
+
+    fn includes_named(self, is_own: bool, name: &str, domain: &str) -> bool {
+        match self {
+            Self::Minimal => is_own && MINIMAL_TOOLS.contains(&name),
+            Self::Coding => !is_own || CODING_DOMAINS.contains(&domain),
+            Self::All => true,
+        }
     }
 }
 

@@ -89,6 +89,7 @@ fn row(n: i64) -> AuditEntry {
     AuditEntry {
         conversation_id: Some("talk".to_owned()),
         agent_type: Some("main".to_owned()),
+        caller: Some("ci".to_owned()),
         tool_name: Some("Bash".to_owned()),
         args_hash: Some(punie_runner::audit::sha256_text("{}")),
         decision: Some(punie_runner::audit::AuditDecision::Asked),

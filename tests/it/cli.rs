@@ -97,7 +97,12 @@ impl User {
 
     /// The program in the workspace, with nothing of the tester's own around it.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        self.command_of(env!("CARGO_BIN_EXE_punie-runner"), args)
+    }
+
+    /// Another program instead, in the same way.
+    fn command_of(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()

@@ -8,8 +8,8 @@ use std::path::Path;
 use clap::Command;
 use punie_runner::cli::command_groups::{COMMAND_GROUPS, grouped_command};
 use punie_runner::cli::doctor::describe_checks;
+use punie_runner::config::KeyDescription;
 use punie_runner::config::default_file::{KnownSettings, render_default_config};
-use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
 
 const BEGIN: &str =
     "<!-- Generated: `UPDATE_DOCS=1 cargo test --test it generated_pages` writes what follows. -->";
@@ -92,22 +92,16 @@ fn the_page_of_troubleshooting_names_every_check_of_doctor() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_page_of_the_configuration_is_what_init_writes() {
-    let home = tempfile::tempdir().expect("a folder");
-    let variables = [("PUNIE_HOME".into(), home.path().into())];
-    let environment = ProcessEnvironment::new(variables, None, None);
-    let (flags, rule) = (GlobalFlags::default(), WorkspaceRule::NotNeeded);
-    let config = Config::load_config(&flags, &environment, rule).expect("the defaults");
-    let has_default = |key: &str| {
-        let setting = config.all_settings().iter().find(|one| one.key == key);
-        setting.is_none_or(|setting| setting.value != "not set")
-    };
+    let has_default =
+        |key: &str| KeyDescription::find_key(key).is_ok_and(|key| key.default.is_some());
     let file = render_default_config(&KnownSettings::default());
     let (mut page, mut table) = (String::new(), "");
     let mut comments: Vec<&str> = Vec::new();
     for line in file.lines().skip_while(|line| !line.is_empty()) {
         if let Some(comment) = line.strip_prefix("# ") {
             comments.push(comment);
-        } else if line.starts_with('[') {
+        } else if line.trim_start_matches('#').starts_with('[') {
+            let line = line.trim_start_matches('#');
             let about = comments.join(" ");
             let head = "| key | default | meaning |\n|---|---|---|";
             write!(page, "\n\n## `{line}`\n\n{about}\n\n{head}").expect("a text");

@@ -163,6 +163,7 @@ fn request(name: &str, args: &str) -> ToolRequest {
         args: args.to_owned(),
         conversation: ConversationId::parse("talk").expect("a key"),
         agent_type: None,
+        caller: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

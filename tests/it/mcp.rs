@@ -4,6 +4,7 @@
 
 mod approvals;
 mod http;
+mod importing;
 mod profiles;
 mod remote;
 mod roots;
@@ -84,6 +85,7 @@ impl User {
 struct TestClient {
     roots: Option<Vec<PathBuf>>,
     answers: Option<(ElicitationAction, Value)>,
+    shows_no_forms: bool,
     asked: Arc<Mutex<Vec<String>>>,
     progress: Arc<Mutex<Vec<String>>>,
 }
@@ -112,6 +114,9 @@ impl ClientHandler for TestClient {
     ) -> Result<ElicitResult, ErrorData> {
         let shown = serde_json::to_string(&request).expect("JSON");
         self.asked.lock().push(shown);
+        if self.shows_no_forms {
+            return Err(ErrorData::internal_error("there is no window", None));
+        }
         let (action, content) = self
             .answers
             .clone()

@@ -12,6 +12,7 @@ mod package_documents;
 mod glibc;
 mod install;
 mod release;
+mod update;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -247,6 +247,7 @@ fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() 
     let value = |name: &str| match name {
         "PUNIE_BACKEND_URL" => "https://a.example",
         "PUNIE_LOG" => "info",
+        "PUNIE_LOG_FORMAT" => "json",
         "PUNIE_CONFIG" => file.to_str().expect("a plain path"),
         "PUNIE_HOME" => home_text,
         "PUNIE_WORKSPACE" => work.path().to_str().expect("a plain path"),

@@ -3,8 +3,10 @@
 
 mod bad_servers;
 mod changes;
+mod configured;
 mod declared_access;
 mod installing;
+mod remote;
 
 use std::path::{Path, PathBuf};
 

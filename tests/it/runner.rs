@@ -4,6 +4,9 @@
 mod approvals;
 mod asking;
 mod backends;
+mod caller_rights;
+#[cfg(target_os = "linux")]
+mod canary;
 mod cancelling;
 mod catalog;
 mod crashes;
@@ -13,6 +16,8 @@ mod fallen;
 mod faults;
 mod holding;
 mod host_questions;
+#[cfg(target_os = "linux")]
+mod keep_awake;
 mod lanes;
 mod mounts;
 #[cfg(target_os = "linux")]

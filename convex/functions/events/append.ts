@@ -35,7 +35,7 @@ export const appendRequest = {
   args,
   returns: v.object({ requestId: v.string(), created: v.boolean() }),
   handler: async (ctx: MutationCtx, asked: Asked) => {
-    await requireCaller(ctx, asked.callerToken, "ask");
+    const callerName = await requireCaller(ctx, asked.callerToken, "ask");
     const { requestId } = asked;
     ids.requestId(requestId);
     const times = check(asked);
@@ -54,7 +54,7 @@ export const appendRequest = {
       );
     }
     await requireAddressee(ctx, asked.deviceId);
-    await insert(ctx, asked, times, bodyHash);
+    await insert(ctx, { ...asked, callerName }, times, bodyHash);
     return { requestId, created: true };
   },
 };
@@ -88,7 +88,12 @@ async function hashOf(asked: Asked, times: Times): Promise<string> {
   ]);
 }
 
-async function insert(ctx: MutationCtx, asked: Asked, times: Times, bodyHash: string): Promise<void> {
+async function insert(
+  ctx: MutationCtx,
+  asked: Asked & { callerName: string },
+  times: Times,
+  bodyHash: string,
+): Promise<void> {
   const { callerToken, requestId, deviceId, toolName, deadlineMs, issuedAtMs, progress, ...body } = asked;
   const createdAtMs = Date.now();
   const bodyId = await ctx.db.insert("requestBodies", { ...body, ...times, createdAtMs });

@@ -24,6 +24,8 @@ export const toolRequest = v.object({
   attempt: v.number(),
   issuedAtMs: v.optional(v.number()),
   signature: v.optional(v.string()),
+  /** The name of the caller's token or identity; absent where the request is older than this field. */
+  callerName: v.optional(v.string()),
 });
 export type ToolRequest = typeof toolRequest.type;
 

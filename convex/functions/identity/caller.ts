@@ -19,15 +19,15 @@ export const may = v.union(v.literal("ask"), v.literal("approve"));
  */
 export type CallerAction = typeof may.type | "look";
 
-/** Refuses whoever is no caller of this backend, or may not do this. */
+/** Refuses whoever is no caller of this backend, or may not do this. Returns the caller's name. */
 export async function requireCaller(
   ctx: QueryCtx,
   callerToken: string | undefined,
   action: CallerAction,
-): Promise<void> {
+): Promise<string> {
   const caller = callerToken === undefined ? await byIdentity(ctx) : await byToken(ctx, callerToken);
   if (caller !== null) {
-    if (action === "look" || caller.may === undefined || caller.may === action) return;
+    if (action === "look" || caller.may === undefined || caller.may === action) return caller.name;
     throw failure("CALLER_UNAUTHORIZED", `this caller may ${caller.may}, and not ${action}`);
   }
   throw failure(

@@ -81,20 +81,20 @@ impl CallerAction {
     }
 }
 
-/// Refuses an unknown caller token, and one that does not allow the action. Tokens are looked up by their hash, so
-/// timing reveals nothing.
+/// Returns the caller's name. Refuses an unknown caller token, and one that does not allow the action. Tokens are looked
+/// up by their hash, so timing reveals nothing.
 pub(super) fn authorize_caller(
     db: &Connection,
     token: &str,
     action: CallerAction,
-) -> FunctionResult<()> {
-    let may: Option<Option<String>> = db.find_row(
-        "SELECT may FROM callers WHERE token_hash = ?1",
+) -> FunctionResult<String> {
+    let caller: Option<(String, Option<String>)> = db.find_row(
+        "SELECT name, may FROM callers WHERE token_hash = ?1",
         [hash_text(token)],
-        |row| row.get(0),
+        |row| row.try_into(),
     )?;
-    let refusal = match may {
-        Some(may) if action.is_allowed_by(may.as_deref()) => return Ok(()),
+    let refusal = match caller {
+        Some((name, may)) if action.is_allowed_by(may.as_deref()) => return Ok(name),
         Some(_) => action.refusal_text(),
         None => "the caller token is not one of this backend's",
     };

@@ -42,4 +42,4 @@ pub use commit_clock::BackendClock;
 pub use connections::MAX_CONNECTIONS;
 pub use faults::{BadFault, FaultInjector, InjectedFault};
 pub use server::{DevBackend, DevBackendError, DevBackendOptions};
-pub use store::StoreError;
+pub use store::{StoreError, check_database_version};

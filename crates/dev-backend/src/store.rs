@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use rusqlite_migration::{M, Migrations};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -40,6 +40,9 @@ pub enum StoreError {
     /// SQLite failed.
     #[error("the backend's database failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// Its tables are those of a newer version of this program.
+    #[error("the backend's database {} was written by a newer version of punie-runner", .0.display())]
+    Newer(PathBuf),
     /// Its tables could not be updated to the current schema.
     #[error("the backend's database could not be migrated: {0}")]
     Migration(#[from] rusqlite_migration::Error),
@@ -63,11 +66,29 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "008_beat_interval.sql",
     "009_deployment.sql",
     "010_answer_text.sql",
+    "011_caller_name.sql",
 ];
 
 /// Returns the migrations to the current schema.
 pub(super) fn schema_migrations() -> Migrations<'static> {
     Migrations::from_slice(MIGRATIONS)
+}
+
+/// Checks that this program can open a backend's database, if there is one. Changes nothing.
+///
+/// # Errors
+/// [`StoreError::Newer`], or it cannot be read.
+pub fn check_database_version(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    punie_core::record_locks::install_lock_calls();
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if usize::try_from(version).is_ok_and(|version| version > MIGRATIONS.len()) {
+        return Err(StoreError::Newer(path.to_owned()));
+    }
+    Ok(())
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;

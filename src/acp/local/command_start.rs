@@ -1,7 +1,6 @@
 //! Starts a planned command: its process, its marks, and the terminal that reads its output. Not here: the plan
 //! (command_plan), and the system calls (child_process).
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,21 +19,30 @@ use super::pty::TerminalKeyboard;
 use super::self_test_run::capture_output;
 use crate::acp::terminals::{CommandLaunch, CommandTrace, CreateTerminal, OpenTerminal};
 use crate::ids::RequestId;
-use crate::tool::{ResultMeta, ToolError};
+use crate::tool::{ErrorCode, ResultMeta, ToolError};
 
 impl LocalTerminals {
-    /// Runs a program that does nothing, in the same way as a command.
-    pub(super) async fn run_trial_program(&self) -> io::Result<()> {
-        let failed = |error: ToolError| io::Error::other(error.model_text().to_owned());
+    /// Runs a program that does nothing but print a word, in the same way as a command.
+    ///
+    /// # Errors
+    /// It was refused, did not start, or did not print the word.
+    pub async fn run_trial_command(&self) -> Result<(), ToolError> {
+        const WORD: &str = "ran";
         let launch = CommandLaunch::Program {
-            command: "true".to_owned(),
-            args: Vec::new(),
+            command: "echo".to_owned(),
+            args: vec![WORD.to_owned()],
         };
         let request = CreateTerminal::new(&RequestId::new(), launch, PathBuf::from("/"));
-        let planned = self.plan_command(&request).await.map_err(failed)?;
+        let planned = self.plan_command(&request).await?;
         let ended = capture_output(&self.shared.spawner, planned.plan).await;
         planned.tracking.cleanup();
-        ended.map(drop)
+        let output =
+            ended.map_err(|cause| explain_start_failure(&request.launch, &request.cwd, &cause))?;
+        if output.trim_end() == WORD {
+            return Ok(());
+        }
+        let text = format!("echo {WORD} printed {output:.80?}");
+        Err(ToolError::new(ErrorCode::Io, text))
     }
 
     /// Starts a command and reads its output from now on.

@@ -114,7 +114,7 @@ impl LocalTerminals {
             self.user_environment(),
             self.shared.setup.confinement.confinement_level()
         );
-        if let Err(cause) = self.run_trial_program().await {
+        if let Err(cause) = self.run_trial_command().await {
             tracing::debug!(%cause, "no program could be run ahead of the first command");
         }
     }

@@ -85,6 +85,14 @@ impl LocalTerminals {
     /// Does nothing.
     pub async fn warm_up(&self) {}
 
+    /// Refuses, like every command here.
+    ///
+    /// # Errors
+    /// Always.
+    pub async fn run_trial_command(&self) -> Result<(), ToolError> {
+        refuse_command().await
+    }
+
     /// Does nothing.
     pub async fn remove_old_temp_files(&self) {}
 

@@ -18,10 +18,12 @@ pub fn forbid_memory_dumps() {
 /// Starts a child that shares this process's memory until it runs its program. Meanwhile the system must let this user
 /// write the child's files in /proc, such as its id maps, and it refuses that for memory that cannot be dumped.
 ///
-/// One thread starts all such children, so that none of them ends this for another.
+/// One at a time in the whole process, so that none ends this for another: the self-test has a spawner of its own.
 #[cfg(target_os = "linux")]
 pub(super) fn with_writable_proc_files<T>(start: impl FnOnce() -> T) -> T {
     use rustix::process::{DumpableBehavior, dumpable_behavior};
+    static STARTING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _alone = STARTING.lock();
     let is_dumpable = dumpable_behavior().map_or(true, |now| now == DumpableBehavior::Dumpable);
     if is_dumpable {
         return start();

@@ -119,6 +119,7 @@ mod pump;
 mod recent_indexes;
 #[cfg(unix)]
 mod recent_output;
+pub mod running_program;
 pub(in crate::acp) mod script_file;
 #[cfg(unix)]
 mod self_test_run;

@@ -18,6 +18,8 @@ use crate::acp::protected_path;
 
 /// The interval in which processes that a command left are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// The interval in which the thread looks whether it is still of use, while no command lives.
+const REST_INTERVAL: Duration = Duration::from_mins(30);
 /// The interval in which all paths are compared.
 const COMPARE_INTERVAL: Duration = Duration::from_mins(1);
 /// The time without a further change after which the paths are compared.
@@ -80,11 +82,12 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
         let wait = if has_live {
             POLL_INTERVAL
         } else {
-            COMPARE_INTERVAL
+            REST_INTERVAL
         };
         let mut reasons = Vec::new();
         match wakes.recv_timeout(wait) {
             Ok(reason) => reasons.push(reason),
+            Err(RecvTimeoutError::Timeout) if !has_live => continue,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

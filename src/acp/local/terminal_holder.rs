@@ -19,6 +19,7 @@ use rustix::net::{
 };
 
 use super::child_tracking::ChildTracking;
+use super::running_program::running_program;
 use super::spawn_plan::SpawnPlan;
 
 /// The first argument with which the runner's program is a holder; the second is the socket's path.
@@ -41,7 +42,7 @@ pub(super) fn prepare_holder(socket: &Path) -> io::Result<(SpawnPlan, OwnedFd)> 
             fifo: Some(socket.to_owned()),
             ..ChildTracking::default()
         },
-        ..SpawnPlan::new(std::env::current_exe()?, args)
+        ..SpawnPlan::new(running_program()?, args)
     };
     Ok((plan, listener.into()))
 }

@@ -12,6 +12,10 @@ use crate::request::{OutcomeKind, ToolRequest};
 
 /// The result of parsing a frame.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a frame is taken apart as soon as it is parsed, so none is stored"
+)]
 pub(super) enum ParsedFrame {
     /// An event for the runner.
     Event(OfferedEvent),
@@ -137,6 +141,7 @@ fn parse_tool_call(id: RequestId, frame: &Map<String, Value>) -> OfferedEvent {
         args,
         conversation: ConversationId::parse(CONVERSATION).expect("a word is a conversation's id"),
         agent_type: None,
+        caller: None,
         created_at_ms: wall_clock_ms(),
         deadline_ms: None,
         cancelled: false,

@@ -15,8 +15,10 @@ use crate::runner::ShutdownSignal;
 
 /// The interval of checks for new questions.
 const NEW_QUESTION_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval of attempts to reach a notification service.
+/// The interval in which the notification service is asked whether it is still there.
 const SERVICE_INTERVAL: Duration = Duration::from_mins(1);
+/// The interval of attempts to reach one. Each is a connection to the session's bus: on a server nobody ever answers.
+const ATTEMPT_INTERVAL: Duration = Duration::from_mins(5);
 /// The most characters of a call in a notification.
 const MAX_CALL_CHARS: usize = 300;
 
@@ -38,7 +40,7 @@ fn notify_until_stopped(home: &Home, stop: &ShutdownSignal) {
         // The service may begin and end with the desktop's session, so it is asked again now and then.
         if notify_rust::get_server_information().is_err() {
             presence = None;
-            thread::park_timeout(SERVICE_INTERVAL);
+            thread::park_timeout(ATTEMPT_INTERVAL);
             continue;
         }
         presence = presence.or_else(|| announce(home));

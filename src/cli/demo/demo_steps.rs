@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::caller_client::CallerAnswer;
 use crate::cli::exit::{CommandError, Exit};
+use crate::durable::{Readers, replace_file};
 
 /// Values from earlier steps that later ones need.
 #[derive(Debug)]
@@ -347,14 +348,15 @@ pub(super) const STEPS: &[DemoStep] = &[
 /// The text of the private key that commands must not see.
 const SECRET_KEY: &str = "not a real key";
 
-/// Writes the settings, a rule, and the folder that commands must not see.
+/// Writes the settings, a rule into the home, and the folder that commands must not see.
 pub(super) fn write_settings(root: &Path) -> std::io::Result<()> {
     // Confined as far as this system allows: the demonstration should not be refused.
     std::fs::write(root.join("config.toml"), "[sandbox]\nrequire = \"none\"\n")?;
-    std::fs::create_dir_all(root.join("home"))?;
-    std::fs::write(
-        root.join("home/policy.toml"),
-        "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\nreason = \"you push yourself\"\ncommand = [\"git\", \"push\"]\n",
+    // Not by the umask: rules that others may write are refused.
+    replace_file(
+        &root.join("home/policy.toml"),
+        b"[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\nreason = \"you push yourself\"\ncommand = [\"git\", \"push\"]\n",
+        Readers::OwnerOnly,
     )?;
     std::fs::create_dir_all(root.join("user/.ssh"))?;
     std::fs::write(root.join("user/.ssh/id_ed25519"), SECRET_KEY)

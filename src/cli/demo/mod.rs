@@ -18,7 +18,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, embedded_runner, embedded_tokens, signals, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::{TokenName, command_to_type};
+use crate::home::{Home, TokenName, command_to_type};
 use crate::ids::{DeviceId, RequestId};
 use crate::sandbox::ConfinementLevel;
 use demo_runner::DemoRunner;
@@ -59,6 +59,8 @@ impl DemoFolder {
         std::fs::create_dir(&root).map_err(failed)?;
         let place = Self { root: root.clone() };
         std::fs::create_dir(place.path("workspace")).map_err(failed)?;
+        // Not by the umask: a home that others may write to is refused.
+        Home::open_home(&place.path("home"))?;
         demo_steps::write_settings(&place.root).map_err(failed)?;
         demo_steps::create_sample_files(&place.path("workspace"))?;
         Ok(place)

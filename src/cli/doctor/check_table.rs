@@ -175,6 +175,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         "A plugin cannot be loaded",
         config_checks::check_plugins,
     ),
+    home(
+        "mcp-servers",
+        "An MCP server of `config.toml` needs a secret that is not stored",
+        config_checks::check_mcp_servers,
+    ),
     machine(
         "backend-address",
         "No backend is set",
@@ -261,6 +266,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         "other-process",
         "Another process works with this device's identity",
         state_checks::check_other_process,
+    ),
+    home(
+        "canary",
+        "The runner's own attempt to read, to write or to run a command failed",
+        state_checks::check_canary,
     ),
     home("paused", "You paused new calls", state_checks::check_paused),
     home(

@@ -6,9 +6,11 @@ use std::path::Path;
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::status::{attention, protection, status_facts};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, McpServer, McpTarget};
+use crate::handlers::plugin::list_secret_names;
 use crate::home::{
-    CopyTexts, Home, HomeProblem, ProblemEffect, load_agents, load_plugins, load_skills,
+    CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
+    load_skills,
 };
 use crate::output::number_format::format_count;
 
@@ -142,6 +144,31 @@ pub(super) fn check_agents(_: &DoctorFacts, home: &Home) -> CheckResult {
 pub(super) fn check_plugins(_: &DoctorFacts, home: &Home) -> CheckResult {
     let (plugins, problems) = load_plugins(home);
     Ok(describe_documents("plugin", plugins.len(), &problems))
+}
+
+pub(super) fn check_mcp_servers(facts: &DoctorFacts, home: &Home) -> CheckResult {
+    let servers = facts.config.mcp_servers.iter();
+    let servers: Vec<&McpServer> = servers.filter(|server| server.enabled).collect();
+    let (store, mut missing) = (SecretStore::in_home(home), Vec::new());
+    for server in &servers {
+        let values = match &server.target {
+            McpTarget::Program { env, .. } => env,
+            McpTarget::Address { headers, .. } => headers,
+        };
+        for secret in values.values().flat_map(|value| list_secret_names(value)) {
+            if !matches!(store.get_secret(secret), Ok(Some(_))) {
+                missing.push(format!(
+                    "The MCP server {} needs the secret {secret}",
+                    server.name
+                ));
+            }
+        }
+    }
+    if missing.is_empty() {
+        let count = format_count(servers.len() as u64, "MCP server");
+        return Ok(Finding::ok(format!("{count} in config.toml")));
+    }
+    Ok(Finding::problem(join_first(&missing)).with_command("secrets set NAME"))
 }
 
 fn describe_documents(kind: &str, loaded: usize, problems: &[HomeProblem]) -> Finding {

@@ -19,6 +19,7 @@ use crate::output::number_format::format_count;
 /// The words of the journal that the runner records as its problems.
 const OTHER_PROCESS: &str = "other_process";
 const AUDIT: &str = "audit";
+const CANARY: &str = "canary";
 
 /// Returns the facts of the journal, or a note that they are not known: the check of the journal names the error.
 fn journal_facts(facts: &DoctorFacts) -> Result<&JournalFacts, Finding> {
@@ -84,6 +85,20 @@ pub(super) fn check_other_process(facts: &DoctorFacts, _: &Home) -> CheckResult 
         );
     }
     Ok(Finding::ok("No other process with this identity is known"))
+}
+
+pub(super) fn check_canary(facts: &DoctorFacts, _: &Home) -> CheckResult {
+    let journal = match journal_facts(facts) {
+        Ok(journal) => journal,
+        Err(finding) => return Ok(finding),
+    };
+    if is_recorded(journal, CANARY) {
+        let text = attention::describe_canary(&journal.canary);
+        return Ok(Finding::problem(text).with_mend(
+            "Mend what the error names; the runner tries again every quarter of an hour",
+        ));
+    }
+    Ok(Finding::ok("No attempt of a runner itself failed"))
 }
 
 pub(super) fn check_paused(facts: &DoctorFacts, home: &Home) -> CheckResult {

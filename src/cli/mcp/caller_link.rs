@@ -62,7 +62,7 @@ impl StartRequest {
     }
 }
 
-type RootsCheck = Box<dyn Fn(&[PathBuf]) -> Result<(), String> + Send + Sync>;
+type RootsCheck = Box<dyn Fn(Option<&[PathBuf]>) -> Result<(), String> + Send + Sync>;
 
 /// The side that has the device.
 enum DeviceSource {
@@ -82,7 +82,7 @@ impl CallerLink {
     /// Creates a way to a runner that is up.
     pub fn to_running(
         connection: LinkConnection,
-        check_roots: impl Fn(&[PathBuf]) -> Result<(), String> + Send + Sync + 'static,
+        check_roots: impl Fn(Option<&[PathBuf]>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             source: DeviceSource::Running(Box::new(connection), Box::new(check_roots)),
@@ -105,9 +105,7 @@ impl CallerLink {
     ) -> Result<LinkConnection, LinkError> {
         match &self.source {
             DeviceSource::Running(connection, check_roots) => {
-                roots
-                    .map_or(Ok(()), |roots| check_roots(&roots))
-                    .map_err(LinkError)?;
+                check_roots(roots.as_deref()).map_err(LinkError)?;
                 Ok(LinkConnection::clone(connection))
             }
             DeviceSource::OnDemand(starts) => {

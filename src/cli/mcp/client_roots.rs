@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// The beginning of a text about the roots.
+const CLIENT_FOLDERS: &str = "the client works in";
+
 /// Returns the parts of the workspaces that lie within the roots. The roots are resolved as the workspaces are.
 ///
 /// # Errors
@@ -26,26 +29,45 @@ pub(super) fn narrow_workspaces(
         }
     }
     if narrowed.is_empty() {
-        return Err(outside_text(workspaces, roots));
+        return Err(outside_text(CLIENT_FOLDERS, workspaces, roots));
     }
     Ok(narrowed)
 }
 
-/// Checks that all workspaces of a runner that is up lie within the roots.
-///
-/// # Errors
-/// A text that says what to do, if one does not.
-pub(super) fn check_within_roots(workspaces: &[PathBuf], roots: &[PathBuf]) -> Result<(), String> {
-    let resolved = resolve_roots(roots);
-    let is_within = |workspace: &PathBuf| resolved.iter().any(|root| workspace.starts_with(root));
-    if workspaces.iter().all(is_within) {
-        return Ok(());
+/// The folders of a runner that is up.
+#[derive(Clone)]
+pub(super) struct RunnerFolders {
+    /// Its workspaces.
+    pub workspaces: Vec<PathBuf>,
+    /// The folders that this command's `--workspace` names, if it has any.
+    pub named: Vec<PathBuf>,
+}
+
+impl RunnerFolders {
+    /// Checks that all workspaces lie within the folders that the command names, and within the roots.
+    ///
+    /// # Errors
+    /// A text that says what to do, if one does not.
+    pub fn check_roots(&self, roots: Option<&[PathBuf]>) -> Result<(), String> {
+        if !self.named.is_empty() {
+            self.check_within("--workspace names", &self.named)?;
+        }
+        roots.map_or(Ok(()), |roots| self.check_within(CLIENT_FOLDERS, roots))
     }
-    Err(format!(
-        "{}. A runner that is up cannot be narrowed. Stop it, or start this server with --ignore-roots to work in all \
-         of its workspaces, or with a home of its own (--home DIR)",
-        outside_text(workspaces, roots)
-    ))
+
+    fn check_within(&self, who: &str, folders: &[PathBuf]) -> Result<(), String> {
+        let resolved = resolve_roots(folders);
+        let is_within =
+            |workspace: &PathBuf| resolved.iter().any(|root| workspace.starts_with(root));
+        if self.workspaces.iter().all(is_within) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}. A runner that is up cannot be narrowed. Stop it, or start this server with --ignore-roots to work in all \
+             of its workspaces, or with a home of its own (--home DIR)",
+            outside_text(who, &self.workspaces, folders)
+        ))
+    }
 }
 
 #[expect(
@@ -57,7 +79,7 @@ fn resolve_roots(roots: &[PathBuf]) -> Vec<PathBuf> {
     roots.iter().map(resolve).collect()
 }
 
-fn outside_text(workspaces: &[PathBuf], roots: &[PathBuf]) -> String {
+fn outside_text(who: &str, workspaces: &[PathBuf], roots: &[PathBuf]) -> String {
     let list = |paths: &[PathBuf]| {
         let texts: Vec<String> = paths
             .iter()
@@ -66,7 +88,7 @@ fn outside_text(workspaces: &[PathBuf], roots: &[PathBuf]) -> String {
         texts.join(", ")
     };
     format!(
-        "the client works in {}, the owner's workspaces are {}",
+        "{who} {}, the owner's workspaces are {}",
         list(roots),
         list(workspaces)
     )
@@ -88,8 +110,16 @@ mod tests {
         assert_eq!(narrowed(&["/"]), Some(workspaces.clone()));
         assert_eq!(narrowed(&["/w/b", "/w"]), Some(paths(&["/w/b", "/w/a"])));
         assert_eq!(narrowed(&["/w/ab", "/etc"]), None);
-        let is_within = |roots: &[&str]| check_within_roots(&workspaces, &paths(roots)).is_ok();
-        assert!(is_within(&["/w"]) && is_within(&["/w/a", "/w/b"]));
-        assert!(!is_within(&["/w/a"]) && !is_within(&["/w/a/x", "/w/b"]));
+        let is_within = |named: &[&str], roots: Option<&[&str]>| {
+            let folders = RunnerFolders {
+                workspaces: workspaces.clone(),
+                named: paths(named),
+            };
+            folders.check_roots(roots.map(paths).as_deref()).is_ok()
+        };
+        assert!(is_within(&[], Some(&["/w"])) && is_within(&[], Some(&["/w/a", "/w/b"])));
+        assert!(!is_within(&[], Some(&["/w/a"])) && !is_within(&[], Some(&["/w/a/x", "/w/b"])));
+        assert!(is_within(&[], None) && is_within(&["/w"], None));
+        assert!(!is_within(&["/w/a"], None) && !is_within(&["/w/a"], Some(&["/w"])));
     }
 }

@@ -2,17 +2,21 @@
 //! named, the client's calls go through that backend. Otherwise this process is the runner, as long as the client is there.
 
 mod caller_link;
+mod client_config;
 mod client_roots;
+mod import;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{stdin, stdout};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{CliContext, command_runtime};
@@ -22,15 +26,25 @@ use super::tools::parse_profile;
 use super::wiring::AssembledRunner;
 use super::{approvals, console, signals};
 use crate::config::WorkspaceRule;
-use crate::home::{ApprovalQuestions, DeviceIdentity, Home, LockError, RunnerLock, load_mcp_token};
+use crate::home::{
+    ApprovalQuestions, DeviceIdentity, EmbeddedBackendAddress, Home, LockError, RunnerLock,
+    load_mcp_token,
+};
 use crate::mcp::{McpServer, serve_client, serve_http};
 use crate::runner::ShutdownSignal;
 use crate::tool::ToolProfile;
 use caller_link::{CallerLink, LinkConnection, StartRequest};
-use client_roots::{check_within_roots, narrow_workspaces};
+use client_roots::{RunnerFolders, narrow_workspaces};
+
+/// The longest wait for the runner of another client to start, and the time between two looks.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct McpArgs {
+    #[command(subcommand)]
+    command: Option<McpCommand>,
     /// Work in all workspaces, also in those outside the folders (roots) that the client names
     #[arg(long)]
     ignore_roots: bool,
@@ -42,8 +56,17 @@ pub struct McpArgs {
     http: Option<u16>,
 }
 
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Take over the MCP servers of Claude Desktop, Claude Code or Cursor, whose tools this device then offers
+    Import(import::ImportArgs),
+}
+
 /// Serves the client until it closes its end.
 pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    if let Some(McpCommand::Import(args)) = &args.command {
+        return import::run_import(args, context);
+    }
     let runtime = command_runtime()?;
     let ended = runtime.block_on(Box::pin(serve_mcp(args, context)));
     // The thread that reads stdin cannot be joined.
@@ -54,25 +77,42 @@ pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
 async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
     let _signals = signals::listen_for_signals(&stop)?;
-    let (config, home) = context.caller_config()?;
+    let (mut config, home) = context.caller_config()?;
     let is_named = config.caller.device.is_some() || context.names_backend();
     if !is_named {
-        match RunnerLock::try_acquire(&home) {
-            Ok(_lock) => return Box::pin(serve_as_runner(args, context, &home, &stop)).await,
-            Err(LockError::Held { .. }) => {}
-            Err(other) => return Err(other.into()),
+        let began = Instant::now();
+        loop {
+            let held = match RunnerLock::try_acquire(&home) {
+                Ok(_lock) => return Box::pin(serve_as_runner(args, context, &home, &stop)).await,
+                Err(held @ LockError::Held { .. }) => held,
+                Err(other) => return Err(other.into()),
+            };
+            if let Some(url) = EmbeddedBackendAddress::find_address(&home)? {
+                config.set_embedded_backend(&url);
+            }
+            if config.backend.url.is_some() {
+                break;
+            }
+            if began.elapsed() > START_TIMEOUT {
+                return Err(held.into());
+            }
+            // The runner of another client starts.
+            sleep(START_INTERVAL).await;
         }
     }
     let caller = CliContext::caller_client(&config, &home)?;
     let device = context.resolve_device(&config, &home, &caller).await?;
     let is_here = home.device_file().exists()
         && *DeviceIdentity::load_or_create(&home)?.device_id() == device;
-    let workspaces = if args.ignore_roots || !is_here {
+    let folders = if args.ignore_roots || !is_here {
         // The roots are folders of this machine.
         None
     } else {
         let rule = WorkspaceRule::NotNeeded;
-        Some(context.config_with_runner_workspaces(rule)?.0.workspaces)
+        let named = context.flag_workspaces()?;
+        let context = context.with_flags(|flags| flags.workspaces.clear());
+        let workspaces = context.config_with_runner_workspaces(rule)?.0.workspaces;
+        Some(RunnerFolders { workspaces, named })
     };
     let connection = LinkConnection::new(caller, device, None);
     let server = ClientServer {
@@ -81,7 +121,7 @@ async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
         home: &home,
     };
     server
-        .serve_running(connection, workspaces, &stop.stop_token())
+        .serve_running(connection, folders, &stop.stop_token())
         .await
 }
 
@@ -93,18 +133,18 @@ struct ClientServer<'a> {
 }
 
 impl ClientServer<'_> {
-    /// Serves a runner that is up. Roots are compared with these workspaces, if they count.
+    /// Serves a runner that is up. Roots are compared with these folders, if they count.
     async fn serve_running(
         &self,
         connection: LinkConnection,
-        workspaces: Option<Vec<PathBuf>>,
+        folders: Option<RunnerFolders>,
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
         let profile = self.args.profile;
         let make_server = move || {
-            let workspaces = workspaces.clone();
-            let link = CallerLink::to_running(connection.clone(), move |roots| match &workspaces {
-                Some(workspaces) => check_within_roots(workspaces, roots),
+            let folders = folders.clone();
+            let link = CallerLink::to_running(connection.clone(), move |roots| match &folders {
+                Some(folders) => folders.check_roots(roots),
                 None => Ok(()),
             });
             McpServer::new(Arc::new(link), profile)
@@ -149,8 +189,11 @@ impl ClientServer<'_> {
         }
         // Its clients come and go, each with roots of its own.
         let connection = link.open_connection(None).await?;
-        let workspaces = (!self.args.ignore_roots).then(|| workspaces.to_vec());
-        self.serve_running(connection, workspaces, stop).await
+        let folders = (!self.args.ignore_roots).then(|| RunnerFolders {
+            workspaces: workspaces.to_vec(),
+            named: Vec::new(),
+        });
+        self.serve_running(connection, folders, stop).await
     }
 }
 

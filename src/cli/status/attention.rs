@@ -247,6 +247,7 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
         )
         .with_command("logs"),
         "other_process" => item(OTHER_PROCESS.to_owned()).with_command("pair --new-device"),
+        "canary" => item(describe_canary(&status.canary)).with_command("doctor"),
         "protected_paths" => {
             let changes = &status.protected_path_changes;
             let first = changes.first().map(|change| console::cell_text(&change.text, 600));
@@ -262,6 +263,14 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
         }
         other => item(other.to_owned()),
     }
+}
+
+/// Describes the runner's own attempts that failed.
+pub(in crate::cli) fn describe_canary(failures: &str) -> String {
+    format!(
+        "The runner tries now and then to read, to write and to run a command; the last time this failed: {}",
+        console::cell_text(failures, 600)
+    )
 }
 
 /// Describes the backend's clock minus this machine's, in milliseconds.

@@ -29,6 +29,8 @@ pub(in crate::cli) struct JournalFacts {
     pub shells: Vec<ShellRow>,
     /// The problems that the runner recorded last, as keywords.
     pub degraded: String,
+    /// The runner's own attempts that failed, if `canary` is one of the problems.
+    pub canary: String,
 }
 
 impl JournalFacts {
@@ -83,6 +85,7 @@ impl JournalFacts {
                 .filter(|row| row.state == JournalShellState::Running)
                 .collect(),
             degraded: reader.read_fact("degraded")?.unwrap_or_default(),
+            canary: reader.read_fact("canary")?.unwrap_or_default(),
         })
     }
 

@@ -62,6 +62,9 @@ pub(super) struct RunnerStatus {
     /// What is wrong with bridges that the owner wants to run.
     #[serde(skip)]
     pub bridge_problems: Vec<String>,
+    /// The runner's own attempts that failed, if `canary` is one of the problems.
+    #[serde(skip)]
+    pub canary: String,
     pub paused: Option<SwitchState>,
     pub safe_mode: Option<SwitchState>,
     /// The conversations that a person stopped in an editor.
@@ -72,7 +75,7 @@ pub(super) struct RunnerStatus {
     /// The changes of protected paths that the owner has not acknowledged.
     pub protected_path_changes: Vec<OwnerNotice>,
     /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
-    /// `other_process`, `policy`, `protected_paths`.
+    /// `other_process`, `canary`, `policy`, `protected_paths`.
     pub degraded: Vec<&'static str>,
     /// All that needs the owner's attention.
     pub attention: Vec<AttentionItem>,

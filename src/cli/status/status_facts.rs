@@ -187,6 +187,7 @@ fn build_status(
         questions,
         interrupted_questions: approvals::list_interrupted_questions(home)?,
         bridge_problems: list_bridge_problems(home, running),
+        canary: facts.canary,
         paused: switches.read_switch(OwnerSwitch::Paused),
         safe_mode: switches.read_switch(OwnerSwitch::SafeMode),
         stopped_conversations: supervision.stopped_conversations(),
@@ -297,6 +298,7 @@ fn problem_words(
         (status.safe_mode.is_some(), "safe_mode"),
         (is_recorded("audit"), "audit"),
         (is_recorded("other_process"), "other_process"),
+        (is_recorded("canary"), "canary"),
         (status.policy.broken.is_some(), "policy"),
         (!status.protected_path_changes.is_empty(), "protected_paths"),
     ];

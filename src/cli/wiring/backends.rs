@@ -213,7 +213,8 @@ pub async fn connect_once(
     }
 }
 
-fn proxy_rules(config: &Config) -> ProxyRules {
+/// Returns the proxies of the configuration.
+pub fn proxy_rules(config: &Config) -> ProxyRules {
     let ProxyVariables {
         http,
         https,

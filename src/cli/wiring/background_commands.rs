@@ -9,7 +9,7 @@ use crate::acp::terminals::StopSequence;
 use crate::handlers::shell::{self, ShellList};
 use crate::handlers::terminal::{self, TerminalList};
 use crate::ids::RequestId;
-use crate::runner::{BackgroundCommands, EndedCommands, EndingCommands};
+use crate::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 
 /// The commands beside calls of one host.
 pub(super) struct HostCommands {
@@ -49,5 +49,9 @@ impl BackgroundCommands for HostCommands {
     fn kill_processes(&self, request: &RequestId) -> Vec<String> {
         let stopped = end_request_processes(request, &StopSequence::kill_at_once());
         stopped.survivors.iter().map(ToString::to_string).collect()
+    }
+
+    fn run_trial_command(&self) -> TrialCommand<'_> {
+        Box::pin(self.terminals.run_trial_command())
     }
 }

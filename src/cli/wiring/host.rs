@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::configured_servers::configured_servers;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
-use super::settings::{open_packages, open_trash};
+use super::settings::{open_packages, open_trash, tool_profile};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
@@ -17,6 +18,7 @@ use crate::acp::local::confinement::Confinement;
 use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use crate::acp::local::running_program::running_program;
 use crate::acp::network_proxy::{HostAsker, HostGate};
 use crate::acp::permission::{GatePolicy, PermissionGate};
 use crate::acp::{LocalClient, Workspace};
@@ -83,12 +85,14 @@ pub fn assemble_host(
     editors.set_workspace(base.workspace.clone());
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let registry = Arc::new(registry);
-    let plugins = PluginHost::load_stored(PluginDeps {
+    let plugin_deps = PluginDeps {
         terminals: base.terminals.clone(),
         workspace: base.workspace.clone(),
         home: home.clone(),
-        registry: Arc::clone(&registry),
-    });
+        redactor: base.redactor.clone(),
+    };
+    let servers = configured_servers(config);
+    let plugins = PluginHost::load_stored(plugin_deps, Arc::clone(&registry), servers);
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
     let host_questions = host_asker(config, &base);
@@ -274,7 +278,8 @@ impl HostBase {
             }),
             self_mod: self.self_mod.clone(),
         })?
-        .with_aliases(&adapters::alias_resolver(&self.redactor));
+        .with_aliases(&adapters::alias_resolver(&self.redactor))
+        .with_profile(tool_profile(config.tools.profile));
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }
@@ -307,15 +312,9 @@ pub fn assemble_lone_host(
 
 /// Returns this program, to be started as a worker.
 fn worker_program(home: &Home, environment: &ProcessEnvironment) -> anyhow::Result<WorkerProgram> {
-    // The file that runs, also when another version has taken its name.
-    let program = if cfg!(target_os = "linux") {
-        "/proc/self/exe".into()
-    } else {
-        std::env::current_exe()?
-    };
     let temp_root = home.state_dir().join("scratch");
     Ok(WorkerProgram {
-        program,
+        program: running_program()?,
         temp_root,
         time_zone: environment.get("TZ").map(ToOwned::to_owned),
     })

@@ -12,17 +12,19 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::configured_servers::configured_servers;
 use super::confinement_setup::confinement_setup;
 use super::in_force::{
     BackendInForce, ConfigFileState, ConfinementInForce, PolicyInForce, SettingInForce,
     SettingsInForce, config_file_hash,
 };
-use super::permission_rules::parse_ask_list;
+use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
 use crate::acp::local::confinement::Confinement;
-use crate::acp::permission::{ActiveRules, PermissionGate};
+use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
+use crate::handlers::plugin::PluginHost;
 use crate::home::{Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
@@ -42,9 +44,11 @@ pub(super) struct LiveParts {
     pub environment: ProcessEnvironment,
     pub confinement: Confinement,
     pub gate: Arc<PermissionGate>,
+    pub callers: Arc<CallerLimits>,
     pub registry: Arc<ToolRegistry>,
     pub calls: LiveCallSettings,
     pub trash: Trash,
+    pub plugins: PluginHost,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -182,15 +186,19 @@ impl LiveConfig {
         let parts = &self.0.parts;
         let applied = before.with_live_settings(&newer);
         let asked = parse_ask_list(&applied, &parts.registry).map_err(|error| error.to_string())?;
+        let rights = parse_caller_rights(&applied, &parts.registry);
+        let rights = rights.map_err(|error| error.to_string())?;
         if applied.sandbox != before.sandbox {
             let setup = confinement_setup(&applied, &parts.home, &parts.environment);
             parts.confinement.replace_setup(setup);
         }
         parts.gate.set_asked_calls(asked);
+        parts.callers.set_rights(rights);
         parts
             .calls
             .replace(call_settings(&applied, parts.calls.current()));
         parts.trash.set_limits(trash_limits(&applied));
+        parts.plugins.set_configured(configured_servers(&applied));
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))
@@ -324,7 +332,8 @@ impl LiveConfig {
     }
 }
 
-/// The gate of a running runner: applies a changed configuration before it decides about a call.
+/// The gate of a running runner: applies a changed configuration before it decides about a call, and first holds the
+/// call to the rights of its caller.
 pub(super) struct LiveGate {
     pub live: LiveConfig,
     pub gate: Arc<PermissionGate>,
@@ -337,15 +346,16 @@ impl CallGate for LiveGate {
         tool: &'a ToolSpec,
         call: DecodedCall<'a>,
     ) -> GateFuture<'a> {
-        if !self.live.is_file_changed() {
-            return self.gate.permit_call(cx, tool, call);
-        }
         Box::pin(async move {
             let live = self.live.clone();
-            if let Err(fault) = tokio::task::spawn_blocking(move || live.reload_if_changed()).await
+            if live.is_file_changed()
+                && let Err(fault) =
+                    tokio::task::spawn_blocking(move || live.reload_if_changed()).await
             {
                 tracing::error!(%fault, "reading config.toml broke off");
             }
+            let callers = &self.live.0.parts.callers;
+            callers.check_call(cx, tool, call).await?;
             self.gate.permit_call(cx, tool, call).await
         })
     }

@@ -5,6 +5,7 @@ mod adapters;
 mod backends;
 mod background_commands;
 mod bridges;
+mod configured_servers;
 mod confinement_setup;
 mod device;
 mod host;
@@ -18,11 +19,12 @@ mod runner_assembly;
 mod self_mod_setup;
 mod settings;
 mod shell_records;
+mod sleep_inhibitor;
 mod task_board;
 
 pub use backends::{
     BackendProbe, BackendSource, ProbeFailure, backend_tokens, connect_once, convex_backend,
-    http_functions, probe_configured, proxy_of_backend,
+    http_functions, probe_configured, proxy_of_backend, proxy_rules,
 };
 pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host, open_workspace};
@@ -31,5 +33,6 @@ pub use in_force::{
     describe_confinement,
 };
 pub use openings::SandboxOpening;
+pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};

@@ -1,13 +1,15 @@
-//! Converts the owner's list of effects and tools to ask about, and the owner's rules, for the gate.
+//! Converts the owner's list of effects and tools to ask about, the rights of callers, and the owner's rules, for the
+//! gate.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::settings::tool_profile;
 use crate::acp::Workspace;
-use crate::acp::permission::{ActiveRules, AskCondition};
+use crate::acp::permission::{ActiveRules, AskCondition, CallerRights};
 use crate::cli::exit::{CommandError, Exit};
-use crate::config::Config;
+use crate::config::{CallerTable, Config};
 use crate::home::{Home, command_to_type};
 use crate::request::ToolEffect;
 use crate::tool::ToolRegistry;
@@ -22,28 +24,54 @@ pub(super) fn parse_ask_list(
         "reads" => Ok(AskCondition::Effect(ToolEffect::Reads)),
         "writes" => Ok(AskCondition::Effect(ToolEffect::Writes)),
         "executes" => Ok(AskCondition::Effect(ToolEffect::Executes)),
-        name if registry.device_specs().any(|tool| tool.name == name) => {
+        name => {
+            check_tool_word("policy.ask", name, registry)?;
             Ok(AskCondition::Tool(name.to_owned()))
-        }
-        other => {
-            let names = registry.device_specs().map(|tool| tool.name.as_ref());
-            let near = ["reads", "writes", "executes"]
-                .into_iter()
-                .chain(names)
-                .map(|name| (strsim::normalized_damerau_levenshtein(other, name), name))
-                .max_by(|a, b| a.0.total_cmp(&b.0))
-                .filter(|(likeness, _)| *likeness > 0.6);
-            let meant =
-                near.map_or_else(String::new, |(_, name)| format!(". Did you mean {name:?}?"));
-            let text = format!(
-                "policy.ask holds {other:?}, which is neither reads, writes, executes nor a tool (`{}` lists \
-                 them){meant}",
-                command_to_type("tools")
-            );
-            Err(CommandError::with_exit(Exit::Config, text))
         }
     };
     config.policy.ask.iter().map(about).collect()
+}
+
+/// Converts the rights of callers. A word that is neither an effect nor a tool is an error here, too.
+pub fn parse_caller_rights(
+    config: &Config,
+    registry: &ToolRegistry,
+) -> anyhow::Result<Vec<CallerRights>> {
+    let rights_of = |(name, table): (&String, &CallerTable)| {
+        let words = table.tools.iter().flatten();
+        for word in words.filter(|word| !word.starts_with("guest:")) {
+            check_tool_word(&format!("callers.{name}.tools"), word, registry)?;
+        }
+        Ok(CallerRights {
+            name: name.clone(),
+            tools: table.tools.clone(),
+            profile: tool_profile(table.profile),
+            workspaces: table.workspaces.clone(),
+            rate: table.rate,
+        })
+    };
+    config.callers.iter().map(rights_of).collect()
+}
+
+/// Refuses a word that is neither an effect nor a tool of this device, with the one that was probably meant.
+fn check_tool_word(key: &str, word: &str, registry: &ToolRegistry) -> anyhow::Result<()> {
+    let effects = ["reads", "writes", "executes"];
+    let names = registry.device_specs().map(|tool| tool.name.as_ref());
+    let known: Vec<&str> = effects.into_iter().chain(names).collect();
+    if known.contains(&word) {
+        return Ok(());
+    }
+    let near = known
+        .into_iter()
+        .map(|name| (strsim::normalized_damerau_levenshtein(word, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.6);
+    let meant = near.map_or_else(String::new, |(_, name)| format!(". Did you mean {name:?}?"));
+    let text = format!(
+        "{key} holds {word:?}, which is neither reads, writes, executes nor a tool (`{}` lists them){meant}",
+        command_to_type("tools")
+    );
+    Err(CommandError::with_exit(Exit::Config, text))
 }
 
 /// Loads the rules of policy.toml; an ambiguous or invalid file is a configuration error.

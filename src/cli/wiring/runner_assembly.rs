@@ -10,17 +10,20 @@ use super::background_commands::HostCommands;
 use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
+use super::permission_rules::parse_caller_rights;
+use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
 use crate::acp::local::local_terminals::LocalTerminals;
+use crate::acp::permission::CallerLimits;
 use crate::acp::terminals::StopSequence;
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::home::{
-    self, ApprovalQuestions, DeviceIdentity, Home, InForceFile, OwnerSwitches, SecretStore,
-    SupervisionStore, command_to_type,
+    self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
+    SecretStore, SupervisionStore, command_to_type,
 };
 use crate::ids::LeaseId;
 use crate::journal::Journal;
@@ -214,7 +217,7 @@ pub fn assemble_runner(
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
     let settings = settings::runner_settings(config);
-    let live = start_live_config(config, home, environment, &host, &settings);
+    let live = start_live_config(config, home, environment, &host, &settings)?;
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let catalog = adapters::home_catalog(home, host.plugins.clone());
     let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog);
@@ -240,8 +243,10 @@ pub fn assemble_runner(
             git: host.git,
         }),
         background_commands,
+        canary_file: CanaryFile::in_home(home),
         catalog,
         settings,
+        sleep_inhibitor: system_sleep_inhibitor(),
         clock,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),
@@ -269,17 +274,21 @@ fn start_live_config(
     environment: &ProcessEnvironment,
     host: &ToolHost,
     settings: &RunnerSettings,
-) -> LiveConfig {
+) -> anyhow::Result<LiveConfig> {
+    let callers = CallerLimits::in_workspace(host.workspace.clone());
+    callers.set_rights(parse_caller_rights(config, &host.registry)?);
     let parts = LiveParts {
         home: home.clone(),
         environment: environment.clone(),
         confinement: host.confinement.clone(),
         gate: Arc::clone(&host.gate),
+        callers: Arc::new(callers),
         registry: Arc::clone(&host.registry),
         calls: settings.calls.clone(),
         trash: host.trash.clone(),
+        plugins: host.plugins.clone(),
     };
-    LiveConfig::new(config, parts)
+    Ok(LiveConfig::new(config, parts))
 }
 
 /// Returns the maker of titles and the store of arguments and outputs, unless the owner wants none kept.

@@ -7,6 +7,7 @@ use crate::config::{self, Config};
 use crate::home::{Home, PackageStore};
 use crate::request::ToolEffect;
 use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
+use crate::tool::ToolProfile;
 use crate::trash::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
@@ -82,7 +83,17 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
         ttl: limits.ttl,
         drain: limits.drain,
         least_free: min_free_bytes(config),
+        keep_awake: limits.keep_awake,
         ..others
+    }
+}
+
+/// Converts the name of a profile.
+pub(super) fn tool_profile(name: config::ToolProfileName) -> ToolProfile {
+    match name {
+        config::ToolProfileName::Minimal => ToolProfile::Minimal,
+        config::ToolProfileName::Coding => ToolProfile::Coding,
+        config::ToolProfileName::All => ToolProfile::All,
     }
 }
 

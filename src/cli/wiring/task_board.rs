@@ -75,7 +75,7 @@ impl RunnerTaskBoard {
                 name,
                 effect,
                 args.to_owned(),
-                cx.agent_type.clone(),
+                (cx.agent_type.clone(), cx.caller.clone()),
                 title,
             )
             .await

@@ -1,11 +1,13 @@
 //! A plugin with the tools that its server listed. The list is stored, so that a start of the runner starts no server.
 //! Not here: running a tool (plugin_call).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::PluginDeps;
-use super::mcp::{ListedTool, McpFailure, McpServer};
-use super::plugin_server::{PluginServer, service_launch};
+use super::mcp::{ListedTool, McpFailure};
+use super::plugin_server::{ChangedLists, PluginServer};
 use crate::home::{self, Plugin};
 use crate::ids::RequestId;
 
@@ -16,7 +18,7 @@ pub(super) struct LoadedPlugin {
     /// Its tools.
     pub listing: Listing,
     /// Its server, which runs while it is used.
-    pub server: PluginServer,
+    pub server: Arc<PluginServer>,
 }
 
 /// The tools of a plugin.
@@ -38,12 +40,14 @@ struct StoredListing {
 
 impl LoadedPlugin {
     /// Creates it with the stored list, if that is of the plugin as it is now. Blocks.
-    pub fn from_store(deps: &PluginDeps, plugin: Plugin) -> Self {
+    pub fn from_store(deps: &PluginDeps, plugin: Plugin, changed: &Arc<ChangedLists>) -> Self {
         let stored = home::read_plugin_tools(&deps.home, &plugin.id);
         let stored: Option<StoredListing> =
             stored.and_then(|text| serde_json::from_str(&text).ok());
         let listing = match stored {
-            _ if plugin.program.is_none() => Listing::Listed(Vec::new()),
+            _ if plugin.program.is_none() && plugin.remote_server().is_none() => {
+                Listing::Listed(Vec::new())
+            }
             Some(stored) if stored.fingerprint == plugin.fingerprint => {
                 Listing::Listed(stored.tools)
             }
@@ -51,7 +55,7 @@ impl LoadedPlugin {
         };
         Self {
             listing,
-            server: PluginServer::new(&plugin, deps),
+            server: Arc::new(PluginServer::new(&plugin, deps, changed)),
             plugin,
         }
     }
@@ -61,14 +65,14 @@ impl LoadedPlugin {
         if !matches!(self.listing, Listing::NotAsked) {
             return self;
         }
-        self.listing = match self.ask_server(deps).await {
+        self.listing = match self.ask_server().await {
             Ok(tools) => {
                 self.store_listing(deps, &tools).await;
                 Listing::Listed(tools)
             }
             Err(McpFailure::NotStarted(error)) => Listing::Failed(format!(
                 "its server was not started: {}",
-                error.model_text()
+                error.model_text().trim_end_matches('.')
             )),
             Err(McpFailure::Refused(why) | McpFailure::Broken(why)) => {
                 Listing::Failed(format!("its server listed no tools: {why}"))
@@ -77,11 +81,9 @@ impl LoadedPlugin {
         self
     }
 
-    async fn ask_server(&self, deps: &PluginDeps) -> Result<Vec<ListedTool>, McpFailure> {
-        let launch = service_launch(&self.plugin, deps);
-        let limit = self.plugin.timeout;
-        let server = McpServer::start(&deps.terminals, &launch, &RequestId::new(), limit).await?;
-        server.list_tools(limit).await
+    async fn ask_server(&self) -> Result<Vec<ListedTool>, McpFailure> {
+        let server = self.server.start_server(&RequestId::new()).await?;
+        server.list_tools(self.plugin.timeout).await
     }
 
     async fn store_listing(&self, deps: &PluginDeps, tools: &[ListedTool]) {
@@ -96,6 +98,16 @@ impl LoadedPlugin {
         });
         if let Ok(Err(cause)) = storing.await {
             tracing::warn!(%cause, plugin = self.plugin.id, "the tools of a plugin are not stored, and its server is asked again");
+        }
+    }
+
+    /// Returns it with another list of tools. The server is shared.
+    pub async fn with_tools(&self, tools: Vec<ListedTool>, deps: &PluginDeps) -> Self {
+        self.store_listing(deps, &tools).await;
+        Self {
+            plugin: self.plugin.clone(),
+            listing: Listing::Listed(tools),
+            server: Arc::clone(&self.server),
         }
     }
 

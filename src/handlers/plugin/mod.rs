@@ -1,6 +1,6 @@
 //! Plugins: programs of the owner's that add tools to this device's. Each is a server of the Model Context Protocol
-//! that is started when a tool of it is called, and confined to what its manifest declares. Not here: the manifest
-//! (home).
+//! that is started when a tool of it is called, and confined to what its manifest declares. Servers that `config.toml`
+//! names are treated the same. Not here: the manifest (home).
 
 mod loaded_plugin;
 mod mcp;
@@ -8,16 +8,16 @@ mod plugin_call;
 mod plugin_host;
 mod plugin_server;
 mod plugin_tool;
+mod secret_values;
 mod tool_result;
-
-use std::sync::Arc;
 
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::home::Home;
-use crate::tool::ToolRegistry;
+use crate::redact::Redactor;
 
 pub use plugin_host::{PluginHost, PluginReport};
+pub use secret_values::{list_secret_names, names_secret, secret_reference};
 
 /// The dependencies of plugins.
 #[derive(Clone)]
@@ -28,6 +28,6 @@ pub struct PluginDeps {
     pub workspace: Workspace,
     /// The home with the plugins.
     pub home: Home,
-    /// Receives their tools.
-    pub registry: Arc<ToolRegistry>,
+    /// Masks the secrets that they are given.
+    pub redactor: Redactor,
 }

@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 
 use super::loaded_plugin::LoadedPlugin;
 use super::mcp::{ListedTool, McpFailure, McpServer};
-use super::plugin_host::HostState;
-use super::plugin_server::ServerTurn;
+use super::plugin_host::{HostState, Retry};
+use super::plugin_server::{ServerTurn, command_text};
 use super::plugin_tool::tool_effect;
 use super::tool_result::read_result;
+use crate::acp::local::service_process::AdmittedCall;
 use crate::acp::network_proxy::NetworkCaller;
 use crate::home::plugin_fingerprint;
 use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
@@ -48,31 +49,36 @@ impl PluginCall {
     /// Returns the plugin as it is on the disk, if that is still what was decided about.
     async fn current_plugin(&self) -> Result<Arc<LoadedPlugin>, ToolError> {
         let plugin = &self.loaded.plugin;
-        let folder = plugin.folder.clone();
-        let now = tokio::task::spawn_blocking(move || plugin_fingerprint(&folder)).await;
-        if matches!(now, Ok(Ok(now)) if now == plugin.fingerprint) {
-            return Ok(Arc::clone(&self.loaded));
+        if plugin.configured.is_none() {
+            let folder = plugin.folder.clone();
+            let now = tokio::task::spawn_blocking(move || plugin_fingerprint(&folder)).await;
+            if matches!(now, Ok(Ok(now)) if now == plugin.fingerprint) {
+                return Ok(Arc::clone(&self.loaded));
+            }
         }
-        let (id, name) = (&plugin.id, &self.tool.name);
+        let (title, name) = (plugin.title(), self.offered_name());
         let host = self.host.upgrade().ok_or_else(|| {
             ToolError::internal_error("The plugins are no longer there; the runner is ending.")
         })?;
-        host.reload().await;
-        let Some(current) = host.find_plugin(id) else {
+        if plugin.configured.is_none() {
+            host.reload(Retry::No).await;
+        }
+        let Some(current) = host.find_plugin(&plugin.id) else {
             let text =
-                format!("The plugin {id} was removed. {name} was not run; use another tool.");
+                format!("{name} was not run, because the {title} was removed. Use another tool.");
             return Err(ToolError::not_found(text));
         };
         let is_same = current.listed_tools().contains(&self.tool)
-            && tool_effect(&current.plugin, name) == self.effect
+            && tool_effect(&current.plugin, &self.tool) == self.effect
             && current.plugin.paths == plugin.paths
             && current.plugin.has_network == plugin.has_network;
-        if is_same {
+        // A server may list other tools while it runs, and judges itself what becomes of a call of an old one.
+        if is_same || (plugin.configured.is_some() && current.plugin == *plugin) {
             return Ok(current);
         }
         let text = format!(
-            "The plugin {id} was changed after this call was checked, and {name} is not the same any more. It was not \
-             run; read the catalog and ask anew."
+            "{name} was not run, because the {title} was changed after this call was checked, and the tool is not the same \
+             any more. Read the catalog and ask anew."
         );
         Err(ToolError::new(ErrorCode::Stale, text))
     }
@@ -107,14 +113,18 @@ impl PluginCall {
                 Err(self.explain_failure(loaded, failure, self.doubt()))
             }
             CallEnd::Cancelled => {
-                let text = format!("The plugin {} was ended.{}", loaded.plugin.id, self.doubt());
+                let title = loaded.plugin.title();
+                let text = format!(
+                    "The call was cancelled, and the {title} was ended.{}",
+                    self.doubt()
+                );
                 Err(ToolError::call_cancelled(text).with_meta(self.doubt_meta()))
             }
             CallEnd::TimedOut => {
                 turn.record_failure();
                 let text = format!(
-                    "The plugin {} did not answer {} within {} s and was ended.{} The next call starts it again.",
-                    loaded.plugin.id,
+                    "The {} did not answer {} within {} s and was ended.{} The next call starts it again.",
+                    loaded.plugin.title(),
                     self.tool.name,
                     limit.as_secs(),
                     self.doubt()
@@ -133,13 +143,13 @@ impl PluginCall {
         arguments: Map<String, Value>,
         limit: Duration,
     ) -> CallEnd {
-        let shown = loaded.plugin.program.iter().chain(&loaded.plugin.args);
-        let shown: Vec<&str> = shown.map(String::as_str).collect();
-        let admitted = server.processes().admit_call(NetworkCaller {
-            tool: self.tool.name.clone(),
-            command: format!("plugin {}: {}", loaded.plugin.id, shown.join(" ")),
-            request: cx.request.clone(),
-            conversation: Some(cx.conversation.clone()),
+        let admitted = server.processes().map(|processes| {
+            processes.admit_call(NetworkCaller {
+                tool: self.offered_name(),
+                command: command_text(&loaded.plugin),
+                request: cx.request.clone(),
+                conversation: Some(cx.conversation.clone()),
+            })
         });
         let answer = tokio::select! {
             biased;
@@ -151,19 +161,19 @@ impl PluginCall {
             Ok(result) => result,
             Err(failure) => return CallEnd::Failed(failure),
         };
-        let (mut text, is_error) = read_result(&result);
-        if let Some(refused) = admitted.failure_text() {
-            text = format!("{text}\n{refused}");
+        let mut read = read_result(result);
+        if let Some(refused) = admitted.as_ref().and_then(AdmittedCall::failure_text) {
+            read.text = format!("{}\n{refused}", read.text);
         }
         let meta = ResultMeta {
-            network: admitted.traffic(),
+            network: admitted.map_or_else(Vec::new, |admitted| admitted.traffic()),
             ..ResultMeta::default()
         };
-        CallEnd::Reply(Box::new(if is_error {
-            let text = format!("{} failed: {text}", self.tool.name);
+        CallEnd::Reply(Box::new(if read.is_error {
+            let text = format!("{} failed: {}", self.offered_name(), read.text);
             Err(ToolError::new(ErrorCode::Io, text).with_meta(meta))
         } else {
-            Ok(ToolReply::from_text(text).with_meta(meta))
+            Ok(read.into_reply().with_meta(meta))
         }))
     }
 
@@ -173,21 +183,18 @@ impl PluginCall {
         failure: McpFailure,
         doubt: &str,
     ) -> ToolError {
-        let (id, name) = (&loaded.plugin.id, &self.tool.name);
+        let (title, name) = (loaded.plugin.title(), self.offered_name());
         match failure {
             McpFailure::NotStarted(error) => {
-                let text = format!("The plugin {id} was not started: {}", error.model_text());
+                let text = format!("The {title} was not started: {}", error.model_text());
                 ToolError::new(error.stable_code(), text).with_meta(error.error_meta().clone())
             }
             McpFailure::Refused(why) => {
-                let text = format!(
-                    "The plugin {id} refused {name}: {}.",
-                    why.trim_end_matches('.')
-                );
+                let text = format!("The {title} refused {name}: {}.", why.trim_end_matches('.'));
                 ToolError::new(ErrorCode::Io, text)
             }
             McpFailure::Broken(why) => {
-                let text = format!("The plugin {id} gave no result of {name}: {why}.{doubt}");
+                let text = format!("The {title} gave no result of {name}: {why}.{doubt}");
                 let meta = if doubt.is_empty() {
                     ResultMeta::default()
                 } else {
@@ -196,6 +203,10 @@ impl PluginCall {
                 ToolError::new(ErrorCode::Interrupted, text).with_meta(meta)
             }
         }
+    }
+
+    fn offered_name(&self) -> String {
+        self.loaded.plugin.offered_name(&self.tool.name)
     }
 
     /// Says that the call may have had an effect. One that only reads had none.

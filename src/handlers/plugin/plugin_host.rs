@@ -3,28 +3,47 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::PluginDeps;
 use super::loaded_plugin::{Listing, LoadedPlugin};
+use super::plugin_server::ChangedLists;
 use super::plugin_tool::PluginTools;
-use crate::home::{self, HomeCatalogItem, HomeProblem, PluginPaths};
-use crate::tool::{ToolEffect, ToolRegistration};
+use crate::home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
+use crate::tool::{ToolEffect, ToolRegistration, ToolRegistry};
 
-/// The plugins of the home. Clones share them.
+/// The waits before a server that listed no tools is asked again: the first, which doubles, and the longest.
+const FIRST_RETRY: Duration = Duration::from_secs(2);
+const LAST_RETRY: Duration = Duration::from_mins(10);
+
+/// The plugins of the home, and the servers that `config.toml` names. Clones share them.
 #[derive(Clone)]
 pub struct PluginHost(Arc<HostState>);
 
 /// The state of the plugins.
 pub(super) struct HostState {
     deps: PluginDeps,
+    /// Receives the tools.
+    registry: Arc<ToolRegistry>,
+    /// The servers that `config.toml` names.
+    configured: watch::Sender<Vec<Plugin>>,
+    changed_lists: Arc<ChangedLists>,
     current: Mutex<CurrentPlugins>,
     /// Held while they are loaded.
     reloading: tokio::sync::Mutex<()>,
+}
+
+/// Says if servers of `config.toml` that listed no tools are asked again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retry {
+    Yes,
+    No,
 }
 
 #[derive(Default)]
@@ -72,15 +91,24 @@ struct PublishedPlugin<'a> {
 
 impl PluginHost {
     /// Loads the plugins with the lists that are stored, and registers their tools. Starts none of them. Blocks.
-    pub fn load_stored(deps: PluginDeps) -> Self {
-        let (plugins, problems) = home::load_plugins(&deps.home);
+    pub fn load_stored(
+        deps: PluginDeps,
+        registry: Arc<ToolRegistry>,
+        configured: Vec<Plugin>,
+    ) -> Self {
+        let (mut plugins, problems) = home::load_plugins(&deps.home);
+        plugins.extend(configured.iter().cloned());
+        let changed_lists = Arc::default();
         let loaded = plugins.into_iter().map(|plugin| {
-            let loaded = LoadedPlugin::from_store(&deps, plugin);
+            let loaded = LoadedPlugin::from_store(&deps, plugin, &changed_lists);
             (loaded.plugin.id.clone(), Arc::new(loaded))
         });
         let loaded = loaded.collect();
         let host = Self(Arc::new(HostState {
             deps,
+            registry,
+            configured: watch::Sender::new(configured),
+            changed_lists,
             current: Mutex::default(),
             reloading: tokio::sync::Mutex::default(),
         }));
@@ -90,18 +118,49 @@ impl PluginHost {
 
     /// Loads what has changed, and asks the servers that were never asked for their tools.
     pub async fn reload(&self) {
-        self.0.reload().await;
+        self.0.reload(Retry::Yes).await;
     }
 
-    /// Loads them now and after each change, as long as there is a signal of changes.
+    /// Takes over the servers that a changed `config.toml` names.
+    pub fn set_configured(&self, configured: Vec<Plugin>) {
+        self.0.configured.send_if_modified(|before| {
+            let is_changed = *before != configured;
+            *before = configured;
+            is_changed
+        });
+    }
+
+    /// Loads them now and after each change, as long as there is a signal of changes, and reads lists again that servers
+    /// changed.
     pub async fn follow_changes(self, changes: Option<watch::Receiver<u64>>) {
         let mut told = BTreeSet::new();
+        let mut configured = self.0.configured.subscribe();
         self.reload().await;
-        self.warn_about_problems(&mut told);
-        let Some(mut changes) = changes else { return };
-        while changes.changed().await.is_ok() {
-            self.reload().await;
+        let Some(mut changes) = changes else {
+            return self.warn_about_problems(&mut told);
+        };
+        let (mut wait, mut reading) = (FIRST_RETRY, JoinSet::new());
+        loop {
             self.warn_about_problems(&mut told);
+            let has_failed = self.0.has_failed_server();
+            tokio::select! {
+                signal = changes.changed() => match signal {
+                    Ok(()) => self.0.reload(Retry::No).await,
+                    Err(_) => return,
+                },
+                _ = configured.changed() => self.0.reload(Retry::No).await,
+                ids = self.0.changed_lists.take() => for id in ids {
+                    let state = Arc::clone(&self.0);
+                    reading.spawn(async move { state.list_again(&id).await });
+                },
+                Some(_) = reading.join_next() => {}
+                () = tokio::time::sleep(wait), if has_failed => {
+                    self.reload().await;
+                    wait = (wait * 2).min(LAST_RETRY);
+                    continue;
+                }
+            }
+            wait = FIRST_RETRY;
         }
     }
 
@@ -146,6 +205,7 @@ impl PluginHost {
         let listed = current
             .plugins
             .iter()
+            .filter(|(_, loaded)| loaded.plugin.configured.is_none())
             .filter(|(_, loaded)| matches!(loaded.listing, Listing::Listed(_)));
         let item = |(id, loaded): (&String, &Arc<LoadedPlugin>)| {
             let (plugin, tools) = (&loaded.plugin, current.offered.get(id));
@@ -175,18 +235,30 @@ impl HostState {
     }
 
     /// Loads what has changed. A running call goes on with what it began with.
-    pub async fn reload(self: &Arc<Self>) {
+    pub async fn reload(self: &Arc<Self>, retry: Retry) {
         let _one = self.reloading.lock().await;
         let (deps, known) = (self.deps.clone(), self.current.lock().plugins.clone());
+        let configured = self.configured.borrow().clone();
+        let changed_lists = Arc::clone(&self.changed_lists);
         let loading = tokio::task::spawn_blocking(move || {
-            let (plugins, problems) = home::load_plugins(&deps.home);
+            let (mut plugins, problems) = home::load_plugins(&deps.home);
+            plugins.extend(configured);
             let loaded = plugins.into_iter().map(|plugin| {
                 let same = known.get(&plugin.id).filter(|known| {
-                    known.plugin == plugin && !matches!(known.listing, Listing::NotAsked)
+                    let is_asked_again = match known.listing {
+                        Listing::NotAsked => true,
+                        Listing::Failed(_) => {
+                            retry == Retry::Yes && known.plugin.configured.is_some()
+                        }
+                        Listing::Listed(_) => false,
+                    };
+                    known.plugin == plugin && !is_asked_again
                 });
-                match same {
-                    Some(same) => Ok(Arc::clone(same)),
-                    None => Err(Box::new(LoadedPlugin::from_store(&deps, plugin))),
+                if let Some(same) = same {
+                    Ok(Arc::clone(same))
+                } else {
+                    let new = LoadedPlugin::from_store(&deps, plugin, &changed_lists);
+                    Err(Box::new(new))
                 }
             });
             (loaded.collect::<Vec<_>>(), problems)
@@ -203,6 +275,38 @@ impl HostState {
         let plugins = join_all(listing).await.into_iter();
         let plugins = plugins.map(|loaded| (loaded.plugin.id.clone(), loaded));
         self.install(plugins.collect(), problems);
+    }
+
+    /// Returns whether a server of `config.toml` listed no tools.
+    fn has_failed_server(&self) -> bool {
+        let current = self.current.lock();
+        let mut loaded = current.plugins.values();
+        loaded.any(|loaded| {
+            loaded.plugin.configured.is_some() && matches!(loaded.listing, Listing::Failed(_))
+        })
+    }
+
+    /// Reads the list of a server that runs again, and offers the tools that it has now.
+    async fn list_again(self: &Arc<Self>, id: &str) {
+        let Some(loaded) = self.find_plugin(id) else {
+            return;
+        };
+        let Some(tools) = loaded.server.list_again().await else {
+            return;
+        };
+        let _one = self.reloading.lock().await;
+        let (mut plugins, problems) = {
+            let current = self.current.lock();
+            (current.plugins.clone(), current.problems.clone())
+        };
+        let is_current = |now: &Arc<LoadedPlugin>| Arc::ptr_eq(&now.server, &loaded.server);
+        if !plugins.get(id).is_some_and(is_current) || *loaded.listed_tools() == tools {
+            return;
+        }
+        tracing::info!(server = id, "a server has other tools now");
+        let changed = loaded.with_tools(tools, &self.deps).await;
+        plugins.insert(id.to_owned(), Arc::new(changed));
+        self.install(plugins, problems);
     }
 
     /// Puts these plugins in the place of the current ones, and offers their tools.
@@ -226,8 +330,9 @@ impl HostState {
         if is_same {
             return;
         }
-        let chosen = PluginTools::choose(&plugins, &self.deps, &Arc::downgrade(self));
-        let registration = self.deps.registry.register_dynamic(chosen.entries);
+        let chosen =
+            PluginTools::choose(&plugins, &self.deps, &self.registry, &Arc::downgrade(self));
+        let registration = self.registry.register_dynamic(chosen.entries);
         let before = {
             let mut current = self.current.lock();
             std::mem::replace(

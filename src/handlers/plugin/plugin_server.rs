@@ -1,19 +1,20 @@
 //! The server of one plugin: started at the first call, used for one call at a time, and ended when it is idle. Not
 //! here: the calls (plugin_call).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex as SyncMutex;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::PluginDeps;
-use super::mcp::{McpFailure, McpServer};
-use crate::acp::local::local_terminals::LocalTerminals;
+use super::mcp::{ListedTool, McpFailure, McpServer, ToolListChanged};
+use super::secret_values::resolve_values;
 use crate::acp::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
+use crate::acp::network_proxy::NetworkCaller;
 use crate::home::{Plugin, PluginPaths};
 use crate::ids::RequestId;
 
@@ -25,11 +26,36 @@ const FAILURE_WINDOW: Duration = Duration::from_mins(10);
 
 /// The server of one plugin.
 pub(super) struct PluginServer {
-    terminals: LocalTerminals,
-    launch: ServiceLaunch,
-    timeout: Duration,
+    deps: PluginDeps,
+    plugin: Plugin,
+    changed: Arc<ChangedLists>,
     slot: Arc<Mutex<ServerSlot>>,
     idle: SyncMutex<JoinSet<()>>,
+}
+
+/// The servers whose lists of tools have to be read again, by the ids of their plugins.
+#[derive(Default)]
+pub(super) struct ChangedLists {
+    ids: SyncMutex<BTreeSet<String>>,
+    added: Notify,
+}
+
+impl ChangedLists {
+    fn add(&self, id: &str) {
+        self.ids.lock().insert(id.to_owned());
+        self.added.notify_one();
+    }
+
+    /// Waits until there are some, and takes them.
+    pub async fn take(&self) -> BTreeSet<String> {
+        loop {
+            let ids = std::mem::take(&mut *self.ids.lock());
+            if !ids.is_empty() {
+                return ids;
+            }
+            self.added.notified().await;
+        }
+    }
 }
 
 /// The running server, if there is one.
@@ -42,8 +68,13 @@ pub(super) struct ServerSlot {
 /// The server while one call uses it.
 pub(super) struct ServerTurn(OwnedMutexGuard<ServerSlot>);
 
-/// Describes the start of a plugin's server.
-pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunch {
+/// Describes the start of a plugin's server with these variables.
+fn service_launch(
+    plugin: &Plugin,
+    deps: &PluginDeps,
+    mut env: Vec<(String, String)>,
+    request: &RequestId,
+) -> ServiceLaunch {
     let workspaces = match plugin.paths {
         PluginPaths::None => WorkspaceAccess::Hidden,
         PluginPaths::Read => WorkspaceAccess::Read,
@@ -52,7 +83,14 @@ pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunc
     let roots = std::env::join_paths(deps.workspace.root_paths()).unwrap_or_default();
     let roots = roots.to_string_lossy().into_owned();
     let is_shown = plugin.paths != PluginPaths::None;
-    let variable = is_shown.then(|| ("PUNIE_WORKSPACES".to_owned(), roots));
+    env.extend(is_shown.then(|| ("PUNIE_WORKSPACES".to_owned(), roots)));
+    // Programs that `config.toml` names often fetch packages before they answer, which a plugin has in its folder.
+    let caller = plugin.configured.as_ref().map(|configured| NetworkCaller {
+        tool: configured.name.clone(),
+        command: command_text(plugin),
+        request: request.clone(),
+        conversation: None,
+    });
     ServiceLaunch {
         name: plugin.id.clone(),
         program: plugin.program.clone().unwrap_or_default(),
@@ -65,21 +103,61 @@ pub(super) fn service_launch(plugin: &Plugin, deps: &PluginDeps) -> ServiceLaunc
         } else {
             ServiceHosts::None
         },
-        env: variable.into_iter().collect(),
-        caller: None,
+        env,
+        caller,
     }
+}
+
+/// Describes the program for a person.
+pub(super) fn command_text(plugin: &Plugin) -> String {
+    let words = plugin.program.iter().chain(&plugin.args);
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    format!("{}: {}", plugin.title(), words.join(" "))
 }
 
 impl PluginServer {
     /// Describes the server; starts nothing.
-    pub fn new(plugin: &Plugin, deps: &PluginDeps) -> Self {
+    pub fn new(plugin: &Plugin, deps: &PluginDeps, changed: &Arc<ChangedLists>) -> Self {
         Self {
-            terminals: deps.terminals.clone(),
-            launch: service_launch(plugin, deps),
-            timeout: plugin.timeout,
+            deps: deps.clone(),
+            plugin: plugin.clone(),
+            changed: Arc::clone(changed),
             slot: Arc::default(),
             idle: SyncMutex::default(),
         }
+    }
+
+    /// Starts the server for this call, or opens a session at its address.
+    pub async fn start_server(&self, request: &RequestId) -> Result<McpServer, McpFailure> {
+        let (plugin, deps, limit) = (&self.plugin, &self.deps, self.plugin.timeout);
+        let (changed, id) = (Arc::clone(&self.changed), plugin.id.clone());
+        let list_changed: ToolListChanged = Arc::new(move || changed.add(&id));
+        if let Some(remote) = plugin.remote_server() {
+            let headers = resolve_values(&remote.headers, deps).await;
+            let headers = headers.map_err(McpFailure::NotStarted)?;
+            return McpServer::connect(&remote.url, headers, limit, list_changed).await;
+        }
+        let env = match &plugin.configured {
+            Some(configured) => resolve_values(&configured.env, deps).await,
+            None => Ok(Vec::new()),
+        };
+        let env = env.map_err(McpFailure::NotStarted)?;
+        let launch = service_launch(plugin, deps, env, request);
+        McpServer::start(&deps.terminals, &launch, request, limit, list_changed).await
+    }
+
+    /// Asks the running server for its tools again; `None` if none runs. That is no use of it: one that says again and
+    /// again that its list has changed reaches the limit of messages, or the end of its idle time.
+    pub async fn list_again(&self) -> Option<Vec<ListedTool>> {
+        let mut turn = self.wait_for_turn().await;
+        let server = turn.0.running.take().filter(McpServer::is_usable)?;
+        let listed = server.list_tools(self.plugin.timeout).await;
+        if matches!(listed, Err(McpFailure::Broken(_))) {
+            turn.record_failure();
+        } else {
+            turn.keep_server(server);
+        }
+        listed.ok()
     }
 
     /// Waits until no other call uses the server.
@@ -99,9 +177,12 @@ impl PluginServer {
             return Ok(server);
         }
         turn.0.check_failures()?;
-        let started = McpServer::start(&self.terminals, &self.launch, request, self.timeout).await;
+        let started = self.start_server(request).await;
         if started.is_err() {
             turn.record_failure();
+        } else if self.plugin.configured.is_some() {
+            // Another version of the program may have been installed since its tools were stored.
+            self.changed.add(&self.plugin.id);
         }
         started
     }
@@ -147,7 +228,7 @@ impl ServerSlot {
         }
         Err(McpFailure::Broken(format!(
             "it failed {MAX_FAILURES} times within {} minutes, so it is not started again for now. Any change in its \
-             folder starts it anew",
+             folder or its settings starts it anew",
             FAILURE_WINDOW.as_secs() / 60
         )))
     }

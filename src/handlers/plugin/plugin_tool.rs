@@ -16,11 +16,13 @@ use crate::home::{Plugin, PluginPaths};
 use crate::ids::ToolName;
 use crate::tool::{
     ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, ToolContext, ToolEffect, ToolEntry,
-    ToolSpec,
+    ToolRegistry, ToolSpec,
 };
 
 /// The domain of such tools.
 const DOMAIN: &str = "plugin";
+/// The longest name of a tool of a server in `config.toml`: the APIs of models accept no longer ones.
+const MAX_NAME: usize = 64;
 /// The most bytes of a tool's description and schema.
 const MAX_TOOL_BYTES: usize = 64 << 10;
 
@@ -40,39 +42,53 @@ impl PluginTools {
     pub fn choose(
         plugins: &BTreeMap<String, Arc<LoadedPlugin>>,
         deps: &PluginDeps,
+        registry: &ToolRegistry,
         host: &Weak<HostState>,
     ) -> Self {
         let mut chosen = Self::default();
-        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
         for (id, loaded) in plugins {
             let problems = chosen.problems.entry(id.clone()).or_default();
             let offered = chosen.offered.entry(id.clone()).or_default();
             if let Listing::Failed(why) = &loaded.listing {
                 problems.push(why.clone());
             }
-            for tool in loaded.listed_tools() {
-                let entry = match owners.get(tool.name.as_str()) {
+            let allowed = loaded.plugin.configured.as_ref();
+            let allowed = allowed.and_then(|configured| configured.tools.as_ref());
+            let is_allowed = |name: &String| allowed.is_none_or(|allowed| allowed.contains(name));
+            let tools = loaded.listed_tools().iter();
+            for tool in tools.filter(|tool| is_allowed(&tool.name)) {
+                let name = loaded.plugin.offered_name(&tool.name);
+                let entry = match owners.get(&name) {
                     Some(owner) => Err(format!(
-                        "{} is not offered, because the plugin {owner} has a tool of this name. Rename one of them",
-                        tool.name
+                        "{name} is not offered, because the {owner} has a tool of this name. Rename one of them"
+                    )),
+                    None if registry.has_device_tool(&name) => Err(format!(
+                        "{name} is not offered, because this device has a tool of this name, which stays. Rename it"
                     )),
                     None => build_entry(loaded, tool, deps, host),
                 };
                 match entry {
                     Ok(entry) => {
-                        owners.insert(&tool.name, id);
-                        offered.push((tool.name.clone(), entry.tool_spec().effect));
+                        owners.insert(name.clone(), loaded.plugin.title());
+                        offered.push((name, entry.tool_spec().effect));
                         chosen.entries.push(entry);
                     }
                     Err(problem) => problems.push(problem),
                 }
             }
-            let unknown = loaded.plugin.effects.keys().filter(|name| {
+            let named = loaded.plugin.effects.keys().map(|name| ("effects", name));
+            let named = named.chain(allowed.into_iter().flatten().map(|name| ("tools", name)));
+            let unknown = named.filter(|(_, name)| {
                 matches!(loaded.listing, Listing::Listed(_))
                     && loaded.listed_tools().iter().all(|tool| tool.name != **name)
             });
-            problems.extend(unknown.map(|name| {
-                format!("[effects] in plugin.toml names {name}, which is none of its tools. Remove the line")
+            problems.extend(unknown.map(|(key, name)| {
+                let file = match &loaded.plugin.configured {
+                    Some(configured) => format!("mcp.servers.{} in config.toml", configured.name),
+                    None => "plugin.toml".to_owned(),
+                };
+                format!("{key} of {file} names {name}, which is none of its tools. Remove it there")
             }));
         }
         chosen
@@ -86,22 +102,31 @@ fn build_entry(
     deps: &PluginDeps,
     host: &Weak<HostState>,
 ) -> Result<ToolEntry, String> {
-    let name = &tool.name;
-    if deps.registry.has_device_tool(name) {
-        return Err(format!(
-            "{name} is not offered, because this device has a tool of this name, which stays. Rename it"
-        ));
-    }
+    let name = &loaded.plugin.offered_name(&tool.name);
     if ToolName::parse(name.clone()).is_err() {
         let shown: String = name.chars().take(80).collect();
         return Err(format!(
-            "{shown:?} cannot be the name of a tool. Use 1 to 128 of A-Z a-z 0-9 _ - ."
+            "{shown:?} cannot be the name of a tool. Use 1 to 128 characters of A-Z a-z 0-9 _ - and the full stop"
+        ));
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let is_narrow = name.len() <= MAX_NAME && name.chars().all(fits);
+    if loaded.plugin.configured.is_some() && !is_narrow {
+        return Err(format!(
+            "{name} is not offered, because models accept names of at most {MAX_NAME} characters of A-Z a-z 0-9 _ -. A \
+             shorter name of the server may help"
         ));
     }
     if tool.description.len() + tool.schema.to_string().len() > MAX_TOOL_BYTES {
         return Err(format!(
             "{name} is not offered, because its description and schema have more than {} KiB. Shorten them",
             MAX_TOOL_BYTES >> 10
+        ));
+    }
+    // Clients refuse a whole list of tools for one that is otherwise.
+    if tool.schema.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(format!(
+            "{name} is not offered, because its inputSchema has no \"type\": \"object\", which the protocol asks for"
         ));
     }
     let schema = ArgumentSchema::new(&tool.schema).map_err(|why| {
@@ -114,7 +139,7 @@ fn build_entry(
     let check = move |arguments: &Map<String, Value>| {
         schema.validate_arguments(&Value::Object(arguments.clone()))
     };
-    let access = declared_access(&loaded.plugin, deps);
+    let access = declared_access(&loaded.plugin, spec.effect, deps);
     let (loaded, host, tool) = (Arc::clone(loaded), host.clone(), Arc::new(tool.clone()));
     let run = move |cx: ToolContext, arguments, effect| {
         let call = PluginCall {
@@ -128,20 +153,29 @@ fn build_entry(
     Ok(ToolEntry::from_spec(spec, access, check, run))
 }
 
-/// Returns the declared effect of a tool. One that the manifest does not name counts as one that runs programs.
-pub(super) fn tool_effect(plugin: &Plugin, name: &str) -> ToolEffect {
-    let declared = plugin.effects.get(name).copied();
-    declared.unwrap_or(ToolEffect::Executes)
+/// Returns the effect of a tool: the one that the owner declared, else one that runs programs. What a server in
+/// `config.toml` claims counts where it cannot change the workspaces by a false claim.
+pub(super) fn tool_effect(plugin: &Plugin, tool: &ListedTool) -> ToolEffect {
+    if let Some(declared) = plugin.effects.get(&tool.name) {
+        return *declared;
+    }
+    let is_believed = plugin.configured.is_some() && plugin.paths != PluginPaths::Write;
+    match tool {
+        _ if !is_believed => ToolEffect::Executes,
+        tool if tool.is_read_only => ToolEffect::Reads,
+        tool if tool.is_additive => ToolEffect::Writes,
+        _ => ToolEffect::Executes,
+    }
 }
 
 fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
     ToolSpec {
-        name: Cow::Owned(tool.name.clone()),
+        name: Cow::Owned(plugin.offered_name(&tool.name)),
         domain: DOMAIN,
         description: tool.description.clone(),
         on_this_device: String::new(),
         schema: tool.schema.clone(),
-        effect: tool_effect(plugin, &tool.name),
+        effect: tool_effect(plugin, tool),
         effect_depends_on: None,
         lane: CallLane::Conversation,
         aliases: &[],
@@ -154,24 +188,31 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
         people_fields: &[],
         stated_kind: None,
         categories: Vec::new(),
-        origin: Cow::Owned(format!("plugin: {}", plugin.id)),
+        origin: Cow::Owned(match &plugin.configured {
+            Some(configured) => format!("mcp: {}", configured.name),
+            None => format!("plugin: {}", plugin.id),
+        }),
         only_ends: false,
         offered: true,
         always_asks: false,
     }
 }
 
-/// Returns the access of all calls of a plugin: its files are known to nobody else, so the workspaces as a whole.
-fn declared_access(plugin: &Plugin, deps: &PluginDeps) -> DeclaredAccess {
+/// Returns the access of the calls of a tool: its files are known to nobody else, so the workspaces as a whole.
+fn declared_access(plugin: &Plugin, effect: ToolEffect, deps: &PluginDeps) -> DeclaredAccess {
     let roots = deps.workspace.root_paths();
     let access = match plugin.paths {
         PluginPaths::None => DeclaredAccess::no_access(),
-        PluginPaths::Read => {
-            DeclaredAccess::no_access().with_default_location(DefaultLocation::AllWorkspaces(None))
-        }
-        PluginPaths::Write => {
+        // The owner says that this tool only reads, whatever its server may do.
+        PluginPaths::Write if effect != ToolEffect::Reads => {
             DeclaredAccess::writing_paths(roots.map(|root| root.display().to_string()))
         }
+        PluginPaths::Read | PluginPaths::Write => {
+            DeclaredAccess::no_access().with_default_location(DefaultLocation::AllWorkspaces(None))
+        }
     };
+    if plugin.remote_server().is_some() {
+        return access;
+    }
     access.starting_programs()
 }

@@ -1,20 +1,79 @@
-//! Turns a result of the Model Context Protocol into text for the model. Not here: getting the result.
+//! Turns a result of the Model Context Protocol into an answer for the model. Not here: getting the result.
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
-/// Returns the text of a result, and whether the server calls it an error.
-pub(super) fn read_result(result: &Value) -> (String, bool) {
-    let blocks = result["content"].as_array();
-    let texts: Vec<Cow<'_, str>> = blocks.into_iter().flatten().map(block_text).collect();
+use crate::tool::ToolReply;
+
+/// The most base64 of an image that is passed on, so that it is sent whole.
+const MAX_BASE64_CHARS: usize = 700 << 10;
+
+/// A result of a server.
+#[derive(Debug, PartialEq)]
+pub(super) struct ReadResult {
+    /// Its text. What is no text is named in it.
+    pub text: String,
+    /// Its first image that is not too large: the media type, and the data in base64.
+    pub image: Option<(String, String)>,
+    /// The server calls it an error.
+    pub is_error: bool,
+}
+
+/// Reads a result.
+pub(super) fn read_result(mut result: Value) -> ReadResult {
+    let mut content = result["content"].take();
+    let mut blocks = content.as_array_mut().into_iter().flatten();
+    let image = blocks.find_map(take_image);
+    let texts: Vec<Cow<'_, str>> = content
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(block_text)
+        .collect();
     let structured = &result["structuredContent"];
     let text = if texts.is_empty() && !structured.is_null() {
         structured.to_string()
     } else {
         texts.join("\n")
     };
-    (text, result["isError"] == true)
+    ReadResult {
+        text,
+        image,
+        is_error: result["isError"] == true,
+    }
+}
+
+impl ReadResult {
+    /// Returns the answer for the model. One with an image has the form of a picture that was read.
+    pub fn into_reply(self) -> ToolReply {
+        match self.image {
+            None => ToolReply::from_text(self.text),
+            Some((mime_type, data)) => ToolReply::from(json!({
+                "type": "image",
+                "mime_type": mime_type,
+                "note": self.text,
+                "encoding": "base64",
+                "data": data,
+            })),
+        }
+    }
+}
+
+/// Takes the data out of a block that is an image, if it can be passed on.
+fn take_image(block: &mut Value) -> Option<(String, String)> {
+    let mime_type = block["mimeType"]
+        .as_str()
+        .filter(|one| one.starts_with("image/"))?;
+    let mime_type = mime_type.to_owned();
+    let data = block["data"]
+        .as_str()
+        .filter(|data| data.len() <= MAX_BASE64_CHARS)?;
+    let data = STANDARD.decode(data).is_ok().then(|| data.to_owned())?;
+    *block = json!({"type": "text", "text": format!("[image: {mime_type}]")});
+    Some((mime_type, data))
 }
 
 /// Returns the text of one block. What is no text is named.
@@ -40,16 +99,27 @@ mod tests {
 
     #[test]
     fn text_is_taken_and_the_rest_is_named() {
+        let large = "A".repeat(MAX_BASE64_CHARS + 4);
         let result = json!({"content": [
             {"type": "text", "text": "one"},
+            {"type": "image", "data": large, "mimeType": "image/gif"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "image", "data": "BBBB", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "file:///a", "text": "two"}},
             {"type": "resource_link", "uri": "file:///b", "name": "b"},
         ]});
-        let text = "one\n[image: image/png, left out]\ntwo\n[link: file:///b]";
-        assert_eq!(read_result(&result), (text.to_owned(), false));
+        let read = read_result(result);
+        let text = "one\n[image: image/gif, left out]\n[image: image/png]\n[image: image/png, left out]\ntwo\n\
+                    [link: file:///b]";
+        assert_eq!((read.text.as_str(), read.is_error), (text, false));
+        assert_eq!(
+            read.image,
+            Some(("image/png".to_owned(), "AAAA".to_owned()))
+        );
         let only = json!({"content": [], "structuredContent": {"n": 1}, "isError": true});
-        assert_eq!(read_result(&only), ("{\"n\":1}".to_owned(), true));
-        assert_eq!(read_result(&json!({})), (String::new(), false));
+        let read = read_result(only);
+        assert_eq!((read.text.as_str(), read.is_error), ("{\"n\":1}", true));
+        let empty = read_result(json!({}));
+        assert_eq!((empty.text.as_str(), empty.is_error), ("", false));
     }
 }

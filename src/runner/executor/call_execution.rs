@@ -26,6 +26,7 @@ impl CallRunner {
             request: request.id.clone(),
             conversation: request.conversation.clone(),
             agent_type: request.agent_type.clone(),
+            caller: request.caller.clone(),
             cancel: call.cancel.child_token(),
             shutdown: self.background.phases.ending.clone(),
             owner_stop: call.owner_stop.clone(),
@@ -117,6 +118,8 @@ impl CallRunner {
         let stop = cx.cancel.clone();
         let limit = cx.time_until_deadline(self.settings.calls.current().longest_call);
         let is_question = call.accepted.tool_effect() == ToolEffect::AsksUser;
+        // A person who is asked need not find the machine awake.
+        let _counted = (!is_question).then(|| self.running.count_call());
         let mut running = self
             .threads
             .spawn_tool(self.background.task_tracker(), ready.run_call(cx));

@@ -18,6 +18,7 @@ use crate::runner::call_titles::CallTitles;
 use crate::runner::clock::ServerClock;
 use crate::runner::delivery::Delivery;
 use crate::runner::finished_call::FinishedCallListener;
+use crate::runner::keep_awake::RunningCalls;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::presence::Presence;
 use crate::runner::request_signatures::RequestSignatures;
@@ -50,6 +51,7 @@ pub(in crate::runner) struct CallRunner {
     pub titles: Option<CallTitles>,
     pub finished_calls: Option<FinishedCallListener>,
     pub background_commands: Arc<dyn BackgroundCommands>,
+    pub running: RunningCalls,
 }
 
 impl CallRunner {

@@ -90,7 +90,12 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
                 keeper.waker.wake_loop(WakeEvent::MachineWoke(missed));
             }
             keeper.timer.announce_check();
-            keeper.apply_switches();
+            if keeper.pause.is_watched() {
+                // To list the folder of orders would wake its watch, every minute for nothing.
+                keeper.apply_pause();
+            } else {
+                keeper.apply_switches();
+            }
             keeper.end_safe_mode_when_quiet();
             keeper.audit.record_later_traffic();
             keeper.notify_watchdog().await;
@@ -177,6 +182,7 @@ pub(super) async fn run_switch_watch(housekeeping: Arc<Housekeeping>) {
     let Some(mut watch) = housekeeping.pause.watch_pause_switches() else {
         return;
     };
+    housekeeping.pause.set_watched();
     loop {
         // Also at once: a switch may have changed before the watch began.
         housekeeping.apply_switches();

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::canary::CanaryReport;
 use crate::audit::AuditLog;
 use crate::backend::ConnectionProblem;
 use crate::home::command_to_type;
@@ -33,10 +34,21 @@ pub(in crate::runner) struct HealthState {
     /// The time of the last successful poll, in milliseconds since 1970; 0 for never.
     polled_ms: AtomicI64,
     contact: Mutex<BackendContact>,
-    /// The state last stored in the journal; `None` before the first time, because an earlier process left its own.
-    recorded: Mutex<(Option<String>, i64)>,
+    /// The runner's own attempts to read, write and run a command; `None` before the first.
+    canary: Mutex<Option<CanaryReport>>,
+    recorded: Mutex<RecordedHealth>,
     /// Signalled when any of this changed.
     changed: Notify,
+}
+
+/// The state last stored in the journal.
+#[derive(Debug, Default, Clone)]
+struct RecordedHealth {
+    /// `None` before the first time, because an earlier process left its own.
+    problems: Option<String>,
+    /// The canary's failures; they count only while `canary` is one of the problems.
+    canary: String,
+    polled_ms: i64,
 }
 
 /// The result of the latest polls.
@@ -84,6 +96,22 @@ impl HealthState {
         }
     }
 
+    /// Sets the results of the runner's own attempts; returns whether other ones failed than before.
+    pub fn set_canary(&self, report: CanaryReport) -> bool {
+        let failures = report.describe_failures();
+        let before = self.canary.lock().replace(report);
+        let news = failures != describe_canary(before.as_ref());
+        if news {
+            self.signal_health_change();
+        }
+        news
+    }
+
+    /// Returns the results of the runner's own attempts as JSON, if they were made.
+    pub fn canary_json(&self) -> Option<serde_json::Value> {
+        self.canary.lock().as_ref().map(CanaryReport::to_json)
+    }
+
     /// Returns whether the disk was too full for new work at the last check.
     pub fn is_disk_full(&self) -> bool {
         self.disk.load(Ordering::Relaxed)
@@ -116,6 +144,13 @@ impl HealthState {
     }
 }
 
+/// Describes the attempts that failed; empty if there are none.
+fn describe_canary(report: Option<&CanaryReport>) -> String {
+    report
+        .map(CanaryReport::describe_failures)
+        .unwrap_or_default()
+}
+
 /// Reports the runner's health to the journal, for `status`, and in heartbeats.
 pub(in crate::runner) struct HealthReport {
     pub state: Arc<HealthState>,
@@ -129,7 +164,8 @@ pub(in crate::runner) struct HealthReport {
 impl HealthReport {
     /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
     /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running), `protected_paths`
-    /// (a change of one was put back, and the owner has not acknowledged it).
+    /// (a change of one was put back, and the owner has not acknowledged it), `canary` (the runner's own attempt to read,
+    /// write or run a command failed).
     pub fn current_problems(&self) -> Vec<&'static str> {
         let state = &self.state;
         [
@@ -145,6 +181,10 @@ impl HealthReport {
             (self.audit.is_failing() && !state.is_disk_full(), "audit"),
             (state.other_process.load(Ordering::Relaxed), "other_process"),
             (self.pause.has_notices(), "protected_paths"),
+            (
+                !describe_canary(state.canary.lock().as_ref()).is_empty(),
+                "canary",
+            ),
         ]
         .into_iter()
         .filter_map(|(is_so, word)| is_so.then_some(word))
@@ -153,19 +193,21 @@ impl HealthReport {
 
     /// Stores changes in the journal for `status`, which runs in another process.
     pub async fn record_health(&self) {
-        let now = (
-            self.current_problems().join(","),
-            self.state.polled_ms.load(Ordering::Relaxed),
-        );
+        let problems = self.current_problems().join(",");
+        let canary = describe_canary(self.state.canary.lock().as_ref());
+        let polled_ms = self.state.polled_ms.load(Ordering::Relaxed);
         let before = self.state.recorded.lock().clone();
         let mut news = Vec::new();
-        if before.0.as_ref() != Some(&now.0) {
-            news.push(("degraded", now.0.clone()));
+        if before.canary != canary {
+            news.push(("canary", canary.clone()));
+        }
+        if before.problems.as_ref() != Some(&problems) {
+            news.push(("degraded", problems.clone()));
         }
         // Not after every poll, because an idle device would write only for this.
-        let told = is_record_due(before.1, now.1, RECORD_ALONE);
+        let told = is_record_due(before.polled_ms, polled_ms, RECORD_ALONE);
         if told {
-            news.push(("last_poll_ms", now.1.to_string()));
+            news.push(("last_poll_ms", polled_ms.to_string()));
         }
         for (key, value) in news {
             if let Err(error) = self.journal.store_fact(key, value).await {
@@ -174,7 +216,10 @@ impl HealthReport {
             }
         }
         let mut noted = self.state.recorded.lock();
-        *noted = (Some(now.0), if told { now.1 } else { noted.1 });
+        (noted.problems, noted.canary) = (Some(problems), canary);
+        if told {
+            noted.polled_ms = polled_ms;
+        }
     }
 
     /// Returns the time of the last successful poll, to be stored with another write; `None` if the journal has a
@@ -182,8 +227,8 @@ impl HealthReport {
     pub fn take_poll_to_record(&self) -> Option<i64> {
         let polled = self.state.polled_ms.load(Ordering::Relaxed);
         let mut noted = self.state.recorded.lock();
-        is_record_due(noted.1, polled, RECORD_WITH_HEARTBEAT).then(|| {
-            noted.1 = polled;
+        is_record_due(noted.polled_ms, polled, RECORD_WITH_HEARTBEAT).then(|| {
+            noted.polled_ms = polled;
             polled
         })
     }

@@ -2,6 +2,7 @@
 //! connected, and one at the end. Each states its interval, because the backend uses it to decide which devices are
 //! gone.
 
+pub(super) mod canary;
 pub(super) mod catalog_publisher;
 pub(super) mod health;
 mod published_catalog;
@@ -195,6 +196,9 @@ impl Presence {
         } else {
             "transport"
         });
+        if let Some(canary) = self.report.state.canary_json() {
+            health["canary"] = canary;
+        }
         if let Some(skew) = self.server_clock.skew_ms() {
             health["clockSkewMs"] = json!(skew);
         }

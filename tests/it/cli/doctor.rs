@@ -271,10 +271,11 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     Home::open_home(&user.path("home")).expect("a home");
     user.write(
         "home/config.toml",
-        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n",
+        "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n\
+         [mcp.servers.web]\nurl = \"https://example.com/mcp\"\nheaders = { X = \"${secret:none}\" }\n",
     );
     let open = doctor(&user, &[]).await;
-    open.assert_found("problem", &["confinement"], found);
+    open.assert_found("problem", &["confinement", "mcp-servers"], found);
     open.assert_found("note", &["network"], found);
 
     let user = User::new();
@@ -342,7 +343,7 @@ async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<Strin
     let journal = rusqlite::Connection::open(home.journal_file()).expect("the journal");
     journal
         .execute_batch(
-            "insert or replace into kv (key, value) values ('degraded', 'audit,other_process');
+            "insert or replace into kv (key, value) values ('degraded', 'audit,other_process,canary'), ('canary', 'exec: no shell');
              insert or replace into backend_fact (backend, key, value)
              select number, 'backend_trouble', 'refused' from backend;",
         )
@@ -360,6 +361,7 @@ async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<Strin
         "runner-version",
         "config-in-force",
         "other-process",
+        "canary",
         "audit",
         "paired",
     ];

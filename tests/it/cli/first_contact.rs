@@ -2,23 +2,82 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
 
 use super::{User, within};
 use crate::harness::terminal::{open_terminal, read_screen};
+use crate::harness::wait::until;
 
 /// Runs the program on a terminal on which this is typed, in this folder. Returns all that is shown, and its code.
 async fn on_terminal(user: &User, folder: &str, args: &[&str], typed: &str) -> (String, i32) {
+    let mut command = user.command(args);
+    command.current_dir(user.path(folder));
+    let (mut child, screen) = start_on_terminal(command, typed);
+    let ended = within(child.wait()).await.expect("waited for");
+    (screen.join().expect("read"), ended.code().unwrap_or(-1))
+}
+
+/// Starts it on a terminal on which this is typed. The screen is read until its end.
+fn start_on_terminal(mut command: Command, typed: &str) -> (Child, JoinHandle<String>) {
     let (mut ours, theirs) = open_terminal();
     let side = || Stdio::from(theirs.try_clone().expect("a copy"));
     ours.write_all(typed.as_bytes()).expect("typed");
-    let mut command = user.command(args);
-    command.current_dir(user.path(folder));
     command.stdin(side()).stdout(side()).stderr(side());
-    let mut child = command.spawn().expect("started");
-    drop((command, theirs));
-    let screen = read_screen(ours);
+    let child = command.spawn().expect("started");
+    (child, read_screen(ours))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_paired_device_is_offered_the_service() {
+    let host = User::new();
+    let backend = host.serves(&["backend", "--json"]).await;
+    let word = |name: &str| backend.ready[name].as_str().expect("a text").to_owned();
+    let pairing = format!("2\n{}\n{}\n", word("url"), word("pairingCode"));
+
+    let user = User::new();
+    let (mut child, screen) = start_on_terminal(user.managed(&[]), &format!("{pairing}y\n"));
     let ended = within(child.wait()).await.expect("waited for");
-    (screen.join().expect("read"), ended.code().unwrap_or(-1))
+    let shown = screen.join().expect("read");
+    assert!(ended.success(), "{shown}");
+    assert!(
+        shown.contains("Install it as a service") && shown.contains("Installed punie-runner"),
+        "{shown}"
+    );
+    let plain = shown.lines().filter(|line| !line.contains('\x1b'));
+    let widest = plain.map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{shown}");
+    let (_, unit) = user.unit();
+    let folder = format!("\"--workspace\" \"{}\" \"run\"", user.text("work"));
+    assert!(unit.contains(&folder), "{unit}");
+
+    for (has_manager, typed) in [(true, "\n"), (false, "")] {
+        let user = User::new();
+        if !has_manager {
+            user.write("no-session", "");
+        }
+        let typed = format!("{pairing}{typed}");
+        let (mut child, screen) = start_on_terminal(user.managed(&[]), &typed);
+        let runs = user.path("home/state/in-force.json");
+        until("the runner", || runs.exists()).await;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw).expect("it runs");
+        kill_process(pid, Signal::INT).expect("it runs");
+        within(child.wait()).await.expect("waited for");
+        let shown = screen.join().expect("read");
+        assert_eq!(shown.contains("[y/N]"), has_manager, "{shown}");
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let command = format!(
+            "punie-runner --workspace {} service install",
+            user.text("work")
+        );
+        let advice = format!("To keep it running in the background: {command}");
+        assert!(words.join(" ").contains(&advice), "{shown}");
+        assert!(!user.path(".config").exists(), "{shown}");
+    }
 }
 
 #[tokio::test]

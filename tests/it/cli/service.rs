@@ -29,7 +29,7 @@ esac
 
 impl User {
     /// The program with that manager first on its PATH.
-    fn managed(&self, args: &[&str]) -> Command {
+    pub(super) fn managed(&self, args: &[&str]) -> Command {
         for name in ["systemctl", "loginctl"] {
             let below = format!("bin/{name}");
             if !self.path(&below).exists() {
@@ -56,7 +56,7 @@ impl User {
     }
 
     /// The one unit below the user's folder, and its text.
-    fn unit(&self) -> (String, String) {
+    pub(super) fn unit(&self) -> (String, String) {
         let units = std::fs::read_dir(self.path(UNIT)).expect("the folder");
         let names: Vec<String> = units
             .map(|entry| {

@@ -77,7 +77,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         (
             "[skills.x.y]\n",
             1,
-            "no table skills. There are: backend, limits, safe_mode, workspaces, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, log",
+            "no table skills. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, update, log",
         ),
         (
             "[log]\ncolour = true",
@@ -202,6 +202,47 @@ fn values_must_fit_each_other() {
             "[backend.poll]\nrecent_for_ms = 0",
             2,
             "active_for_ms must not be more",
+        ),
+    ] {
+        let refused = refused(text);
+        assert!(
+            refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
+    let text = "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\ntools = []\nworkspaces = [\"../work/a\"]\n\
+                [callers.\"my v1.2 agent\"]\nrate = 60\nprofile = \"coding\"\n";
+    let user = User::with_file(text);
+    let config = user.config();
+    let ci = &config.callers["ci"];
+    assert_eq!(ci.tools.as_deref(), Some(&[][..]));
+    assert_eq!(ci.workspaces.as_deref(), Some(&[user.path("work/a")][..]));
+    let agent = &config.callers["my v1.2 agent"];
+    assert_eq!((agent.rate, &agent.tools), (60, &None));
+    assert_eq!(agent.profile.as_str(), "coding");
+    for (text, line, words) in [
+        (
+            "[callers.ci]\ntool = [\"Read\"]",
+            2,
+            "Did you mean callers.NAME.tools?",
+        ),
+        ("[callers.ci]\nrate = -1", 2, "callers.ci.rate must be"),
+        ("[callers.ci]", 1, "has no key"),
+        ("[callers.my.agent]\nrate = 1", 1, "[callers.my] has no key"),
+        ("[callers]\nrate = 1", 2, "there is no key callers.rate"),
+        (
+            "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\nworkspaces = [\"~/work/b\"]",
+            3,
+            "is none of workspaces.paths",
+        ),
+        (
+            "[workspaces]\npaths = [\"~/work\", \"~/work/b\"]\n[callers.ci]\nworkspaces = [\"~/work/b\"]",
+            3,
+            "lies in another of them",
         ),
     ] {
         let refused = refused(text);

@@ -20,6 +20,7 @@ fn request(name: &str) -> ToolRequest {
         args: format!(r#"{{"command":"echo {name}","why":"{}"}}"#, "x".repeat(200)),
         conversation: ConversationId::parse("talk").expect("a name"),
         agent_type: None,
+        caller: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

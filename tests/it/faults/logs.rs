@@ -1,8 +1,14 @@
-//! The log's file is renamed, removed or cannot be written: the log goes on where it can, requests always.
+//! The log's file is renamed, removed or cannot be written: the log goes on where it can, requests always. Its form is
+//! JSON where that is wanted.
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use punie_runner::home::{Home, SecretStore};
+use punie_runner::redact::Secret;
+use serde_json::{Value, json};
+
 use crate::harness::caller::Ask;
+use crate::harness::on_terminal::OnTerminal;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
@@ -42,4 +48,72 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     }
     std::fs::remove_dir_all(&logs).expect("removed");
     assert_eq!(ask().await.outcome, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
+    let stage = Stage::with("[log]\nformat = \"json\"\n").await;
+    let (value, token) = (
+        "no-pattern-of-any-kind",
+        format!("ghp_{}", "a1B2".repeat(9)),
+    );
+    let secrets = Home::open_home(&stage.setting.home).expect("a home");
+    SecretStore::in_home(&secrets)
+        .set_secret("A_VALUE", &Secret::new(value.to_owned()))
+        .expect("stored");
+    let runner = stage.run();
+    let unknown = format!("{value}.{token}");
+    let id = stage.ask(Ask::new(&unknown, &json!({}))).await;
+    stage.answer(&id).await;
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    let file = stage.setting.home.join("logs/punie-runner.log");
+    let logs = || {
+        [
+            runner.log(),
+            std::fs::read_to_string(&file).unwrap_or_default(),
+        ]
+    };
+    until("both answers in both logs", || {
+        logs()
+            .iter()
+            .all(|log| log.matches("a call was answered").count() == 2)
+    })
+    .await;
+    for log in logs() {
+        assert!(!log.contains(value) && !log.contains(&token), "{log}");
+        let lines = log.lines().map(serde_json::from_str);
+        let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("JSON on every line");
+        let is_answer = |line: &&Value| line["message"] == "a call was answered";
+        let answered = lines.iter().find(is_answer).expect("it was waited for");
+        assert_eq!(answered["level"], "INFO", "{answered}");
+        assert_eq!(answered["target"], "punie_runner::answered", "{answered}");
+        assert_eq!(answered["fields"]["request.id"], json!(id), "{answered}");
+        let time = answered["timestamp"].as_str().expect("a time");
+        assert!(time.parse::<jiff::Timestamp>().is_ok(), "{answered}");
+        let tool = answered["fields"]["tool.name"].as_str().expect("a text");
+        assert_eq!(tool, "[REDACTED:secret].[REDACTED:github]");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_gets_json_only_from_the_flag() {
+    let stage = Stage::unpaired("[log]\nformat = \"json\"\n").await;
+    let pair = ["pair", stage.pairing_code()];
+    for (flags, is_json) in [(&[][..], false), (&["--log-format", "json"], true)] {
+        let arguments = [flags, &["--once"]].concat();
+        let mut shown = OnTerminal::start(&stage.setting, &arguments);
+        shown.end().await;
+        let shown = shown.shown();
+        assert_eq!(shown.contains("{\"timestamp\":\""), is_json, "{shown}");
+    }
+    let refused = stage
+        .command(&[&["--log-format", "xml"], &pair[..]].concat())
+        .await;
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    assert!(
+        refused
+            .log
+            .contains("--log-format: there is no \"xml\". It must be \"text\" or \"json\""),
+        "{refused:?}"
+    );
 }

@@ -50,6 +50,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0009_denials.sql"),
         include_str!("../fixtures/journal/rows_9.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0010_caller.sql"),
+        include_str!("../fixtures/journal/rows_10.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.
@@ -124,6 +128,11 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         assert_eq!(entry.title.as_deref(), title, "version {version}");
         let run_ms = (version >= 9).then_some(14);
         assert_eq!(entry.end.run_ms, run_ms, "version {version}");
+        let waiting = RequestId::parse("accepted-write").expect("an id");
+        let waiting = reader.unfinished_request(&waiting).expect("reads");
+        let caller = waiting.expect("there").request.caller;
+        let named = (version >= 10).then_some("ci");
+        assert_eq!(caller.as_deref(), named, "version {version}");
         assert_eq!(reader.undelivered_requests().expect("reads").len(), 1);
         assert_eq!(reader.child_processes().expect("reads").len(), 1);
         assert_eq!(

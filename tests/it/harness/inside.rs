@@ -12,8 +12,8 @@ use punie_runner::backend::{
     TransportOptions,
 };
 use punie_runner::home::{
-    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, RunnerPeople, SupervisionStore,
-    random_token,
+    ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
+    SupervisionStore, random_token,
 };
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::{BackendIdentity, Journal};
@@ -22,7 +22,7 @@ use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
     BackgroundCommands, CatalogSource, Clock, EndedCommands, EndingCommands, InspectedEffects,
     LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
-    wake_channel,
+    TrialCommand, wake_channel,
 };
 use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
@@ -87,7 +87,8 @@ impl Inside {
         Self::made(stage, url, way, tools, settings, |_| {})
     }
 
-    fn made(
+    /// The same, all of it chosen.
+    pub fn made(
         stage: &Stage,
         url: &str,
         way: TransportOptions,
@@ -129,8 +130,10 @@ impl Inside {
             lease: LeaseId::random(),
             survivors: Arc::new(Nobody),
             background_commands: Arc::new(Nobody),
+            canary_file: CanaryFile::in_home(&home),
             catalog: Arc::new(Nobody),
             settings,
+            sleep_inhibitor: None,
             clock: Clock::system_clock(),
             confinement: Arc::new(Confinement::default()),
             switches: OwnerSwitches::in_home(&home),
@@ -217,6 +220,9 @@ impl BackgroundCommands for Nobody {
     }
     fn kill_processes(&self, _request: &RequestId) -> Vec<String> {
         Vec::new()
+    }
+    fn run_trial_command(&self) -> TrialCommand<'_> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the tests share.
 
 pub mod archive;
+#[cfg(target_os = "linux")]
+pub mod bus;
 pub mod caller;
 pub mod connect_proxy;
 pub mod editor;

@@ -32,6 +32,7 @@ impl OnTerminal {
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
             .stdin(side())
             .stdout(side())
             .stderr(side())

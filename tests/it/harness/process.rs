@@ -121,8 +121,9 @@ impl Program {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
-            // The desktop of the person who runs the tests shows nothing of them.
+            // The desktop of the person who runs the tests shows nothing of them, and may go to sleep.
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
             .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())

@@ -157,6 +157,12 @@ impl Stage {
         &self.pairing_code
     }
 
+    /// Another caller, with a token of this name.
+    pub fn caller_named(&self, name: &str) -> Caller {
+        let token = self.backend().mint_caller_token(name).expect("a token");
+        Caller::new(&self.setting.url, token, self.caller.device.clone())
+    }
+
     /// Stops the backend; its address stays reserved for its return.
     pub async fn stop_backend(&mut self) {
         self.backend

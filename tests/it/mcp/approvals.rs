@@ -51,6 +51,20 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
 }
 
 #[tokio::test]
+async fn a_client_that_cannot_show_the_form_refuses() {
+    let user = User::new();
+    user.write("home/config.toml", ASK);
+    let mut broken = answering(ElicitationAction::Accept, json!({"answer": "Allow"}));
+    broken.shows_no_forms = true;
+    let client = user.connects(broken.clone(), &[]).await;
+    let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+    assert_eq!(refused.is_error, Some(true), "{refused:?}");
+    assert!(!user.path("work/ran").exists());
+    assert_eq!(broken.asked.lock().len(), 1);
+    client.closes().await;
+}
+
+#[tokio::test]
 async fn without_forms_nobody_can_be_asked() {
     let user = User::new();
     user.write("home/config.toml", format!("{ASK}notify = false\n"));

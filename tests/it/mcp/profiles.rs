@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{TestClient, User};
+use super::{TestClient, User, text};
 
 #[tokio::test]
 async fn the_minimal_profile_costs_less_than_12000_bytes() {
@@ -23,6 +23,22 @@ async fn the_minimal_profile_costs_less_than_12000_bytes() {
     let size = serde_json::to_string(&listed).expect("JSON").len();
     assert!(size < 12_000, "{size} bytes");
     minimal.closes().await;
+}
+
+#[tokio::test]
+async fn a_client_has_no_tool_outside_of_the_devices_profile() {
+    let user = User::new();
+    user.write("home/config.toml", "[tools]\nprofile = \"minimal\"\n");
+    let client = user
+        .connects(TestClient::default(), &["--profile", "all"])
+        .await;
+    let listed = client.service.list_all_tools().await.expect("tools");
+    assert_eq!(listed.len(), 7);
+    let refused = client.calls("GitStatus", serde_json::json!({})).await;
+    assert_eq!(refused.is_error, Some(true));
+    let text = text(&refused);
+    assert!(text.contains("[tools] in its config.toml"), "{text}");
+    client.closes().await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{TestClient, User, text};
+use super::{TestClient, User, connect_to, text};
 
 fn in_folder(user: &User, below: &str) -> TestClient {
     TestClient {
@@ -72,5 +72,25 @@ async fn a_runner_that_is_up_is_not_used_beyond_the_root() {
         Some(false)
     );
     ignoring.closes().await;
+    first.closes().await;
+}
+
+#[tokio::test]
+async fn a_runner_that_is_up_is_not_used_beyond_the_workspace_of_the_command() {
+    let user = User::new();
+    user.write("other/file", "");
+    let first = user.connects(TestClient::default(), &[]).await;
+    first.calls("Glob", json!({"pattern": "*"})).await;
+    let (work, other) = (user.path("work"), user.path("other"));
+    for (folder, below, is_refused) in [(&other, "other", true), (&work, "work", false)] {
+        let folder = folder.to_str().expect("text");
+        let words = ["--workspace", folder, "mcp"];
+        for client in [TestClient::default(), in_folder(&user, below)] {
+            let second = connect_to(user.command(&words), client).await;
+            let answer = second.calls("Glob", json!({"pattern": "*"})).await;
+            assert_eq!(answer.is_error, Some(is_refused), "{answer:?}");
+            second.closes().await;
+        }
+    }
     first.closes().await;
 }

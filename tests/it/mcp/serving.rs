@@ -70,14 +70,28 @@ async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
         .iter()
         .find_map(|block| block.as_resource_link());
     let uri = link.expect("a link to the whole output").uri.clone();
-    let read = ReadResourceRequestParams::new(uri.clone());
-    let read = client.service.read_resource(read).await.expect("read");
-    let ResourceContents::TextResourceContents { text: lines, .. } = &read.contents[0] else {
-        panic!("{read:?}");
-    };
+    let mut lines = Vec::new();
+    let mut page = uri.clone();
+    loop {
+        let read = ReadResourceRequestParams::new(page);
+        let read = client.service.read_resource(read).await.expect("read");
+        let ResourceContents::TextResourceContents { text, .. } = &read.contents[0] else {
+            panic!("{read:?}");
+        };
+        let numbered = text.lines().filter_map(|line| line.split_once('\t'));
+        lines.extend(numbered.map(|(_, line)| line.to_owned()));
+        let Some((_, next)) = text.rsplit_once("Continue with offset=") else {
+            break;
+        };
+        page = format!("{uri}?offset={}", next.trim_end_matches('.'));
+    }
+    let printed = (1..=20_000).map(|number| number.to_string());
+    let printed: Vec<String> = std::iter::once("first".to_owned()).chain(printed).collect();
     assert!(
-        lines.contains("first") && lines.contains("\t1999\n"),
-        "{lines}"
+        lines == printed,
+        "{} lines, {:?}",
+        lines.len(),
+        lines.last()
     );
     let listed = client.service.list_all_resources().await.expect("listed");
     assert!(listed.iter().any(|one| one.uri == uri), "{listed:?}");
@@ -166,4 +180,18 @@ async fn clients_of_one_home_share_its_runner() {
     let after = first.calls("Glob", json!({"pattern": "sh*"})).await;
     assert!(text(&after).contains("shared"), "{after:?}");
     first.closes().await;
+}
+
+#[tokio::test]
+async fn clients_that_start_together_share_one_runner() {
+    let user = User::new();
+    let connect_and_call = || async {
+        let client = user.connects(TestClient::default(), &[]).await;
+        let answer = client.calls("Glob", json!({"pattern": "*"})).await;
+        assert_eq!(answer.is_error, Some(false), "{answer:?}");
+        client
+    };
+    let (one, two) = tokio::join!(connect_and_call(), connect_and_call());
+    one.closes().await;
+    two.closes().await;
 }

@@ -76,3 +76,14 @@ fn a_static_file_needs_no_glibc_and_a_text_is_no_program() {
         assert!(!accepted, "{said}");
     }
 }
+
+#[test]
+fn the_debian_package_and_install_sh_ask_for_the_same_glibc() {
+    let installer = fs::read_to_string(script("install.sh")).expect("the script");
+    let mut lines = installer.lines();
+    let least = lines.find_map(|line| line.strip_prefix("LEAST_GLIBC="));
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).expect("the manifest");
+    let wanted = format!("\ndepends = \"libc6 (>= {})\"\n", least.expect("its value"));
+    assert!(manifest.contains(&wanted), "Cargo.toml has no {wanted}");
+}

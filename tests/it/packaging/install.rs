@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::release::{Release, TARGET, VERSION};
+use super::release::{CUT_PATH, Release, TARGET, VERSION};
 use super::{run, run_well, script};
 
 /// The version that a user has, as far as the tests go.
@@ -169,6 +169,26 @@ fn files_that_were_changed_are_refused() {
     fs::write(release.archive(TARGET), "no archive").expect("a file");
     release.seal();
     user.refuse(&mut install(), "cannot unpack");
+}
+
+#[test]
+fn a_transfer_that_breaks_off_changes_nothing_and_the_next_run_installs() {
+    let release = Release::new(VERSION, &[TARGET]);
+    let user = User::new();
+    user.put_old_program();
+
+    let url = format!("{}{CUT_PATH}", release.url);
+    let mut command = user.install("sh", &release);
+    user.refuse(
+        command.env("PUNIE_INSTALL_URL", &url),
+        &format!("cannot download {url}/punie-runner-{VERSION}-{TARGET}.tar.gz"),
+    );
+
+    run_well(&mut user.install("sh", &release));
+    assert_eq!(
+        run_well(&mut Command::new(user.program())),
+        format!("punie-runner {VERSION}\n")
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use super::{run_well, script, write_documents};
+use super::{run_well, write_documents};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The static archive of this machine's processor.
@@ -20,24 +20,40 @@ pub const TARGET: &str = if cfg!(target_arch = "aarch64") {
     "x86_64-unknown-linux-musl"
 };
 
+/// Below this path the server sends the first half of an archive, and closes the connection.
+pub const CUT_PATH: &str = "/cut";
+
 /// A folder with the files of a release, its server, and the key that signs it.
 pub struct Release {
     dir: TempDir,
+    /// A copy of what the scripts read of this repository.
+    tree: PathBuf,
+    version: String,
     pub url: String,
     key: PathBuf,
     public_key: PathBuf,
 }
 
 impl Release {
-    /// Makes one whose program prints this version, for these targets.
+    /// Makes one of this version whose program prints that version, for these targets.
     pub fn new(version: &str, targets: &[&str]) -> Self {
+        let text = format!("#!/bin/sh\necho punie-runner {version}\n");
+        Self::of_version(VERSION, &text, targets)
+    }
+
+    /// Makes one of another version, with this program, for these targets.
+    pub fn of_version(version: &str, program: &str, targets: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
+        let tree = dir.path().join("tree");
+        copy_tree(&tree, version);
         let out = dir.path().join("out");
         fs::create_dir(&out).expect("the release's folder");
         let url = serve(out);
         let (key, public_key) = make_key(dir.path(), "release");
         let release = Self {
             dir,
+            tree,
+            version: version.to_owned(),
             url,
             key,
             public_key,
@@ -45,18 +61,26 @@ impl Release {
         let documents = release.dir.path().join("documents");
         write_documents(&documents, "2026-12-31").expect("the documents");
         let binary = release.dir.path().join("punie-runner");
-        let text = format!("#!/bin/sh\necho punie-runner {version}\n");
-        fs::write(&binary, text).expect("the program");
+        fs::write(&binary, program).expect("the program");
         for target in targets {
-            let mut archive = Command::new(script("release/archive.sh"));
+            let mut archive = Command::new(release.script("archive.sh"));
             archive.arg(&binary).arg(target).arg(&documents);
             run_well(archive.arg(release.folder()));
         }
-        let mut installer = Command::new(script("release/installer.sh"));
+        let mut installer = Command::new(release.script("installer.sh"));
         installer.arg(&release.url).arg(release.folder());
         run_well(installer.env("PUNIE_RELEASE_PUBLIC_KEY_FILE", &release.public_key));
         release.seal();
         release
+    }
+
+    fn script(&self, name: &str) -> PathBuf {
+        self.tree.join("packaging/release").join(name)
+    }
+
+    /// The public key, as install.sh and the configuration have it.
+    pub fn public_key(&self) -> String {
+        middle_line(&self.public_key)
     }
 
     /// The folder that is served.
@@ -66,12 +90,12 @@ impl Release {
 
     pub fn archive(&self, target: &str) -> PathBuf {
         self.folder()
-            .join(format!("punie-runner-{VERSION}-{target}.tar.gz"))
+            .join(format!("punie-runner-{}-{target}.tar.gz", self.version))
     }
 
     /// Writes the checksums of what is there.
     pub fn write_checksums(&self) {
-        run_well(Command::new(script("release/checksums.sh")).arg(self.folder()));
+        run_well(Command::new(self.script("checksums.sh")).arg(self.folder()));
     }
 
     /// Writes the checksums, and signs them.
@@ -82,7 +106,7 @@ impl Release {
 
     /// The command that signs with this key.
     pub fn sign_command(&self, key: &Path) -> Command {
-        let mut command = Command::new(script("release/sign.sh"));
+        let mut command = Command::new(self.script("sign.sh"));
         command
             .arg(self.folder())
             .env("PUNIE_RELEASE_KEY_FILE", key)
@@ -93,10 +117,46 @@ impl Release {
     /// Makes a key that is not the release's: the private one, and the public one as install.sh has it.
     pub fn other_key(&self) -> (PathBuf, String) {
         let (key, public_key) = make_key(self.dir.path(), "other");
-        let text = fs::read_to_string(public_key).expect("the key");
-        let line = text.lines().nth(1).expect("the middle line");
-        (key, line.to_owned())
+        let line = middle_line(&public_key);
+        (key, line)
     }
+}
+
+fn middle_line(key: &Path) -> String {
+    let text = fs::read_to_string(key).expect("the key");
+    text.lines().nth(1).expect("the middle line").to_owned()
+}
+
+/// Copies the scripts and the files that they pack, with this version.
+fn copy_tree(tree: &Path, version: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::create_dir(tree).expect("a folder");
+    run_well(
+        Command::new("cp")
+            .arg("-R")
+            .arg(from.join("packaging"))
+            .arg(tree),
+    );
+    for name in [
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+    ] {
+        fs::copy(from.join(name), tree.join(name)).expect("copied");
+    }
+    let manifest = fs::read_to_string(from.join("Cargo.toml")).expect("the manifest");
+    let of = |version: &str| format!("\nversion = \"{version}\"\n");
+    assert!(
+        manifest.contains(&of(VERSION)),
+        "the version has another form"
+    );
+    fs::write(
+        tree.join("Cargo.toml"),
+        manifest.replacen(&of(VERSION), &of(version), 1),
+    )
+    .expect("written");
 }
 
 fn make_key(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
@@ -132,12 +192,16 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }
-    let name = request.split(' ').nth(1).unwrap_or_default();
-    let (status, body) = match fs::read(folder.join(name.trim_start_matches('/'))) {
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let name = path.trim_start_matches(CUT_PATH).trim_start_matches('/');
+    let (status, mut body) = match fs::read(folder.join(name)) {
         Ok(body) => ("200 OK", body),
         Err(_) => ("404 Not Found", Vec::new()),
     };
     let length = body.len();
+    if path.starts_with(CUT_PATH) && name.ends_with(".tar.gz") {
+        body.truncate(length / 2);
+    }
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"

@@ -64,8 +64,8 @@ async fn a_server_that_prints_a_gigabyte_is_ended() {
     for (tool, words) in [
         ("one_line", "a message of more than 8 MiB"),
         ("many_lines", "more than 10000 messages"),
-        ("large_lines", "more than 32 MiB on standard output"),
-        ("errors", "more than 16 MiB on standard error"),
+        ("large_lines", "more than 32 MiB of messages"),
+        ("errors", "more than 16 MiB of standard error"),
     ] {
         let answer = call(&stage, tool).await;
         let (code, text) = error_of(&answer);

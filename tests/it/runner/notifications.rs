@@ -6,13 +6,12 @@
 )]
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use zbus::OwnedVariant;
 
+use crate::harness::bus::Bus;
 use crate::harness::caller::Ask;
 use crate::harness::process::Program;
 use crate::harness::stage::Stage;
@@ -58,8 +57,7 @@ impl NotificationService {
 
 /// A bus with a notification service.
 struct Desktop {
-    bus: Child,
-    address: String,
+    bus: Bus,
     told: UnboundedReceiver<Told>,
     _service: zbus::Connection,
 }
@@ -67,18 +65,9 @@ struct Desktop {
 impl Desktop {
     /// `None` where no bus is installed; then the tests of this file show nothing.
     async fn start() -> Option<Self> {
-        let mut bus = Command::new("dbus-daemon")
-            .args(["--session", "--nofork", "--print-address=1"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let mut address = String::new();
-        BufReader::new(bus.stdout.take().expect("piped"))
-            .read_line(&mut address)
-            .expect("an address");
-        let address = address.trim().to_owned();
+        let bus = Bus::start()?;
         let (tell, told) = unbounded_channel();
-        let service = zbus::connection::Builder::address(address.as_str())
+        let service = zbus::connection::Builder::address(bus.address.as_str())
             .name("org.freedesktop.Notifications")
             .serve_at("/org/freedesktop/Notifications", NotificationService(tell))
             .build()
@@ -86,22 +75,14 @@ impl Desktop {
             .expect("a service");
         Some(Self {
             bus,
-            address,
             told,
             _service: service,
         })
     }
 }
 
-impl Drop for Desktop {
-    fn drop(&mut self) {
-        let _ = self.bus.kill();
-        let _ = self.bus.wait();
-    }
-}
-
 fn run(stage: &Stage, desktop: &Desktop) -> Program {
-    let variable = ("DBUS_SESSION_BUS_ADDRESS", desktop.address.as_ref());
+    let variable = ("DBUS_SESSION_BUS_ADDRESS", desktop.bus.address.as_ref());
     Program::start_with(&stage.setting, &["run"], &[variable])
 }
 

@@ -91,7 +91,7 @@ impl AppendRequest {
         &self,
         db: &mut CommitTransaction<'_>,
         id: &RequestId,
-        device: &DeviceId,
+        (device, caller): (&DeviceId, &str),
         hash: Sha256Hash,
     ) -> FunctionResult<()> {
         let deadline = self
@@ -105,8 +105,8 @@ impl AppendRequest {
         let seq = db.commit_seq()?;
         db.execute_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
-             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms) \
-             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms, caller_name) \
+             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             rusqlite::params![
                 id.as_str(),
                 device.as_str(),
@@ -120,6 +120,7 @@ impl AppendRequest {
                 issued,
                 self.signature,
                 (self.progress == Some(true)).then_some(db.now_ms + WATCH_MS),
+                caller,
             ],
         )?;
         db.execute_cached(
@@ -137,7 +138,7 @@ impl MutationFunction for AppendRequest {
     type Reply = AppendedRequest;
 
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AppendedRequest> {
-        auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
+        let caller = auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
         self.check_request()?;
         let hash = self.request_hash()?;
@@ -163,7 +164,7 @@ impl MutationFunction for AppendRequest {
             }
             None => {
                 let device = auth::find_active_device(db, &self.device_id)?;
-                self.insert_request(db, &request_id, &device, hash)?;
+                self.insert_request(db, &request_id, (&device, &caller), hash)?;
                 Ok(AppendedRequest {
                     request_id,
                     created: true,

@@ -12,7 +12,8 @@ pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The columns for [`StoredRequest::from_request_row`], from `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
-     r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature";
+     r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature, \
+     r.caller_name";
 
 /// A request in the form for the device.
 #[derive(Debug, Serialize)]
@@ -34,6 +35,9 @@ pub(crate) struct StoredRequest {
     issued_at_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
+    /// The name of the token that sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller_name: Option<String>,
 }
 
 impl StoredRequest {
@@ -51,6 +55,7 @@ impl StoredRequest {
             attempt: row.get::<_, i32>(first + 8)?.into(),
             issued_at_ms: row.get(first + 9)?,
             signature: row.get(first + 10)?,
+            caller_name: row.get(first + 11)?,
         })
     }
 }

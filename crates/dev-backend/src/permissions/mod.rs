@@ -33,7 +33,7 @@ impl ApprovalParty {
             return Ok(Self::Device(auth::authenticate_device(db, device, token)?));
         }
         let token = caller_token.unwrap_or_default();
-        auth::authorize_caller(db, token, auth::CallerAction::Approve).map(|()| Self::Caller)
+        auth::authorize_caller(db, token, auth::CallerAction::Approve).map(|_| Self::Caller)
     }
 
     fn party_name(&self) -> &'static str {

@@ -9,7 +9,7 @@ use crate::output::hidden_characters::escape_to_one_line;
 
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 8 << 20;
-/// The most bytes on standard output since the last call began.
+/// The most bytes of messages since the last call began.
 const MAX_OUTPUT_BYTES: u64 = 32 << 20;
 /// The most messages since the last call began.
 const MAX_MESSAGES: u64 = 10_000;
@@ -41,13 +41,13 @@ impl OutputMeter {
         self.last_errors.lock().clear();
     }
 
-    /// Counts a message on standard output. Returns false if it is too much.
+    /// Counts a message. Returns false if it is too much.
     pub fn count_message(&self, bytes: usize) -> bool {
         if self.messages.fetch_add(1, Ordering::Relaxed) >= MAX_MESSAGES {
             self.record_fault(format!("it sent more than {MAX_MESSAGES} messages"));
             return false;
         }
-        self.count(&self.output, bytes, MAX_OUTPUT_BYTES, "standard output")
+        self.count(&self.output, bytes, MAX_OUTPUT_BYTES, "messages")
     }
 
     /// Counts bytes on standard error, and keeps the last ones. Returns false if it is too much.
@@ -60,12 +60,12 @@ impl OutputMeter {
         self.count(&self.errors, bytes.len(), MAX_ERROR_BYTES, "standard error")
     }
 
-    fn count(&self, counter: &AtomicU64, bytes: usize, most: u64, stream: &str) -> bool {
+    fn count(&self, counter: &AtomicU64, bytes: usize, most: u64, kind: &str) -> bool {
         let before = counter.fetch_add(bytes as u64, Ordering::Relaxed);
         let fits = before + bytes as u64 <= most;
         if !fits {
             let most = most >> 20;
-            self.record_fault(format!("it printed more than {most} MiB on {stream}"));
+            self.record_fault(format!("it sent more than {most} MiB of {kind}"));
         }
         fits
     }

@@ -4,17 +4,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
+use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
 };
-use rmcp::service::{RunningService, ServiceError, ServiceExt as _};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, RoleClient, RunningService, ServiceError,
+    ServiceExt as _,
+};
+use rmcp::transport::Transport;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::http_transport::{explain_http_error, open_http_transport};
 use super::output_meter::OutputMeter;
 use super::transport::LineTransport;
 use crate::acp::local::local_terminals::LocalTerminals;
@@ -38,6 +43,31 @@ pub(crate) struct ListedTool {
     pub description: String,
     /// The JSON schema of its arguments.
     pub schema: Value,
+    /// The server says that it changes nothing.
+    #[serde(default)]
+    pub is_read_only: bool,
+    /// The server says that it only adds and destroys nothing.
+    #[serde(default)]
+    pub is_additive: bool,
+}
+
+/// Called when a server says that its list of tools has changed.
+pub(crate) type ToolListChanged = Arc<dyn Fn() + Send + Sync>;
+
+/// The side of the client: it offers nothing, and passes on that the list of tools has changed.
+struct ToolClient {
+    config: ClientConfig,
+    list_changed: ToolListChanged,
+}
+
+impl ClientHandler for ToolClient {
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        (self.list_changed)();
+    }
 }
 
 /// The reason why a server gave no result.
@@ -51,10 +81,11 @@ pub(crate) enum McpFailure {
     Broken(String),
 }
 
-/// A running server. Dropping it ends its processes.
+/// A running server. Dropping it ends its processes, or its session.
 pub(crate) struct McpServer {
-    service: RunningService<RoleClient, ClientConfig>,
-    process: ProcessGuard,
+    service: RunningService<RoleClient, ToolClient>,
+    /// `None` for a server that is spoken to over HTTP.
+    process: Option<ProcessGuard>,
     meter: Arc<OutputMeter>,
     _readers: JoinSet<()>,
 }
@@ -66,6 +97,7 @@ impl McpServer {
         launch: &ServiceLaunch,
         request: &RequestId,
         limit: Duration,
+        list_changed: ToolListChanged,
     ) -> Result<Self, McpFailure> {
         let started = terminals.start_service(launch, request).await;
         let started = started.map_err(McpFailure::NotStarted)?;
@@ -74,12 +106,39 @@ impl McpServer {
         let mut readers = JoinSet::new();
         readers.spawn(read_errors(started.errors, Arc::clone(&meter)));
         let transport = LineTransport::new(started.output, started.input, Arc::clone(&meter));
+        let parts = (Some(process), meter, readers);
+        Self::initialize(transport, parts, limit, list_changed).await
+    }
+
+    /// Opens a session at an address, with these headers in each request.
+    pub async fn connect(
+        url: &str,
+        headers: Vec<(String, String)>,
+        limit: Duration,
+        list_changed: ToolListChanged,
+    ) -> Result<Self, McpFailure> {
+        let meter = Arc::new(OutputMeter::default());
+        let transport = open_http_transport(url, headers, Arc::clone(&meter));
+        let transport = transport.map_err(McpFailure::Broken)?;
+        let parts = (None, meter, JoinSet::new());
+        Self::initialize(transport, parts, limit, list_changed).await
+    }
+
+    async fn initialize<T: Transport<RoleClient> + 'static>(
+        transport: T,
+        (process, meter, readers): (Option<ProcessGuard>, Arc<OutputMeter>, JoinSet<()>),
+        limit: Duration,
+        list_changed: ToolListChanged,
+    ) -> Result<Self, McpFailure> {
         let client = Implementation::new("punie-runner", env!("CARGO_PKG_VERSION"));
-        let client = ClientConfig::new(ClientCapabilities::default(), client);
+        let client = ToolClient {
+            config: ClientConfig::new(ClientCapabilities::default(), client),
+            list_changed,
+        };
         let limit = limit.min(START_TIMEOUT);
         let ready = tokio::select! {
             ready = timeout(limit, client.serve(transport)) => ready,
-            () = meter.wait_for_fault() => return Err(broken(&meter, &process.0, "").await),
+            () = meter.wait_for_fault() => return Err(broken(&meter, process.as_ref(), "").await),
         };
         match ready {
             Ok(Ok(service)) => Ok(Self {
@@ -88,7 +147,10 @@ impl McpServer {
                 meter,
                 _readers: readers,
             }),
-            Ok(Err(error)) => Err(broken(&meter, &process.0, &error.to_string()).await),
+            Ok(Err(ClientInitializeError::TransportError { error, .. })) if process.is_none() => {
+                Err(McpFailure::Broken(explain_http_error(&error)))
+            }
+            Ok(Err(error)) => Err(broken(&meter, process.as_ref(), &error.to_string()).await),
             Err(_) => Err(McpFailure::Broken(format!(
                 "it did not answer `initialize` within {} s{}",
                 limit.as_secs(),
@@ -118,10 +180,15 @@ impl McpServer {
             let text = format!("it lists {} tools; the most are {MAX_TOOLS}", tools.len());
             return Err(McpFailure::Refused(text));
         }
-        let tools = tools.into_iter().map(|tool| ListedTool {
-            name: tool.name.into_owned(),
-            description: tool.description.unwrap_or_default().into_owned(),
-            schema: Value::Object(tool.input_schema.as_ref().clone()),
+        let tools = tools.into_iter().map(|tool| {
+            let hints = tool.annotations.unwrap_or_default();
+            ListedTool {
+                name: tool.name.into_owned(),
+                description: tool.description.unwrap_or_default().into_owned(),
+                schema: Value::Object(tool.input_schema.as_ref().clone()),
+                is_read_only: hints.read_only_hint == Some(true),
+                is_additive: hints.destructive_hint == Some(false),
+            }
         });
         Ok(tools.collect())
     }
@@ -149,9 +216,9 @@ impl McpServer {
         }
     }
 
-    /// Returns its processes.
-    pub fn processes(&self) -> &Arc<service_process::RunningService> {
-        &self.process.0
+    /// Returns its processes, if it is a program.
+    pub fn processes(&self) -> Option<&Arc<service_process::RunningService>> {
+        self.process.as_ref().map(|process| &process.0)
     }
 
     /// Returns whether it can be asked.
@@ -165,12 +232,15 @@ impl McpServer {
             ServiceError::UnexpectedResponse => McpFailure::Broken(format!(
                 "its answer to `{method}` is not what the protocol wants"
             )),
+            ServiceError::TransportSend(error) if self.process.is_none() => {
+                McpFailure::Broken(explain_http_error(&error))
+            }
             other => self.broken(&other.to_string()).await,
         }
     }
 
     async fn broken(&self, otherwise: &str) -> McpFailure {
-        broken(&self.meter, &self.process.0, otherwise).await
+        broken(&self.meter, self.process.as_ref(), otherwise).await
     }
 }
 
@@ -186,22 +256,28 @@ impl Drop for ProcessGuard {
 /// Explains why a server cannot be used: by what it printed, else by how its program ended, else by this text.
 async fn broken(
     meter: &OutputMeter,
-    process: &Arc<service_process::RunningService>,
+    process: Option<&ProcessGuard>,
     otherwise: &str,
 ) -> McpFailure {
-    let reason = match meter.fault() {
-        Some(fault) => fault,
-        None => match process.wait_for_end(END_TIMEOUT).await {
-            Some(how) => {
-                // Its last words may still be in the pipe. A process that it left may hold that open.
-                let _ = timeout(END_TIMEOUT, meter.wait_for_errors_end()).await;
-                format!("its program ended ({how})")
-            }
-            None if otherwise.is_empty() => "it closed its output".to_owned(),
-            None => format!("it broke off ({otherwise})"),
-        },
+    let ended = match process {
+        Some(process) if meter.fault().is_none() => process.0.wait_for_end(END_TIMEOUT).await,
+        _ => None,
     };
-    McpFailure::Broken(format!("{reason}{}", last_words(meter)))
+    let reason = match (meter.fault(), ended) {
+        (Some(fault), _) => fault,
+        (None, Some(how)) => {
+            // Its last words may still be in the pipe. A process that it left may hold that open.
+            let _ = timeout(END_TIMEOUT, meter.wait_for_errors_end()).await;
+            format!("its program ended ({how})")
+        }
+        (None, None) if otherwise.is_empty() => "it closed its output".to_owned(),
+        (None, None) => format!("it broke off ({otherwise})"),
+    };
+    let refused = process.and_then(|process| process.0.first_call().failure_text());
+    let refused = refused.map_or_else(String::new, |refused| {
+        format!(". {}", refused.trim_end_matches('.'))
+    });
+    McpFailure::Broken(format!("{reason}{}{refused}", last_words(meter)))
 }
 
 fn last_words(meter: &OutputMeter) -> String {

@@ -1,0 +1,100 @@
+//! `mcp import`: the servers of other clients.
+
+use serde_json::{Value, json};
+
+use super::User;
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+#[tokio::test]
+async fn servers_are_written_and_their_secrets_are_stored() {
+    let user = User::new();
+    let entries = json!({"mcpServers": {
+        "github": {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "ghp_very_secret", "MODE": "x"}},
+        "old": {"type": "sse", "url": "https://example.com/sse"},
+        "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer very-secret-too"}},
+    }});
+    user.write("work/.mcp.json", entries.to_string());
+    user.write("home/config.toml", "# mine\n[limits]\nreads = 4 # few\n");
+    let file = user.path("work/.mcp.json");
+    let file = file.to_str().expect("text");
+    let config = || std::fs::read_to_string(user.path("home/config.toml")).expect("the file");
+
+    let places = lines(&user.types(&["--json", "mcp", "import"]).await);
+    assert_eq!(places, [json!({"file": file, "servers": 3})]);
+    let before = config();
+    let run = async |args: &[&str]| user.command(args).output().await.expect("started");
+    let output = run(&["--json", "mcp", "import", file, "--dry-run"]).await;
+    assert_eq!(output.status.code(), Some(1), "one entry is refused");
+    let said = lines(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(
+        said[0]["secrets"],
+        json!(["mcp.github.GITHUB_TOKEN"]),
+        "{said:?}"
+    );
+    assert_eq!(
+        (&said[2]["name"], &said[2]["state"]),
+        (&json!("old"), &json!("problem"))
+    );
+    assert!(
+        !String::from_utf8_lossy(&output.stdout).contains("very"),
+        "{output:?}"
+    );
+    assert_eq!(config(), before, "only looked");
+    let output = run(&["mcp", "import", file]).await;
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "nobody can be asked: {output:?}"
+    );
+    assert_eq!(config(), before);
+
+    run(&["mcp", "import", file, "--yes"]).await;
+    let after = config();
+    assert!(
+        after.starts_with("# mine\n[limits]\nreads = 4 # few\n"),
+        "{after}"
+    );
+    for words in [
+        "[mcp.servers.github]",
+        "${secret:mcp.github.GITHUB_TOKEN}",
+        "[mcp.servers.web]",
+        "\"MODE\" = \"x\"",
+    ] {
+        assert!(after.contains(words), "{after}");
+    }
+    assert!(!after.contains("very"), "{after}");
+    let secrets = user.types(&["--json", "secrets"]).await;
+    assert!(secrets.contains("mcp.web.Authorization"), "{secrets}");
+    let again = run(&["mcp", "import", file, "--yes"]).await;
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("already"),
+        "{again:?}"
+    );
+    assert_eq!(config(), after);
+}
+
+#[tokio::test]
+async fn a_file_that_names_no_servers_is_refused() {
+    let user = User::new();
+    for (text, words) in [
+        ("{", "is not JSON"),
+        ("{\"servers\": {}}", "names no MCP servers"),
+    ] {
+        user.write("work/x.json", text);
+        let output = user
+            .command(&["mcp", "import", "x.json", "--yes"])
+            .output()
+            .await;
+        let output = output.expect("started");
+        assert!(!output.status.success());
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(words),
+            "{output:?}"
+        );
+    }
+}

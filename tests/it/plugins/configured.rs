@@ -1,0 +1,264 @@
+//! MCP servers that `config.toml` names: their tools are those of this device, under the name of the server.
+
+use serde_json::{Value, json};
+
+use super::{SERVER, call, listed, problems, server, text_of, until_offered};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+/// The table of a server in the workspace.
+fn table(name: &str, more: &str) -> String {
+    format!("[mcp.servers.{name}]\ncommand = \"bash\"\nargs = [\"{name}.sh\"]\n{more}\n")
+}
+
+/// A device with one server.
+async fn stage_with(name: &str, more: &str, script: &str) -> Stage {
+    let stage = Stage::with(&table(name, more)).await;
+    stage.write(&format!("{name}.sh"), script);
+    stage
+}
+
+/// A server with these tools as it lists them.
+fn server_listing(tools: &str, call: &str) -> String {
+    SERVER
+        .replace("START", "start")
+        .replace("TOOLS", tools)
+        .replace("CALL", call)
+}
+
+async fn ask(stage: &Stage, tool: &str, arguments: Value) -> crate::harness::caller::Answer {
+    stage.caller.have(Ask::new(tool, &arguments)).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_of_a_configured_server_are_offered_under_its_name() {
+    let calls = r#"case $message in
+        *'"name":"picture"'*) answer '{"content":[{"type":"text","text":"a dot"},{"type":"image","data":"QUJD","mimeType":"image/png"}]}' ;;
+        *'"name":"fail"'*) answer '{"content":[{"type":"text","text":"no such city"}],"isError":true}' ;;
+        *) text "$GREETING $(basename "$PWD")" ;;
+        esac"#;
+    let tool = |name: &str, more: &str| {
+        format!(
+            r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"n":{{"type":"integer"}}}}}}{more}}}"#
+        )
+    };
+    let tools = [
+        tool("greet", r#","annotations":{"readOnlyHint":true}"#),
+        tool("look", r#","annotations":{"readOnlyHint":true}"#),
+        tool("picture", ""),
+        tool("fail", ""),
+        tool("hidden", ""),
+    ];
+    let more = "env = { GREETING = \"Hello from\" }\ntools = [\"greet\", \"look\", \"picture\", \"fail\"]\n\
+                effects = { look = \"reads\" }";
+    let stage = stage_with("city", more, &server_listing(&tools.join(","), calls)).await;
+    let runner = stage.run();
+    let body = until_offered(&stage, "city__greet").await;
+    assert_eq!(body["origin"], "mcp: city");
+    assert_eq!(
+        body["effect"], "executes",
+        "it may write, so its word does not count"
+    );
+    assert_eq!(until_offered(&stage, "city__look").await["effect"], "reads");
+    let names: Vec<String> = stage
+        .caller
+        .tools()
+        .await
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert!(!names.contains(&"city__hidden".to_owned()), "{names:?}");
+
+    let answer = ask(&stage, "city__greet", json!({"n": 1})).await;
+    assert_eq!(text_of(&answer), "Hello from work");
+    let answer = ask(&stage, "city__greet", json!({"n": "one"})).await;
+    assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
+    let answer = ask(&stage, "city__fail", json!({})).await;
+    assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
+    assert_eq!(answer.text(), "city__fail failed: no such city");
+    let answer = ask(&stage, "city__picture", json!({})).await;
+    let picture = &answer.payload["result"];
+    assert_eq!(picture["mime_type"], "image/png", "{answer:?}");
+    assert_eq!(
+        (&picture["encoding"], &picture["data"]),
+        (&json!("base64"), &json!("QUJD"))
+    );
+    assert_eq!(picture["note"], "a dot\n[image: image/png]");
+
+    // The catalog of plugins is for those of the home.
+    assert_eq!(stage.caller.catalog("plugin").await.len(), 0);
+    let answer = ask(&stage, "hidden", json!({})).await;
+    assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{answer:?}");
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
+    let calls = r#"case $message in
+        *'"name":"hang"'*) sleep 4714 ;;
+        *'"name":"flood"'*) head -c 1G /dev/zero ;;
+        *'"name":"die"'*) exit 3 ;;
+        *) text alive ;;
+        esac"#;
+    let tools = ["hang", "flood", "die", "fine"];
+    let stage = stage_with("bad", "timeout = 2", &server(&tools, calls)).await;
+    let runner = stage.run();
+    until_offered(&stage, "bad__hang").await;
+    for (tool, code, words) in [
+        ("bad__hang", "timeout", "The MCP server bad did not answer"),
+        ("bad__flood", "interrupted", "a message of more than 8 MiB"),
+        ("bad__die", "interrupted", "its program ended (exit code 3)"),
+    ] {
+        let answer = ask(&stage, tool, json!({})).await;
+        assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
+        assert!(answer.text().contains(words), "{answer:?}");
+        let answer = ask(&stage, "bad__fine", json!({})).await;
+        assert_eq!(text_of(&answer), "alive", "after {tool}");
+    }
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
+    let long = "x".repeat(60);
+    let tools = format!(
+        r#"{{"name":"wrong","inputSchema":{{"type":"object","properties":5}}}},{{"name":"text","inputSchema":{{"type":"string"}}}},{{"name":"any","inputSchema":{{}}}},{{"name":"{long}","inputSchema":{{"type":"object"}}}},
+        {{"name":"a.b","inputSchema":{{"type":"object"}}}},{{"name":"odd","inputSchema":{{"type":"object"}},
+        "outputSchema":{{"type":"object","required":["n"]}}}},{{"name":"odd","inputSchema":{{"type":"object"}}}}"#
+    )
+    .replace('\n', "");
+    let odd = r#"answer '{"content":[{"type":"text","text":"no n"}],"structuredContent":{"m":1}}'"#;
+    let more = "tools = [\"wrong\", \"text\", \"any\", \"odd\", \"a.b\", \"none\", \"LONG\"]"
+        .replace("LONG", &long);
+    let stage = stage_with("liar", &more, &server_listing(&tools, odd)).await;
+    let report = &listed(&stage).await["mcp.liar"];
+    let said = problems(report);
+    for words in [
+        "liar__wrong is not offered: its inputSchema",
+        "liar__text is not offered, because its inputSchema has no",
+        "liar__any is not offered, because its inputSchema has no",
+        "liar__a.b is not offered, because models accept names",
+        "none, which is none of its tools",
+        "liar__odd is not offered, because the MCP server liar has a tool of this name",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(
+        said.contains(&format!("liar__{long} is not offered")),
+        "{said}"
+    );
+    assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
+    // The content is for the model, whatever its schema promised.
+    assert_eq!(call(&stage, "liar__odd").await["result"], "no n");
+    let tools = stage.command(&["tools"]).await;
+    assert!(
+        tools.log.contains("liar__wrong is not offered"),
+        "{tools:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_that_a_server_adds_while_it_runs_are_offered() {
+    let list = r#"if [[ -e grown ]]; then answer '{"tools":[{"name":"grow","inputSchema":{"type":"object"}},{"name":"new","inputSchema":{"type":"object"}}]}'; else answer '{"tools":[{"name":"grow","inputSchema":{"type":"object"}}]}'; fi"#;
+    let grow = r#"touch grown; text grown; echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
+    let script = server_listing("", grow).replace("answer '{\"tools\":[]}'", list);
+    let stage = stage_with("plant", "", &script).await;
+    let runner = stage.run();
+    until_offered(&stage, "plant__grow").await;
+    assert_eq!(
+        text_of(&ask(&stage, "plant__grow", json!({})).await),
+        "grown"
+    );
+    until_offered(&stage, "plant__new").await;
+    assert_eq!(
+        text_of(&ask(&stage, "plant__new", json!({})).await),
+        "grown"
+    );
+    runner.terminate();
+    runner.end().await;
+    // The list is stored, so that the next start needs no server.
+    assert_eq!(call(&stage, "plant__new").await["result"], "grown");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_goes_to_the_server_and_nowhere_else() {
+    let more = "env = { API_KEY = \"${secret:city-key}\" }";
+    let script = server(&["show"], "text \"key $API_KEY\"");
+    let stage = stage_with("city", more, &script).await;
+    let doctor = stage.command(&["--json", "doctor"]).await;
+    assert!(
+        doctor.out.contains("needs the secret city-key"),
+        "{doctor:?}"
+    );
+    let said = problems(&listed(&stage).await["mcp.city"]);
+    assert!(said.contains("punie-runner secrets set city-key"), "{said}");
+    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let value = punie_runner::redact::Secret::new("s3cret-value-of-city".to_owned());
+    punie_runner::home::SecretStore::in_home(&home)
+        .set_secret("city-key", &value)
+        .expect("stored");
+    let runner = stage.run();
+    until_offered(&stage, "city__show").await;
+    let answer = ask(&stage, "city__show", json!({})).await;
+    let text = text_of(&answer);
+    assert!(
+        text.starts_with("key ") && !text.contains("s3cret"),
+        "{text}"
+    );
+    let log = runner.log();
+    assert!(!log.contains("s3cret"), "{log}");
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_config_toml_is_in_force_without_a_restart() {
+    let stage = Stage::new().await;
+    stage.write("late.sh", &server(&["probe"], "text late"));
+    let runner = stage.run();
+    until_offered(&stage, "Read").await;
+    let file = stage.setting.home.join("config.toml");
+    let before = std::fs::read_to_string(&file).expect("a configuration");
+    std::fs::write(&file, format!("{before}{}", table("late", ""))).expect("written");
+    until_offered(&stage, "late__probe").await;
+    assert_eq!(
+        text_of(&ask(&stage, "late__probe", json!({})).await),
+        "late"
+    );
+    std::fs::write(
+        &file,
+        format!("{before}{}", table("late", "enabled = false")),
+    )
+    .expect("written");
+    eventually("the tool to go", async || {
+        let tools = stage.caller.tools().await;
+        tools
+            .iter()
+            .all(|(name, _)| name != "late__probe")
+            .then_some(())
+    })
+    .await;
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_could_not_be_asked_is_asked_again() {
+    let script = format!(
+        "[[ -e ready ]] || exit 1\n{}",
+        server(&["probe"], "text here")
+    );
+    let stage = stage_with("slow", "", &script).await;
+    let runner = stage.run();
+    until("the first failure", || {
+        runner.log().contains("its server listed no tools")
+    })
+    .await;
+    stage.write("ready", "");
+    until_offered(&stage, "slow__probe").await;
+    runner.terminate();
+    runner.end().await;
+}

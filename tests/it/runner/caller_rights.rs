@@ -1,0 +1,235 @@
+//! The rights of callers, and the profile of the device: what is refused, with which words.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::{Answer, Ask};
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+use crate::harness::wait::eventually;
+
+fn read(path: &str) -> Ask {
+    Ask::new("Read", &json!({ "file_path": path }))
+}
+
+fn write(path: &str) -> Ask {
+    Ask::new("Write", &json!({ "file_path": path, "content": "new\n" }))
+}
+
+/// Checks that a call was refused with this code, and that its text has these words.
+fn is_refused(answer: &Answer, code: &str, words: &[&str]) {
+    assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
+    for word in words {
+        assert!(answer.text().contains(word), "{word}: {}", answer.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w17_a_caller_calls_only_the_tools_of_its_rights() {
+    let rights = "
+[policy]
+ask = [\"Write\"]
+[callers.reader]
+tools = [\"reads\", \"Task\", \"TaskOutput\"]
+[callers.coder]
+profile = \"minimal\"
+";
+    let stage = Stage::with(rights).await;
+    stage.write("a.txt", "old\n");
+    let runner = stage.run();
+    let (reader, coder) = (stage.caller_named("reader"), stage.caller_named("coder"));
+    assert!(reader.have(read("a.txt")).await.text().contains("old"));
+
+    // Nobody is asked about it before.
+    let denied = reader.ask(write("a.txt")).await;
+    let answer = reader.answer(&denied).await;
+    let words = [
+        "Write was not run",
+        "tools: reads, Task, TaskOutput",
+        "`tools` and `profile` under [callers.reader]",
+    ];
+    is_refused(&answer, "policy_denied", &words);
+    assert!(stage.caller.questions().await.is_empty());
+    assert_eq!(stage.read("a.txt"), "old\n");
+    let shown = stage.shown_history(&denied).await;
+    assert!(shown.contains("callers.reader"), "{shown}");
+
+    // A task has the rights of the caller that started it.
+    let args = json!({ "tool": "Bash", "args": { "command": "echo ran > ran" } });
+    let started = reader.have(Ask::new("Task", &args)).await;
+    let text = started.text();
+    let task = text.split_whitespace().nth(1).expect("a task");
+    eventually("the refusal of the task", async || {
+        let output = Ask::new("TaskOutput", &json!({ "task_id": task }));
+        let answer = reader.have(output).await;
+        answer.text().contains("[callers.reader]").then_some(answer)
+    })
+    .await;
+    assert_eq!(stage.read("ran"), "");
+
+    assert_eq!(coder.have(Ask::bash("echo hi")).await.outcome, "ok");
+    let answer = coder.have(Ask::new("GitStatus", &json!({}))).await;
+    is_refused(
+        &answer,
+        "policy_denied",
+        &["profile: minimal", "[callers.coder]"],
+    );
+    // A caller without rights of its own may do everything.
+    let answer = stage.caller.have(Ask::bash("echo more > b.txt")).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+
+    let rows = stage.command(&["--json", "audit"]).await.out;
+    let of_denied = |row: &Value| row["requestId"] == *denied && row["event"] == "answered";
+    let row: Value = rows
+        .lines()
+        .filter_map(|row| serde_json::from_str(row).ok())
+        .find(of_denied)
+        .unwrap_or_else(|| panic!("a row of the denial: {rows}"));
+    let facts = [&row["caller"], &row["decision"], &row["rule"]];
+    assert_eq!(facts, ["reader", "denied", "callers.reader"]);
+
+    let shown = stage.command(&["tools", "--caller", "reader"]).await.out;
+    assert!(
+        shown.contains("Grep") && !shown.contains("\nBash"),
+        "{shown}"
+    );
+    assert!(shown.contains("[callers.reader]"), "{shown}");
+    runner.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_has_none() {
+    let stage = Stage::with("[callers.ci]\nrate = 1000\n").await;
+    stage.write("a.txt", "old\n");
+    let nameless = stage.ask(read("a.txt")).await;
+    let named = stage.database();
+    let cleared = named.execute("UPDATE requests SET caller_name = NULL", []);
+    assert_eq!(cleared.expect("changed"), 1);
+    let runner = stage.run();
+    let words = ["does not name the caller", "[callers.default]"];
+    is_refused(&stage.answer(&nameless).await, "policy_denied", &words);
+    assert_eq!(stage.caller.have(write("b.txt")).await.outcome, "ok");
+
+    stage.configure(
+        "[callers.ci]",
+        "[callers.default]\ntools = [\"reads\"]\n[callers.ci]",
+    );
+    let words = ["tools: reads", "under [callers.default]"];
+    is_refused(
+        &stage.caller.have(write("c.txt")).await,
+        "policy_denied",
+        &words,
+    );
+    assert_eq!(
+        stage.caller_named("ci").have(write("c.txt")).await.outcome,
+        "ok"
+    );
+    runner.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_next() {
+    let stage = Stage::with("[callers.test]\nrate = 2\n").await;
+    stage.write("a.txt", "old\n");
+    let runner = stage.run();
+    for _ in 0..2 {
+        assert_eq!(stage.caller.have(read("a.txt")).await.outcome, "ok");
+    }
+    let answer = stage.caller.have(read("a.txt")).await;
+    let words = [
+        "try again in",
+        "2 calls a minute",
+        "`rate` under [callers.test]",
+    ];
+    is_refused(&answer, "busy", &words);
+    assert_eq!(answer.payload["meta"]["retryable"], true);
+    assert_eq!(
+        stage
+            .caller_named("other")
+            .have(read("a.txt"))
+            .await
+            .outcome,
+        "ok"
+    );
+    runner.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
+    let stage = Stage::with("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
+    let mine = stage.setting.home.with_file_name("mine");
+    std::fs::create_dir(&mine).expect("made");
+    stage.write("other.txt", "secret of another\n");
+    std::fs::write(mine.join("a.txt"), "old\n").expect("written");
+    std::os::unix::fs::symlink(stage.file("other.txt"), mine.join("link")).expect("made");
+    let mine = mine.display().to_string();
+    let work = stage.setting.workspace.display().to_string();
+    let args = ["run", "--workspace", &work, "--workspace", &mine];
+    let runner = Program::start(&stage.setting, &args);
+    let ci = stage.caller_named("ci");
+    let old = ci.have(read(&format!("{mine}/a.txt"))).await;
+    assert!(old.text().contains("old"), "{old:?}");
+    assert_eq!(ci.have(write(&format!("{mine}/b.txt"))).await.outcome, "ok");
+    let grep = Ask::new("Grep", &json!({ "pattern": "o", "path": mine }));
+    assert_eq!(ci.have(grep).await.outcome, "ok");
+
+    let outside = [
+        "other.txt".to_owned(),
+        format!("{work}/other.txt"),
+        format!("{mine}/link"),
+    ];
+    for path in outside {
+        let words = ["other.txt is outside", "[callers.ci]", &mine];
+        is_refused(&ci.have(read(&path)).await, "outside_workspace", &words);
+    }
+    is_refused(
+        &ci.have(write("c.txt")).await,
+        "outside_workspace",
+        &["c.txt"],
+    );
+    let whole = Ask::new("Grep", &json!({ "pattern": "secret" }));
+    is_refused(&ci.have(whole).await, "outside_workspace", &["name a path"]);
+    for command in ["cat other.txt", "true"] {
+        let answer = ci.have(Ask::bash(command)).await;
+        is_refused(&answer, "outside_workspace", &["no commands"]);
+    }
+    assert_eq!(stage.read("c.txt"), "");
+    let seen = stage.caller.have(read("other.txt")).await;
+    assert!(seen.text().contains("secret"), "{seen:?}");
+    runner.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_has_the_tools_of_its_profile_and_no_others() {
+    let stage = Stage::with("[tools]\nprofile = \"minimal\"\n").await;
+    let runner = stage.run();
+    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
+    for tool in ["GitStatus", "read_file"] {
+        let answer = stage.caller.have(Ask::new(tool, &json!({}))).await;
+        is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
+    }
+    let published = eventually("the catalog", async || {
+        let tools = stage.caller.tools().await;
+        (!tools.is_empty()).then_some(tools)
+    })
+    .await;
+    let names: Vec<&str> = published.iter().map(|(name, _)| name.as_str()).collect();
+    let minimal = [
+        "Bash",
+        "Edit",
+        "Glob",
+        "Grep",
+        "Read",
+        "ReadOutput",
+        "Write",
+    ];
+    assert_eq!(names, minimal);
+    let called = stage.command(&["call", "GitStatus"]).await;
+    assert_ne!(called.code, Some(0), "{called:?}");
+    assert!(
+        [&called.log, &called.out]
+            .iter()
+            .any(|text| text.contains("[tools]")),
+        "{called:?}"
+    );
+    runner.kill();
+}

@@ -1,0 +1,152 @@
+//! The runner's own attempts to read, to write and to run a command: in the health, in `status` and in `doctor`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use punie_runner::backend::TransportOptions;
+use punie_runner::ids::RequestId;
+use punie_runner::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
+use punie_runner::tool::{ErrorCode, ToolError, ToolRegistry};
+use serde_json::Value;
+
+use crate::harness::caller::Ask;
+use crate::harness::inside::{Inside, settings_with};
+use crate::harness::stage::Stage;
+use crate::harness::stepped_time::SteppedTime;
+use crate::harness::wait::eventually;
+
+const OFTEN: &str = "[backend]\nheartbeat_ms = 200\n";
+
+/// The health with the first attempts, as the backend has it.
+async fn reported_health(stage: &Stage) -> Value {
+    let reported = async || {
+        let health = stage.caller.health().await;
+        health["canary"].is_object().then_some(health)
+    };
+    eventually("the attempts in the health", reported).await
+}
+
+fn is_degraded(health: &Value) -> bool {
+    let words = health["degraded"].as_array().expect("a list");
+    words.contains(&"canary".into())
+}
+
+/// What `status` and `doctor` say about it.
+async fn told_to_owner(stage: &Stage) -> (Option<String>, Value) {
+    let text_of = |item: &Value| item["text"].as_str().map(str::to_owned);
+    let status = stage.status().await;
+    let items = status["attention"].as_array().expect("a list");
+    let item = items.iter().find(|item| item["about"] == "canary");
+    let doctor = stage.command(&["--json", "doctor"]).await.json();
+    let mut checks = doctor["checks"].as_array().expect("a list").iter();
+    let check = checks.find(|check| check["id"] == "canary");
+    (
+        item.and_then(text_of),
+        check.expect("a check")["level"].clone(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_healthy_runner_reads_writes_and_runs_a_command() {
+    let stage = Stage::with(OFTEN).await;
+    let _runner = stage.run();
+    let health = reported_health(&stage).await;
+    for name in ["read", "write", "exec"] {
+        assert_eq!(health["canary"][name], "ok", "{health}");
+    }
+    assert!(health["canary"]["atMs"].as_i64() > Some(0), "{health}");
+    assert!(!is_degraded(&health), "{health}");
+    assert!(!stage.setting.home.join("state/canary").exists());
+    assert_eq!(told_to_owner(&stage).await, (None, "ok".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_attempt_is_told_and_stops_nothing() {
+    let stage = Stage::with("").await;
+    std::fs::create_dir(stage.setting.home.join("state/canary")).expect("made");
+    let _runner = stage.run();
+    let health = reported_health(&stage).await;
+    let write = health["canary"]["write"].as_str().expect("a text");
+    assert!(write.contains("directory"), "{health}");
+    assert_eq!(health["canary"]["read"], "ok", "{health}");
+    assert!(is_degraded(&health), "{health}");
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    let shown = async || match told_to_owner(&stage).await {
+        (Some(text), check) => Some((text, check)),
+        (None, _) => None,
+    };
+    let (text, check) = eventually("the failure in `status`", shown).await;
+    assert!(text.contains(&format!("failed: write: {write}")), "{text}");
+    assert_eq!(check, "problem");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_the_owner_refuses_are_no_failure() {
+    let sandbox = "[sandbox]\nconfine = false\nrequire = \"full\"\n";
+    let stage = Stage::with(&format!("{OFTEN}{sandbox}")).await;
+    let _runner = stage.run();
+    let health = reported_health(&stage).await;
+    let exec = health["canary"]["exec"].as_str().expect("a text");
+    assert!(exec.contains("confinement"), "{health}");
+    assert!(!is_degraded(&health), "{health}");
+}
+
+/// Commands of which only the second trial fails.
+#[derive(Default)]
+struct Trials(AtomicUsize);
+
+impl BackgroundCommands for Trials {
+    fn end_commands<'a>(&'a self, _only: Option<&'a str>) -> EndingCommands<'a> {
+        Box::pin(std::future::ready(EndedCommands::default()))
+    }
+    fn kill_processes(&self, _request: &RequestId) -> Vec<String> {
+        Vec::new()
+    }
+    fn run_trial_command(&self) -> TrialCommand<'_> {
+        let failed = self.0.fetch_add(1, Ordering::SeqCst) == 1;
+        let error = || ToolError::new(ErrorCode::Io, "no process can be made");
+        let result = if failed { Err(error()) } else { Ok(()) };
+        Box::pin(std::future::ready(result))
+    }
+}
+
+#[tokio::test]
+async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
+    let stage = Stage::unheld("").await;
+    let time = SteppedTime::stop();
+    let day = Duration::from_hours(24);
+    let way = TransportOptions {
+        connect_timeout: day,
+        total_timeout: day,
+        ..TransportOptions::default()
+    };
+    let trials = Arc::new(Trials::default());
+    let runner = Inside::made(
+        &stage,
+        &stage.setting.url,
+        way,
+        ToolRegistry::new([]).expect("no names, none twice"),
+        settings_with(|_| {}),
+        |parts| parts.background_commands = trials.clone(),
+    );
+    let step = Duration::from_secs(5);
+    let made = |count| move_to(&time, step, &trials, count);
+    made(1).await;
+    for (count, recorded) in [(2, "exec: no process can be made"), (3, "")] {
+        let waited = made(count).await;
+        let quarter = Duration::from_mins(14)..Duration::from_mins(18);
+        assert!(quarter.contains(&waited), "{waited:?}");
+        time.move_until("the failure in the journal", step, || {
+            stage.remembers("canary").as_deref() == Some(recorded)
+        })
+        .await;
+    }
+    drop((runner, time));
+}
+
+/// Moves time on until so many trials were made.
+async fn move_to(time: &SteppedTime, step: Duration, trials: &Trials, count: usize) -> Duration {
+    time.move_until("a trial", step, || trials.0.load(Ordering::SeqCst) >= count)
+        .await
+}

@@ -1,0 +1,59 @@
+//! While a call runs, the machine does not go to sleep for want of use. logind is here a service on a bus of the test's
+//! own.
+
+use std::io::{PipeReader, Read as _};
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::harness::bus::Bus;
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+
+/// What logind was asked for, and the pipe that is closed with the inhibition.
+struct Inhibition {
+    asked: [String; 4],
+    held: PipeReader,
+}
+
+struct Logind(UnboundedSender<Inhibition>);
+
+#[zbus::interface(name = "org.freedesktop.login1.Manager")]
+impl Logind {
+    fn inhibit(&self, what: String, who: String, why: String, mode: String) -> zbus::OwnedFd {
+        let (held, holder) = std::io::pipe().expect("a pipe");
+        let asked = [what, who, why, mode];
+        let _ = self.0.send(Inhibition { asked, held });
+        std::os::fd::OwnedFd::from(holder).into()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_call_keeps_the_machine_awake_until_its_end() {
+    let Some(bus) = Bus::start() else {
+        return;
+    };
+    let (tell, mut told) = unbounded_channel();
+    let _logind = zbus::connection::Builder::address(bus.address.as_str())
+        .name("org.freedesktop.login1")
+        .serve_at("/org/freedesktop/login1", Logind(tell))
+        .build()
+        .await
+        .expect("a service");
+    let stage = Stage::with("").await;
+    let variable = ("DBUS_SYSTEM_BUS_ADDRESS", bus.address.as_ref());
+    let _runner = Program::start_with(&stage.setting, &["run"], &[variable]);
+    let waiting = "while [ ! -e go ]; do sleep 0.05; done";
+    let id = stage.ask(Ask::bash(waiting)).await;
+    let Inhibition { asked, mut held } = told.recv().await.expect("logind was asked");
+    assert_eq!(asked, ["idle", "punie-runner", "A tool call runs", "block"]);
+    rustix::io::ioctl_fionbio(&held, true).expect("set");
+    let early = held.read(&mut [0]).expect_err("it is held");
+    assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
+    rustix::io::ioctl_fionbio(&held, false).expect("set");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let ended = tokio::task::spawn_blocking(move || held.read(&mut [0]));
+    assert_eq!(ended.await.expect("it reads").expect("it ended"), 0);
+    assert!(told.try_recv().is_err(), "once for a call");
+}
