@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, SignalPlaces, SourceReport, apps, dev};
+use super::{Budget, SignalPlaces, SourceReport, apps, browser, dev, personal};
 
 /// A category of sources, with one switch and one consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,10 +46,10 @@ impl Category {
 
     fn sources(self) -> &'static [Source] {
         match self {
-            Self::BrowsingBookmarks => &[],
+            Self::BrowsingBookmarks => browser::SOURCES,
             Self::DevEnvironment => dev::SOURCES,
             Self::AppsSystem => apps::SOURCES,
-            Self::MessagesNotes => &[],
+            Self::MessagesNotes => personal::SOURCES,
         }
     }
 }

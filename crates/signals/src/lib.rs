@@ -14,9 +14,12 @@
 //! - `report_text`, `low_signal`: paths and counts as they are reported, and hosts that are not.
 //! - `dev`: projects, the history of shells, tools for development.
 //! - `apps`: programs, their use, and the usual folders.
+//! - `browser`: history and bookmarks.
+//! - `personal`: messages, notes, reminders and calendars, as numbers.
 //! - `format`: the text of all sources.
 
 mod apps;
+mod browser;
 mod budget;
 mod category;
 mod dev;
@@ -25,6 +28,7 @@ mod file_access;
 mod foreign_rows;
 mod format;
 mod low_signal;
+mod personal;
 mod places;
 mod plain_text;
 mod property_list;

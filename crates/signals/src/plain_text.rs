@@ -24,13 +24,11 @@ fn is_separator(c: char) -> bool {
 }
 
 fn clip(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        None => text.to_owned(),
-        Some(_) => {
-            let kept: String = text.chars().take(max_chars - 1).collect();
-            format!("{}…", kept.trim_end())
-        }
+    if text.chars().nth(max_chars).is_none() {
+        return text.to_owned();
     }
+    let kept: String = text.chars().take(max_chars - 1).collect();
+    format!("{}…", kept.trim_end())
 }
 
 fn mask_word(word: &str) -> String {

@@ -10,8 +10,10 @@ use super::Budget;
 
 /// Property lists of programs are some levels deep.
 const MAX_DEPTH: usize = 64;
-/// The bytes and the entries of the tree, each of which the file may name more than once.
-const MAX_TREE_SIZE: u64 = 64 << 20;
+/// The memory of the tree, to which the file may add one text or array many times.
+const MAX_TREE_BYTES: u64 = 128 << 20;
+/// The memory of a value besides its text.
+const VALUE_BYTES: u64 = size_of::<Value>() as u64;
 
 /// Reads a property list. Values that no source needs (data, dates, ids) are left out.
 ///
@@ -27,12 +29,12 @@ pub(crate) fn parse_property_list(bytes: &[u8], budget: &Budget) -> Result<Value
         }
         let value = match event {
             Event::StartArray(len) => {
-                size += len.unwrap_or(1);
+                size += len.unwrap_or(1).saturating_mul(VALUE_BYTES);
                 open.push(Collection::Array(Vec::new()));
                 None
             }
             Event::StartDictionary(len) => {
-                size += len.unwrap_or(1);
+                size += len.unwrap_or(1).saturating_mul(VALUE_BYTES);
                 open.push(Collection::Dictionary(Dictionary::new(), None));
                 None
             }
@@ -51,8 +53,8 @@ pub(crate) fn parse_property_list(bytes: &[u8], budget: &Budget) -> Result<Value
             }
             _ => Some(Value::Boolean(false)),
         };
-        size += 1;
-        if size > MAX_TREE_SIZE || open.len() > MAX_DEPTH {
+        size += VALUE_BYTES;
+        if size > MAX_TREE_BYTES || open.len() > MAX_DEPTH {
             return Err("it is too large or too deep".to_owned());
         }
         match (value, open.last_mut()) {
@@ -102,7 +104,7 @@ mod tests {
 
     fn parse(bytes: &[u8]) -> Result<Value, String> {
         let budget = Budget::begin(
-            Duration::from_secs(60),
+            Duration::from_mins(1),
             1_000,
             Arc::new(AtomicBool::new(false)),
         );

@@ -1,0 +1,192 @@
+//! Histories and bookmarks of each browser, in the schemas of its versions, made by SQLite.
+
+mod firefox_safari;
+mod hostile_files;
+
+use std::path::Path;
+
+use super::*;
+use crate::personal::test_places::{NOW, make_database, only_text, places};
+use crate::test_places::budget;
+use crate::{SourceState, System};
+
+const DAY: i64 = 86_400;
+
+/// The columns that are read, and some beside them, as in the history of a profile that Chromium 156 made (version 70 of the
+/// schema). Older versions have no groups of visits.
+const CHROMIUM_SCHEMA: &str = "
+    CREATE TABLE meta (key LONGVARCHAR NOT NULL UNIQUE PRIMARY KEY, value LONGVARCHAR);
+    CREATE TABLE urls (id INTEGER PRIMARY KEY AUTOINCREMENT, url LONGVARCHAR, title LONGVARCHAR,
+        visit_count INTEGER DEFAULT 0 NOT NULL, typed_count INTEGER DEFAULT 0 NOT NULL, last_visit_time INTEGER NOT NULL,
+        hidden INTEGER DEFAULT 0 NOT NULL);
+    CREATE TABLE visits (id INTEGER PRIMARY KEY AUTOINCREMENT, url INTEGER NOT NULL, visit_time INTEGER NOT NULL,
+        from_visit INTEGER, transition INTEGER DEFAULT 0 NOT NULL, segment_id INTEGER,
+        visit_duration INTEGER DEFAULT 0 NOT NULL);";
+const CHROMIUM_CLUSTERS: &str = "
+    CREATE TABLE clusters (cluster_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        should_show_on_prominent_ui_surfaces BOOLEAN NOT NULL, label VARCHAR NOT NULL, raw_label VARCHAR NOT NULL);
+    INSERT INTO clusters VALUES (1, 1, '\"rust book\"', 'rust book'), (2, 1, '', ''), (3, 0, '\"rust book\"', 'x');";
+
+fn now() -> i64 {
+    i64::try_from(NOW).expect("a time")
+}
+
+fn collect(source: &str, home: &Path, system: System) -> SourceReport {
+    let (_, collect) = SOURCES
+        .iter()
+        .find(|(name, _)| *name == source)
+        .expect("a source");
+    collect(&places(home, system), &budget())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test makes its files")]
+fn write(home: &Path, path: &str, content: impl AsRef<[u8]>) {
+    let path = home.join(path);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::write(path, content).expect("a file");
+}
+
+/// A history with a page that was visited two days ago and one of thirty days ago.
+fn chromium_script(recent_host: &str) -> String {
+    let micros = |seconds: i64| (seconds + 11_644_473_600) * 1_000_000;
+    let (recent, old) = (micros(now() - 2 * DAY), micros(now() - 30 * DAY));
+    format!(
+        "{CHROMIUM_SCHEMA}
+        INSERT INTO urls (id, url, title, visit_count, last_visit_time, hidden) VALUES
+            (1, 'https://{recent_host}/a', 'Page A', 12, {recent}, 0), (2, 'https://old.example/', 'Old', 5, {old}, 0),
+            (3, 'https://hidden.example/', 'Frame', 9, {recent}, 1), (4, 'chrome://settings/', 'Settings', 9, {recent}, 0),
+            (5, 'http://localhost:3000/', 'App', 9, {recent}, 0);
+        INSERT INTO visits (url, visit_time, transition) VALUES (1, {recent}, 0x30000001), (1, {recent}, 0x30000000),
+            (1, {recent}, 0x30000008), (1, {old}, 0x30000000), (2, {old}, 0x30000000), (3, {recent}, 0x30000003),
+            (5, {recent}, 0x30000000);
+        INSERT INTO visits (url, visit_time, transition) SELECT url, visit_time, transition FROM visits, (VALUES (1), (2));"
+    )
+}
+
+const CHROMIUM_TEXT: &str = "### Most Active (Last 7 Days)\n\n- a.example (6)\n\n\
+    ### Long-term Interests (All-time, excluding recent)\n\n- old.example (5)\n\n\
+    ### Content Details\n\n#### a.example\n\n- Page A (12)\n\n#### old.example\n\n- Old (5)";
+
+#[test]
+fn a_history_of_chromium_is_read_in_both_schemas() {
+    let schemas = [
+        (String::new(), ""),
+        (
+            CHROMIUM_CLUSTERS.to_owned(),
+            "### Topics\n\n- rust book (2)\n\n",
+        ),
+    ];
+    for (more, topics) in schemas {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = ".config/google-chrome/Default/History";
+        make_database(
+            home.path(),
+            path,
+            &(chromium_script("www.a.example") + &more),
+        );
+        let report = collect("chrome", home.path(), System::Linux);
+        assert_eq!(report.sections[0].title, "Browser Data (Chrome)");
+        assert_eq!(only_text(&report), format!("{topics}{CHROMIUM_TEXT}"));
+    }
+}
+
+/// Browsers, and where a profile of each can be.
+const PROFILES: [(System, &[&str]); 3] = [
+    (
+        System::Linux,
+        &[
+            "chrome .config/google-chrome/Default",
+            "chrome .var/app/com.google.Chrome/config/google-chrome/Default",
+            "chromium .config/chromium/Profile 3",
+            "chromium .var/app/org.chromium.Chromium/config/chromium/Default",
+            "chromium snap/chromium/common/chromium/Default",
+            "edge .config/microsoft-edge/Default",
+            "brave .config/BraveSoftware/Brave-Browser/Default",
+            "opera .config/opera",
+            "vivaldi .config/vivaldi/Default",
+        ],
+    ),
+    (
+        System::MacOs,
+        &[
+            "chrome Library/Application Support/Google/Chrome/Default",
+            "arc Library/Application Support/Arc/User Data/Default",
+            "edge Library/Application Support/Microsoft Edge/Profile 1",
+            "opera Library/Application Support/com.operasoftware.Opera/Default",
+        ],
+    ),
+    (
+        System::Windows,
+        &[
+            "chrome AppData/Local/Google/Chrome/User Data/Default",
+            "edge AppData/Local/Microsoft/Edge/User Data/Default",
+            "brave AppData/Local/BraveSoftware/Brave-Browser/User Data/Default",
+            "opera AppData/Roaming/Opera Software/Opera Stable",
+            "opera AppData/Roaming/Opera Software/Opera GX Stable/Default",
+        ],
+    ),
+];
+
+#[test]
+fn w84_every_browser_is_found_where_its_system_keeps_it() {
+    let bookmarks = r#"{"roots":{"bookmark_bar":{"type":"folder","name":"Bar","children":[
+        {"type":"url","name":"Kept","url":"https://kept.example/?token=1"},
+        {"type":"folder","name":"Rust","children":[{"type":"folder","name":" ","children":[
+            {"type":"url","name":"Docs","url":"https://docs.example/"}]}]}]},"other":{"children":[]},"sync_transaction_version":"1"}}"#;
+    let profiles = PROFILES
+        .into_iter()
+        .flat_map(|(system, lines)| lines.iter().map(move |line| (system, line)));
+    for (system, line) in profiles {
+        let (source, profile) = line.split_once(' ').expect("a browser and a path");
+        let home = tempfile::tempdir().expect("a folder");
+        make_database(
+            home.path(),
+            &format!("{profile}/History"),
+            &chromium_script("a.example"),
+        );
+        write(home.path(), &format!("{profile}/Bookmarks"), bookmarks);
+        for (name, _) in SOURCES {
+            let report = collect(name, home.path(), system);
+            if *name != source {
+                assert_eq!(report.state, SourceState::Absent, "{name} in {profile}");
+                continue;
+            }
+            assert_eq!(only_text(&report), CHROMIUM_TEXT, "{profile}");
+            let expected =
+                "### Rust\n\n- Docs (docs.example)\n\n### In no folder\n\n- Kept (kept.example)";
+            assert_eq!(report.sections[1].markdown, expected, "{profile}");
+        }
+    }
+}
+
+#[test]
+fn all_profiles_of_a_browser_are_summed_up() {
+    let home = tempfile::tempdir().expect("a folder");
+    let root = ".config/google-chrome";
+    write(
+        home.path(),
+        &format!("{root}/Local State"),
+        r#"{"profile":{"info_cache":{"Anna's":{"name":"Anna"},"../x":{}}}}"#,
+    );
+    for profile in ["Default", "Profile 2", "Anna's"] {
+        make_database(
+            home.path(),
+            &format!("{root}/{profile}/History"),
+            &chromium_script("a.example"),
+        );
+    }
+    make_database(
+        home.path(),
+        ".config/x/History",
+        &chromium_script("elsewhere.example"),
+    );
+    let text = only_text(&collect("chrome", home.path(), System::Linux)).to_owned();
+    assert!(
+        text.contains("- a.example (18)\n") && text.contains("- old.example (15)\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("Anna") && !text.contains("elsewhere"),
+        "{text}"
+    );
+}

@@ -1,0 +1,185 @@
+//! Histories and bookmarks of Firefox and Safari.
+
+use super::*;
+
+/// The columns that are read, and some beside them, as in the `places.sqlite` of a profile that Firefox 153 made (version 86 of
+/// the schema).
+const FIREFOX: &str = "
+    CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url LONGVARCHAR, title LONGVARCHAR, rev_host LONGVARCHAR,
+        visit_count INTEGER DEFAULT 0, hidden INTEGER DEFAULT 0 NOT NULL, typed INTEGER DEFAULT 0 NOT NULL,
+        frecency INTEGER DEFAULT -1 NOT NULL, last_visit_date INTEGER, guid TEXT);
+    CREATE TABLE moz_historyvisits (id INTEGER PRIMARY KEY, from_visit INTEGER, place_id INTEGER, visit_date INTEGER,
+        visit_type INTEGER, session INTEGER);
+    CREATE TABLE moz_bookmarks (id INTEGER PRIMARY KEY, type INTEGER, fk INTEGER DEFAULT NULL, parent INTEGER,
+        position INTEGER, title LONGVARCHAR, keyword_id INTEGER, folder_type TEXT, dateAdded INTEGER,
+        lastModified INTEGER, guid TEXT);
+    INSERT INTO moz_bookmarks (id, type, parent, title, guid) VALUES (1, 2, 0, '', 'root________'),
+        (2, 2, 1, 'menu', 'menu________'), (4, 2, 1, 'tags', 'tags________'), (7, 2, 2, 'Rust', 'abcdefghijkl'),
+        (8, 2, 4, 'a tag', 'mnopqrstuvwx');";
+/// Safari 15, which has `domain_expansion` and no column for the domain. Safari of 2026 has the same columns.
+const SAFARI: &str = "
+    CREATE TABLE history_items (id INTEGER PRIMARY KEY AUTOINCREMENT, url TEXT NOT NULL UNIQUE,
+        domain_expansion TEXT NULL, visit_count INTEGER NOT NULL, daily_visit_counts BLOB NOT NULL,
+        status_code INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE history_visits (id INTEGER PRIMARY KEY AUTOINCREMENT, history_item INTEGER NOT NULL
+        REFERENCES history_items(id) ON DELETE CASCADE, visit_time REAL NOT NULL, title TEXT NULL,
+        load_successful BOOLEAN NOT NULL DEFAULT 1, redirect_source INTEGER NULL UNIQUE,
+        redirect_destination INTEGER NULL UNIQUE, origin INTEGER NOT NULL DEFAULT 0);";
+
+fn firefox_script() -> String {
+    let (recent, old) = (
+        (now() - 2 * DAY) * 1_000_000,
+        (now() - 30 * DAY) * 1_000_000,
+    );
+    format!(
+        "{FIREFOX}
+        INSERT INTO moz_places (id, url, title, visit_count, hidden) VALUES (1, 'https://www.a.example/a', 'Page A', 12, 0),
+            (2, 'https://old.example/', 'Old', 5, 0), (3, 'https://moved.example/', NULL, 9, 1),
+            (4, 'https://kept.example/?token=1', 'Kept', 0, 0);
+        INSERT INTO moz_historyvisits (place_id, visit_date, visit_type) VALUES (1, {recent}, 1), (1, {recent}, 6),
+            (1, {recent}, 9), (1, {recent}, 8), (1, {old}, 1), (2, {old}, 2), (3, {recent}, 1);
+        INSERT INTO moz_historyvisits (place_id, visit_date, visit_type)
+            SELECT place_id, visit_date, visit_type FROM moz_historyvisits, (VALUES (1), (2));
+        INSERT INTO moz_bookmarks (type, fk, parent, title, dateAdded, guid) VALUES (1, 4, 7, 'Kept', 5, 'g1'),
+            (1, 1, 2, 'Loose', 4, 'g2'), (1, 4, 8, NULL, 3, 'g3');"
+    )
+}
+
+#[test]
+fn w84_firefox_is_found_where_its_system_keeps_it() {
+    let cases = [
+        (System::Linux, ".mozilla/firefox", "abc.default"),
+        (System::Linux, ".config/mozilla/firefox", "abc.default"),
+        (
+            System::Linux,
+            ".var/app/org.mozilla.firefox/.mozilla/firefox",
+            "abc.default",
+        ),
+        (
+            System::Linux,
+            "snap/firefox/common/.mozilla/firefox",
+            "abc.default",
+        ),
+        (
+            System::MacOs,
+            "Library/Application Support/Firefox",
+            "Profiles/abc.default",
+        ),
+        (
+            System::Windows,
+            "AppData/Roaming/Mozilla/Firefox",
+            "Profiles/abc.default",
+        ),
+    ];
+    for (system, root, profile) in cases {
+        let home = tempfile::tempdir().expect("a folder");
+        make_database(
+            home.path(),
+            &format!("{root}/{profile}/places.sqlite"),
+            &firefox_script(),
+        );
+        write(
+            home.path(),
+            &format!("{root}/profiles.ini"),
+            format!("[Profile0]\nName=x\nIsRelative=1\nPath={profile}\n"),
+        );
+        let report = collect("firefox", home.path(), system);
+        assert_eq!(only_text(&report), CHROMIUM_TEXT, "{root}");
+        let expected =
+            "### Rust\n\n- Kept (kept.example)\n\n### In no folder\n\n- Loose (a.example)";
+        assert_eq!(report.sections[1].markdown, expected, "{root}");
+    }
+}
+
+#[test]
+fn w82_safari_is_read_by_its_addresses_and_its_epoch() {
+    let (recent, old) = (
+        now() - 978_307_200 - 2 * DAY,
+        now() - 978_307_200 - 30 * DAY,
+    );
+    let script = format!(
+        "{SAFARI}
+        INSERT INTO history_items (id, url, domain_expansion, visit_count, daily_visit_counts) VALUES
+            (1, 'https://www.a.example/a', 'a', 12, x''), (2, 'https://old.example/', NULL, 5, x''),
+            (3, 'https://moved.example/', 'moved', 0, x'');
+        INSERT INTO history_visits (id, history_item, visit_time, title, redirect_destination) VALUES
+            (1, 1, {recent}.5, 'Page A', NULL), (2, 1, {recent}, 'Before', NULL), (3, 1, {old}, 'Before', NULL),
+            (4, 2, {old}, 'Old', NULL), (5, 3, {recent}, NULL, 1);
+        INSERT INTO history_visits (history_item, visit_time, title) SELECT history_item, visit_time, title
+            FROM history_visits, (VALUES (1), (2)) WHERE redirect_destination IS NULL;"
+    );
+    let home = tempfile::tempdir().expect("a folder");
+    make_database(home.path(), "Library/Safari/History.db", &script);
+    assert_eq!(
+        only_text(&collect("safari", home.path(), System::MacOs)),
+        CHROMIUM_TEXT
+    );
+    assert_eq!(
+        collect("safari", home.path(), System::Linux).state,
+        SourceState::Absent
+    );
+    // A second profile, as macOS 14 and later keep it.
+    let other =
+        "Library/Containers/com.apple.Safari/Data/Library/Safari/Profiles/1F2E-33/History.db";
+    make_database(home.path(), other, &script);
+    let report = collect("safari", home.path(), System::MacOs);
+    assert!(
+        only_text(&report).contains("- a.example (12)\n"),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn w83_the_bookmarks_of_safari_are_read_from_its_binary_list() {
+    let leaf = |title: &str, url: &str| {
+        let mut leaf = plist::Dictionary::new();
+        let titles = plist::Dictionary::from_iter([("title", plist::Value::from(title))]);
+        leaf.insert("WebBookmarkType".to_owned(), "WebBookmarkTypeLeaf".into());
+        leaf.insert("URLString".to_owned(), url.into());
+        leaf.insert("URIDictionary".to_owned(), titles.into());
+        // Data and dates are what a conversion to JSON fails on.
+        leaf.insert("Sync".to_owned(), plist::Value::Data(vec![1, 2, 3]));
+        leaf.insert(
+            "DateAdded".to_owned(),
+            plist::Value::Date(std::time::SystemTime::UNIX_EPOCH.into()),
+        );
+        plist::Value::from(leaf)
+    };
+    let list = |title: &str, children: Vec<plist::Value>| {
+        let mut list = plist::Dictionary::new();
+        list.insert("WebBookmarkType".to_owned(), "WebBookmarkTypeList".into());
+        list.insert("Title".to_owned(), title.into());
+        list.insert("Children".to_owned(), children.into());
+        plist::Value::from(list)
+    };
+    let rust = list("Rust", vec![leaf("Book", "https://doc.example/book")]);
+    let root = list(
+        "",
+        vec![
+            list(
+                "BookmarksBar",
+                vec![leaf("Loose", "https://loose.example/"), rust],
+            ),
+            list(
+                "com.apple.ReadingList",
+                vec![leaf("Later", "https://later.example/?token=1")],
+            ),
+            list("Travel", vec![leaf("Trains", "https://trains.example/")]),
+        ],
+    );
+    let mut bytes = Vec::new();
+    root.to_writer_binary(&mut bytes).expect("a binary list");
+    let home = tempfile::tempdir().expect("a folder");
+    write(home.path(), "Library/Safari/Bookmarks.plist", bytes);
+    let report = collect("safari", home.path(), System::MacOs);
+    let expected = "### Rust\n\n- Book (doc.example)\n\n### Reading List\n\n- Later (later.example)\n\n\
+        ### Travel\n\n- Trains (trains.example)\n\n### In no folder\n\n- Loose (loose.example)";
+    assert_eq!(only_text(&report), expected);
+    write(
+        home.path(),
+        "Library/Safari/Bookmarks.plist",
+        "bplist00 is all",
+    );
+    let report = collect("safari", home.path(), System::MacOs);
+    assert!(matches!(report.state, SourceState::Failed(_)), "{report:?}");
+}

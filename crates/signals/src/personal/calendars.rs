@@ -1,0 +1,114 @@
+//! Calendars of macOS: the number of events in each.
+
+use super::{collect_lines, format_count, is_there};
+use crate::foreign_rows::{for_each_row, has_columns, read_count, read_text, require_columns};
+use crate::plain_text::clean_title;
+use crate::{Budget, SignalPlaces, SourceReport, System};
+
+const MAX_CALENDARS: usize = 30;
+
+/// Counts events. A file of an older system stays when a newer one takes over: the newest is read.
+pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
+    let paths = [
+        // The newest first. The last one is of Core Data, with another schema.
+        "Library/Group Containers/group.com.apple.calendar/Calendar.sqlitedb",
+        "Library/Calendars/Calendar.sqlitedb",
+        "Library/Calendars/Calendar Cache",
+    ];
+    let mut paths = paths.map(|path| places.user_home.join(path)).into_iter();
+    let newest = paths.find(|path| places.system == System::MacOs && is_there(path));
+    let newest: Vec<_> = newest.into_iter().collect();
+    collect_lines(
+        "calendars",
+        "Calendars",
+        &newest,
+        (places, budget),
+        |database, lines| {
+            let sql = if has_columns(database, "ZCALENDARITEM", &["ZCALENDAR", "ZRECURRENCERULE"]) {
+                require_columns(database, "ZNODE", &["Z_PK", "ZTITLE"])?;
+                "SELECT substr(c.ZTITLE, 1, 2000), COUNT(*), SUM(i.ZRECURRENCERULE IS NOT NULL)
+            FROM ZCALENDARITEM i JOIN ZNODE c ON c.Z_PK = i.ZCALENDAR GROUP BY c.Z_PK ORDER BY COUNT(*) DESC, c.Z_PK"
+            } else {
+                require_columns(
+                    database,
+                    "CalendarItem",
+                    &["calendar_id", "has_recurrences"],
+                )?;
+                require_columns(database, "Calendar", &["title"])?;
+                "SELECT substr(c.title, 1, 2000), COUNT(*), SUM(COALESCE(i.has_recurrences, 0) != 0)
+            FROM CalendarItem i JOIN Calendar c ON c.ROWID = i.calendar_id GROUP BY c.ROWID ORDER BY COUNT(*) DESC, c.ROWID"
+            };
+            for_each_row(
+                database,
+                budget,
+                &format!("{sql} LIMIT {MAX_CALENDARS}"),
+                [],
+                |row| {
+                    let name = clean_title(&read_text(row, 0));
+                    let name = if name.is_empty() {
+                        "A calendar without a name"
+                    } else {
+                        &name
+                    };
+                    let events = format_count(read_count(row, 1), "event");
+                    lines.push(format!(
+                        "- {name}: {events}, of them {} that recur",
+                        read_count(row, 2)
+                    ));
+                },
+            )
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_places::{make_database, only_text, places};
+    use super::*;
+    use crate::test_places::budget;
+
+    // The framework CalendarDatabase.
+    const NEW: &str = "
+        CREATE TABLE Calendar (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, store_id INTEGER, title TEXT, flags INTEGER);
+        CREATE TABLE CalendarItem (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, summary TEXT, location_id INTEGER,
+            description TEXT, start_date REAL, end_date REAL, all_day INTEGER, calendar_id INTEGER,
+            has_recurrences INTEGER, entity_type INTEGER, hidden INTEGER);
+        INSERT INTO Calendar (ROWID, title) VALUES (1, 'Work'), (2, 'anna@example.org'), (3, 'Empty');
+        INSERT INTO CalendarItem (summary, calendar_id, has_recurrences) VALUES
+            ('a secret', 1, 1), ('b', 1, 0), ('c', 2, NULL), ('of no calendar', 9, 0);";
+    // Core Data, of older versions.
+    const OLD: &str = "
+        CREATE TABLE ZNODE (Z_PK INTEGER PRIMARY KEY, ZTITLE VARCHAR);
+        CREATE TABLE ZCALENDARITEM (Z_PK INTEGER PRIMARY KEY, ZCALENDAR INTEGER, ZRECURRENCERULE INTEGER, ZTITLE VARCHAR);
+        INSERT INTO ZNODE VALUES (1, 'Work'), (2, 'anna@example.org');
+        INSERT INTO ZCALENDARITEM (ZCALENDAR, ZRECURRENCERULE, ZTITLE) VALUES (1, 7, 'a secret'), (1, NULL, 'b'), (2, NULL, 'c');";
+
+    #[test]
+    fn w82_events_are_counted_in_both_schemas_and_all_places() {
+        let group = "Library/Group Containers/group.com.apple.calendar/Calendar.sqlitedb";
+        for (path, script) in [
+            (group, NEW),
+            ("Library/Calendars/Calendar.sqlitedb", NEW),
+            ("Library/Calendars/Calendar Cache", OLD),
+        ] {
+            let home = tempfile::tempdir().expect("a folder");
+            make_database(home.path(), path, script);
+            let report = collect(&places(home.path(), System::MacOs), &budget());
+            let expected = "- Work: 2 events, of them 1 that recur\n- [mail address]: 1 event, of them 0 that recur";
+            assert_eq!(only_text(&report), expected);
+        }
+    }
+
+    #[test]
+    fn the_newest_place_is_read() {
+        let home = tempfile::tempdir().expect("a folder");
+        make_database(
+            home.path(),
+            "Library/Calendars/Calendar Cache",
+            "CREATE TABLE other (a)",
+        );
+        make_database(home.path(), "Library/Calendars/Calendar.sqlitedb", NEW);
+        let report = collect(&places(home.path(), System::MacOs), &budget());
+        assert!(only_text(&report).starts_with("- Work: 2 events"));
+    }
+}
