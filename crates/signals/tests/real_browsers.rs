@@ -1,5 +1,5 @@
 //! Profiles that real browsers make while the test visits pages: the numbers in the report are those of the visits. Needs
-//! python3, and Chromium and Firefox; a test says that it is skipped where its browser is not installed.
+//! python3, and Chromium and Firefox; a test says that it is skipped where its browser is not installed. By name only.
 
 #![expect(
     clippy::disallowed_methods,
@@ -150,6 +150,7 @@ fn assert_counts(report: &SourceReport, visits: &[Visit]) {
 }
 
 #[test]
+#[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
 fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
     let Some(browser) = OpenBrowser::visit_pages("chromium", home.path()) else {
@@ -161,6 +162,7 @@ fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
 }
 
 #[test]
+#[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
 fn w86_the_visits_of_a_real_firefox_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
     let Some(browser) = OpenBrowser::visit_pages("firefox", home.path()) else {
