@@ -97,6 +97,12 @@ pub fn ask_line(question: &str) -> io::Result<Option<String>> {
     Ok((bytes > 0).then(|| line.trim().to_owned()))
 }
 
+/// Asks the person at the terminal a question whose default is no.
+pub fn ask_yes_no(question: &str) -> io::Result<bool> {
+    let answer = ask_line(&format!("{question} [y/N] "))?;
+    Ok(matches!(answer.as_deref(), Some("y" | "Y" | "yes")))
+}
+
 /// Returns whether stdout is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()

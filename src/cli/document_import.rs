@@ -135,12 +135,11 @@ fn ask_about_plugin(plugin: &Plugin, replaces: bool) -> bool {
         console::print_paragraph("  ", &text(&line));
     }
     let question = if replaces {
-        "Replace the installed one? [y/N] "
+        "Replace the installed one?"
     } else {
-        "Install it? [y/N] "
+        "Install it?"
     };
-    let answer = console::ask_line(question);
-    matches!(answer.ok().flatten().as_deref(), Some("y" | "Y" | "yes"))
+    console::ask_yes_no(question).unwrap_or(false)
 }
 
 /// Updates imported documents of one kind.

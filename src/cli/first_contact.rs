@@ -78,11 +78,11 @@ fn offer_service(context: &CliContext) -> anyhow::Result<FirstStep> {
         installing = context.with_flags(|flags| flags.workspaces.clone_from(&config.workspaces));
     }
     if service::has_manager(&config, &installing) {
-        let answer = console::ask_line(&format!(
-            "Install it as a service, which works in {} in the background from now on? [y/N] ",
+        let wants_service = console::ask_yes_no(&format!(
+            "Install it as a service, which works in {} in the background from now on?",
             describe_workspaces(&config.workspaces, context.environment())
         ))?;
-        if matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
+        if wants_service {
             match service::install_service(false, false, &installing) {
                 Ok(exit) => return Ok(FirstStep::Done(exit)),
                 Err(error) => console::print_error(&describe_error(&error)),

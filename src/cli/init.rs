@@ -132,9 +132,7 @@ fn add_to_existing_file(file: &Path, context: &CliContext) -> anyhow::Result<Exi
             command_to_type("init")
         ));
     }
-    let question = format!("{is_there}. Add {names} to its workspaces? [y/N] ");
-    let answer = console::ask_line(&question)?;
-    if !matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
+    if !console::ask_yes_no(&format!("{is_there}. Add {names} to its workspaces?"))? {
         console::print_line("Nothing was changed.");
         return Ok(Exit::Failed);
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::stop::{self, StopAnswer};
-use super::{audit, console, display_time};
+use super::{audit, console, display_time, update};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::home::{
     Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
@@ -71,7 +71,10 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
         since_ms: Clock::system_clock().now_ms(),
         reason: args.reason.clone(),
     };
-    let changed = OwnerSwitches::in_home(&home).switch_on(OwnerSwitch::Paused, &on)?;
+    let switches = OwnerSwitches::in_home(&home);
+    // The owner's pause takes its place and lasts.
+    update::end_restart_pause(&switches)?;
+    let changed = switches.switch_on(OwnerSwitch::Paused, &on)?;
     if changed {
         audit::record_owner_action(&home, audit::owner_entry(AuditEvent::Pause));
     }

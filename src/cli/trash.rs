@@ -202,12 +202,12 @@ fn empty_trash(
         }
         let all = trash.list_entries()?;
         let bytes: u64 = all.iter().map(TrashEntry::total_bytes).sum();
-        let answer = console::ask_line(&format!(
-            "Delete the backups of {} ({})? They can no longer be undone. [y/N] ",
+        let is_confirmed = console::ask_yes_no(&format!(
+            "Delete the backups of {} ({})? They can no longer be undone.",
             number_format::format_count(all.len() as u64, "request"),
             number_format::format_size(bytes)
         ))?;
-        if !matches!(answer.as_deref(), Some("y" | "Y" | "yes")) {
+        if !is_confirmed {
             console::print_line("Nothing was deleted.");
             return Ok(Exit::Failed);
         }

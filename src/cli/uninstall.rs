@@ -103,11 +103,11 @@ fn is_confirmed(home: &Home) -> anyhow::Result<bool> {
             "this removes the home for good, and nobody can be asked without a terminal: add --yes";
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
-    let answer = console::ask_line(&format!(
-        "Remove {} for good, with the device's key, secrets, audit log and the backups for undo? [y/N] ",
+    let question = format!(
+        "Remove {} for good, with the device's key, secrets, audit log and the backups for undo?",
         home.root_dir().display()
-    ))?;
-    Ok(matches!(answer.as_deref(), Some("y" | "Y" | "yes")))
+    );
+    Ok(console::ask_yes_no(&question)?)
 }
 
 /// Removes the home unless a runner runs in it.

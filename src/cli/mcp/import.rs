@@ -91,10 +91,9 @@ fn asks_owner() -> anyhow::Result<bool> {
             "nothing was written: nobody can be asked here. Add --yes, or --dry-run to look only";
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
-    let answer = console::ask_line(
-        "Write this? These programs run on this machine, confined as commands are. [y/N] ",
-    )?;
-    Ok(matches!(answer.as_deref(), Some("y" | "Y" | "yes")))
+    Ok(console::ask_yes_no(
+        "Write this? These programs run on this machine, confined as commands are.",
+    )?)
 }
 
 /// Lists the files in known places, with the command that imports each.
@@ -204,7 +203,7 @@ impl Import {
         let secrets: Vec<&str> = secrets.map(String::as_str).collect();
         if !secrets.is_empty() {
             console::print_line(&format!(
-                "Encrypted in the store of secrets, not in config.toml: {}.",
+                "These go encrypted into the store of secrets, not into config.toml: {}.",
                 secrets.join(", ")
             ));
         }

@@ -22,6 +22,7 @@ use crate::journal::{JournalError, JournalReader};
 use program_files::NewProgram;
 use release::ReleaseSource;
 use runner_restart::RestartOutcome;
+pub(super) use runner_restart::end_restart_pause;
 
 #[derive(Debug, Args)]
 #[expect(
@@ -144,7 +145,7 @@ fn roll_back(
     args: &UpdateArgs,
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let previous = program_files::previous_program(program);
+    let previous = installation::previous_program(program);
     if !previous.is_file() {
         let text = format!(
             "there is no earlier program to go back to: no update of {} was made",
@@ -171,7 +172,7 @@ fn finish(
     args: &UpdateArgs,
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let previous = program_files::previous_program(program);
+    let previous = installation::previous_program(program);
     if !context.is_json() {
         console::print_line(&format!(
             "{} is punie-runner {version} now. The one before is {}. To go back to it: {}",

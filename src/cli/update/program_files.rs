@@ -144,15 +144,10 @@ fn run_program(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns the place of the program that an update replaced.
-pub(super) fn previous_program(program: &Path) -> PathBuf {
-    installation::previous_program(program)
-}
-
 /// Gives `new` the name of the program, which becomes the previous one. At all times there is a program of that name,
 /// except on Windows, where the file of a running program cannot be replaced: there it is renamed first.
 pub(super) fn replace_program(new: &Path, program: &Path) -> anyhow::Result<()> {
-    let previous = previous_program(program);
+    let previous = installation::previous_program(program);
     let kept = program.with_file_name(temp_name("punie-runner".as_ref())?);
     let replaced = if cfg!(windows) {
         fs::rename(program, &kept).and_then(|()| {

@@ -8,13 +8,18 @@ use serde::Serialize;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::{console, service};
 use crate::config::Config;
-use crate::home::{Home, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type};
+use crate::home::{
+    Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type,
+};
 use crate::journal::JournalReader;
 use crate::runner::Clock;
 use crate::service::{ServiceAction, ServiceDefinition};
 
 /// The interval in which running calls are counted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The reason of the pause for a restart, by which it differs from the owner's own.
+const PAUSE_REASON: &str = "for the restart of an update";
 
 /// The outcome for the runner of this home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,7 +79,7 @@ pub(super) fn restart_runner(
     let Some(service) = service::find_installed(config, context)? else {
         return Ok(unmanaged);
     };
-    if !service.read_state().is_ok_and(|state| state.is_running) {
+    if !service.read_state()?.is_running {
         return Ok(unmanaged);
     }
     let text = service.read_file()?.unwrap_or_default();
@@ -132,7 +137,6 @@ fn count_running(home: &Home) -> anyhow::Result<u32> {
 /// The owner's switch, turned on for the moment of the restart unless it is on already.
 struct BriefPause {
     switches: OwnerSwitches,
-    is_ours: bool,
 }
 
 impl BriefPause {
@@ -140,16 +144,23 @@ impl BriefPause {
         let switches = OwnerSwitches::in_home(home);
         let state = SwitchState {
             since_ms: Clock::system_clock().now_ms(),
-            reason: Some("for the restart of an update".to_owned()),
+            reason: Some(PAUSE_REASON.to_owned()),
         };
-        let is_ours = switches.switch_on(OwnerSwitch::Paused, &state)?;
-        Ok(Self { switches, is_ours })
+        switches.switch_on(OwnerSwitch::Paused, &state)?;
+        Ok(Self { switches })
     }
 
     fn end(self) -> anyhow::Result<()> {
-        if self.is_ours {
-            self.switches.switch_off(OwnerSwitch::Paused)?;
-        }
+        end_restart_pause(&self.switches)?;
         Ok(())
     }
+}
+
+/// Turns the pause for a restart off, and leaves one of the owner's.
+pub(in crate::cli) fn end_restart_pause(switches: &OwnerSwitches) -> Result<(), HomeError> {
+    let state = switches.read_switch(OwnerSwitch::Paused);
+    if state.is_some_and(|state| state.reason.as_deref() == Some(PAUSE_REASON)) {
+        switches.switch_off(OwnerSwitch::Paused)?;
+    }
+    Ok(())
 }

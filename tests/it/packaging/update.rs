@@ -347,3 +347,19 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         ),
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_of_the_owner_lasts_beyond_that_of_an_update() {
+    let stage = Stage::new().await;
+    // What an update that was killed in the middle of the restart leaves behind.
+    let switch = stage.setting.home.join("state/switches/paused");
+    fs::create_dir_all(switch.parent().expect("its folder")).expect("a folder");
+    let left = r#"{"sinceMs":1,"reason":"for the restart of an update"}"#;
+    fs::write(&switch, left).expect("written");
+    let paused = stage
+        .command(&["--json", "pause", "--reason", "lunch"])
+        .await;
+    assert_eq!(paused.json()["changed"], true, "{paused:?}");
+    let text = fs::read_to_string(&switch).expect("the switch");
+    assert!(text.contains("lunch"), "{text}");
+}

@@ -78,11 +78,16 @@ fn without_zsh_prefix(line: &str) -> Option<&str> {
 
 /// zsh writes a line break within a command as a backslash at the end of a line.
 fn parse_zsh(text: &str) -> Vec<String> {
+    join_continued_lines(text, '\\', |line| without_zsh_prefix(line).unwrap_or(line))
+}
+
+/// Joins the lines of each command. All but its last line end with the mark; the first one is shortened by `command_of`.
+fn join_continued_lines(text: &str, mark: char, command_of: impl Fn(&str) -> &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let mut command = without_zsh_prefix(line).unwrap_or(line).to_owned();
-        while command.ends_with('\\') {
+        let mut command = command_of(line).to_owned();
+        while command.ends_with(mark) {
             command.pop();
             let Some(next) = lines.next() else { break };
             command.push('\n');
@@ -116,19 +121,7 @@ fn parse_fish(text: &str) -> Vec<String> {
 
 /// PSReadLine writes a line break within a command as a backtick at the end of a line.
 fn parse_power_shell(text: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut lines = text.trim_start_matches('\u{feff}').lines();
-    while let Some(line) = lines.next() {
-        let mut command = line.to_owned();
-        while command.ends_with('`') {
-            command.pop();
-            let Some(next) = lines.next() else { break };
-            command.push('\n');
-            command.push_str(next);
-        }
-        commands.push(command);
-    }
-    commands
+    join_continued_lines(text.trim_start_matches('\u{feff}'), '`', |line| line)
 }
 
 #[cfg(test)]
