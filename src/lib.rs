@@ -12,6 +12,7 @@
 //! - [`sandbox`]: the kernel limits on commands.
 //! - [`policy`]: the rules of the owner about calls.
 //! - [`acp`]: access to files and processes.
+//! - [`signals`]: what the device can tell about its owner.
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
@@ -26,7 +27,10 @@
 pub use punie_core::{
     approval_answer, durable, failpoint, host_traffic, ids, record_locks, runner_home, tool_effect,
 };
-pub use {punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox};
+pub use {
+    punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox,
+    punie_signals as signals,
+};
 
 pub mod request;
 

@@ -12,7 +12,7 @@ use clap::builder::RangedU64ValueParser;
 use super::context::{CliContext, command_runtime};
 use super::dev::{ReadyMessage, backend_ready_message, send_hint};
 use super::exit::{self, Exit};
-use super::{console, embedded_tokens, runner_screen, signals};
+use super::{console, embedded_tokens, process_signals, runner_screen};
 use crate::config::WorkspaceRule;
 use crate::dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
@@ -58,7 +58,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
-        let _signals = signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop)?;
         let options = DevBackendOptions {
             db: args.db.clone().unwrap_or_else(|| home.dev_backend_file()),
             port: EmbeddedBackendAddress::choose_port(&home, args.port),

@@ -10,7 +10,7 @@ use super::exit::{CommandError, Exit};
 use super::send::print_answer;
 use super::tool_arguments::ToolCallArgs;
 use super::wiring::{self, ToolHost};
-use super::{approvals, prompt_line, signals};
+use super::{approvals, process_signals, prompt_line};
 use crate::config::WorkspaceRule;
 use crate::ids::{RequestId, ToolName};
 use crate::request::{CallFailure, CallOutcome, SealContext, ToolReply};
@@ -39,7 +39,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         let uncut = crate::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = crate::runner::ShutdownSignal::new();
-        let _signals = signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop)?;
         // The person who types this has approved the call, but not yet the hosts that its command wants to reach.
         approvals::ask_people(context, &config, &home, &stop);
         let begun = Instant::now();

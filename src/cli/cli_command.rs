@@ -7,8 +7,8 @@ use super::exit::{self, Exit};
 use super::{
     ack, acp, agents, approvals, audit, backend, bridges, call, cancel, completions, config, demo,
     dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, packages, pair, pause,
-    people, plugins, policy, questions, run, secrets, send, service, skills, status, stop, tools,
-    trash, undo, uninstall, update,
+    people, plugins, policy, questions, run, secrets, send, service, signals, skills, status, stop,
+    tools, trash, undo, uninstall, update,
 };
 
 #[derive(Debug, Subcommand)]
@@ -78,6 +78,8 @@ pub(super) enum CliCommand {
     Secrets(secrets::SecretsArgs),
     /// Contacts whose names agents see only as aliases
     People(people::PeopleArgs),
+    /// Show what this device can tell agents about you; agree or withdraw
+    Signals(signals::SignalsArgs),
     /// Stop starting new calls until `resume`
     ///
     /// Calls already running finish, and their results are delivered. New requests wait, even across restarts.
@@ -159,6 +161,7 @@ pub(super) fn dispatch_command(
         CliCommand::Trash(args) => trash::run_trash(&args, context),
         CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
         CliCommand::People(args) => people::run_people(&args, context),
+        CliCommand::Signals(args) => signals::run_signals(&args, context),
         CliCommand::Pause(args) => pause::run_pause(&args, context),
         CliCommand::Stop(args) => stop::run_stop(&args, context),
         CliCommand::Resume(args) => pause::run_resume(&args, context),

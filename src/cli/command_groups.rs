@@ -29,7 +29,7 @@ pub const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     (
         "Skills and secrets",
         &[
-            "skills", "agents", "plugins", "packages", "bridges", "secrets", "people",
+            "skills", "agents", "plugins", "packages", "bridges", "secrets", "people", "signals",
         ],
     ),
     (

@@ -11,7 +11,7 @@ use super::embedded_runner::EmbeddedRunner;
 use super::exit::Exit;
 use super::runner_screen::RunnerScreen;
 use super::wiring::AssembledRunner;
-use super::{acp, approvals, call_line, console, level_question, runner_screen, signals};
+use super::{acp, approvals, call_line, console, level_question, process_signals, runner_screen};
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::DevBackend;
 use crate::home::{
@@ -60,7 +60,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
-        let _signals = signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop)?;
         approvals::ask_people(context, &config, &home, &stop);
         Box::pin(serve_dev(args.port, context, &home, &stop)).await
     })?;

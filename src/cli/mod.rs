@@ -51,6 +51,7 @@ mod pause;
 mod people;
 mod plugins;
 mod policy;
+mod process_signals;
 mod prompt_line;
 mod questions;
 mod request_ids;

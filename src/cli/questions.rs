@@ -94,6 +94,10 @@ fn read_answer(
             Ok(yes)
         }
         Some(QuestionInput::Confirmation) if typed.is_empty() || typed == "done" => Ok(yes),
+        Some(QuestionInput::Consent) if typed == "yes" => Ok(yes),
+        Some(QuestionInput::Consent) => Err(usage(
+            "it takes the word yes, or `questions refuse`".to_owned(),
+        )),
         Some(QuestionInput::Confirmation) | None => Err(usage(
             "it takes no text: `done`, or `questions refuse`".to_owned(),
         )),
@@ -163,6 +167,7 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             }
             Some(QuestionInput::Choice { .. }) => format!("questions answer {id} NUMBER"),
             Some(QuestionInput::Confirmation) => format!("questions answer {id} done"),
+            Some(QuestionInput::Consent) => format!("questions answer {id} yes"),
             Some(QuestionInput::Secret { .. }) | None => format!("questions answer {id}"),
         };
         console::print_line(&format!(

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::first_contact::{self, FirstStep};
 use super::runner_screen::{self, RunnerScreen};
 use super::wiring::{self, AssembledRunner, BackendSource};
-use super::{acp, approvals, call_line, console, signals};
+use super::{acp, approvals, call_line, console, process_signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
 use crate::home::{ApprovalQuestions, Home, RunnerLock};
@@ -45,7 +45,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let bench = ToolThreads::with_own_threads();
     let stop = ShutdownSignal::new();
     let ended = block_on_and_shutdown(runtime, async {
-        let _signals = signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop)?;
         if !once {
             approvals::ask_people(context, &config, &home, &stop);
         }

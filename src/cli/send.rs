@@ -11,7 +11,7 @@ use super::caller_client::{CallerAnswer, CallerClient, CallerRequest, OutputPiec
 use super::console;
 use super::context::{CliContext, command_runtime, describe_known_devices};
 use super::exit::{CommandError, Exit};
-use super::signals::Interrupts;
+use super::process_signals::Interrupts;
 use super::table::short_id;
 use super::tool_arguments::ToolCallArgs;
 use crate::backend::BackendError;

@@ -87,6 +87,18 @@ named!(
 );
 
 named!(
+    /// What may be done with a category of user signals.
+    SignalSwitch, "\"off\", \"preview\" or \"on\"" {
+        /// Nothing of it is opened.
+        Off = "off",
+        /// The owner can look at it.
+        Preview = "preview",
+        /// Agents can read it, too, once the owner has consented.
+        On = "on",
+    }
+);
+
+named!(
     /// The effects that can require approval.
     AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
         /// Calls that only read.

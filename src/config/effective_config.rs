@@ -12,7 +12,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
+    SafeMode, Sandbox, SelfMod, Signals, Store, Tools, Trash, Update, WebSocket,
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
@@ -66,6 +66,8 @@ pub struct Config {
     pub editor: Editor,
     /// The folder of self-modification.
     pub self_mod: SelfMod,
+    /// What the device may tell about its owner.
+    pub signals: Signals,
     /// The address and key of releases.
     pub update: Update,
     /// The servers of the Model Context Protocol whose tools are added to this device's.

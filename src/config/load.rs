@@ -17,7 +17,7 @@ use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Store, Tools, Trash, Update, WebSocket, Workspaces,
+    SelfMod, Signals, Store, Tools, Trash, Update, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -107,7 +107,7 @@ impl Config {
         config.apply_overrides(&flags, &environment)?;
         config.check_plaintext_url()?;
         config.check_url_scheme()?;
-        config.expand_sandbox_paths(&environment);
+        config.expand_paths(&environment);
         config.expand_server_folders(&environment);
         config.check_openings(&environment)?;
         config.resolve_workspace_paths(&flags, &environment, rule)?;
@@ -163,6 +163,7 @@ impl Config {
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),
             self_mod: SelfMod::read(&mut reader),
+            signals: Signals::read(&mut reader),
             update: Update::read(&mut reader),
             mcp_servers,
             log: Log::read(&mut reader),
@@ -312,11 +313,16 @@ impl Config {
         })
     }
 
-    /// Makes the table's paths absolute: `~` is the user's home, and relative paths begin at the file's folder.
-    fn expand_sandbox_paths(&mut self, environment: &ProcessEnvironment) {
+    /// Makes paths beside the workspaces absolute: `~` is the user's home, and relative paths begin at the file's folder.
+    fn expand_paths(&mut self, environment: &ProcessEnvironment) {
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let sandbox = &mut self.sandbox;
-        let lists = [&mut sandbox.write, &mut sandbox.read, &mut sandbox.hide];
+        let lists = [
+            &mut sandbox.write,
+            &mut sandbox.read,
+            &mut sandbox.hide,
+            &mut self.signals.project_folders,
+        ];
         for path in lists.into_iter().flatten() {
             if let Some(full) = environment.expand_path(path, Some(folder)) {
                 *path = full;

@@ -17,6 +17,7 @@ mod overrides;
 mod proxy;
 mod public_key;
 mod reload;
+mod signal_switches;
 mod sources;
 mod tables;
 mod toml_document;
@@ -25,7 +26,8 @@ mod value;
 mod workspaces;
 
 pub use choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, SignalSwitch, ToolProfileName,
+    WakeUp,
 };
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
@@ -39,7 +41,7 @@ pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
     Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
-    SafeMode, Sandbox, SelfMod, Store, Tools, Trash, Update, WebSocket,
+    SafeMode, Sandbox, SelfMod, Signals, Store, Tools, Trash, Update, WebSocket,
 };
 pub use toml_document::ConfigFault;
 pub use url::BackendUrl;

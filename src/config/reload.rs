@@ -5,6 +5,7 @@ use std::io;
 
 use super::effective_config::Config;
 use super::error::ConfigError;
+use super::signal_switches::is_switch_key;
 use super::sources;
 use super::tables::Limits;
 
@@ -116,17 +117,20 @@ impl Config {
             ..newer.limits.clone()
         };
         applied.log.level = newer.log.level;
+        // The tool for signals exists only if a category was on at the start.
+        applied.signals.narrow_switches(&newer.signals);
         applied.mcp_servers.clone_from(&newer.mcp_servers);
         for setting in &mut applied.settings {
+            let in_file = newer.settings.iter().find(|now| now.key == setting.key);
             let is_applied = match setting.key {
+                key if is_switch_key(key) => in_file.is_some_and(|now| now.value != "on"),
                 "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,
                 key if key.starts_with("sandbox.") => has_same_workspaces,
                 key if key.starts_with("trash.") => has_same_trash,
                 key => is_live_setting(key),
             };
-            let newer = newer.settings.iter().find(|now| now.key == setting.key);
-            if let Some(newer) = newer.filter(|_| is_applied) {
-                setting.clone_from(newer);
+            if let Some(in_file) = in_file.filter(|_| is_applied) {
+                setting.clone_from(in_file);
             }
         }
         applied
@@ -143,6 +147,9 @@ pub(super) fn describe_effect(key: &str) -> &'static str {
     match key {
         "sandbox.apps" => "false at once, true when the runner is restarted",
         "trash.max_mb" => "at once; 0, or another value after 0, when the runner is restarted",
+        key if is_switch_key(key) => {
+            "at once if it is off or preview, else when the runner is restarted"
+        }
         key if key.starts_with("sandbox.") => "at once, unless workspaces.paths was changed too",
         key if key.starts_with("trash.") || is_live_setting(key) => "at once",
         _ => "when the runner is restarted",
@@ -153,7 +160,7 @@ pub(super) fn describe_effect(key: &str) -> &'static str {
 mod tests {
     use std::path::Path;
 
-    use super::super::{GlobalFlags, ProcessEnvironment, WorkspaceRule};
+    use super::super::{GlobalFlags, ProcessEnvironment, SignalSwitch, WorkspaceRule};
     use super::*;
     use crate::sandbox::NetworkAccess;
 
@@ -216,6 +223,27 @@ mod tests {
         assert_eq!(
             keys(&applied.list_changes(&none)),
             ["trash.max_mb", "trash.keep_days"]
+        );
+    }
+
+    #[test]
+    fn a_category_of_signals_is_turned_off_at_once_and_on_by_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "[signals]\napps_system = \"on\"\n");
+        let newer = load(
+            folder.path(),
+            "[signals]\nmessages_notes = \"on\"\nbrowsing_bookmarks = \"preview\"\n",
+        );
+        let applied = first.with_live_settings(&newer);
+        let switches = ["apps_system", "messages_notes", "browsing_bookmarks"]
+            .map(|name| applied.signals.find_switch(name));
+        assert_eq!(
+            switches,
+            [SignalSwitch::Off, SignalSwitch::Off, SignalSwitch::Preview].map(Some)
+        );
+        assert_eq!(
+            keys(&applied.list_changes(&newer)),
+            ["signals.messages_notes"]
         );
     }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, ToolProfileName, WakeUp,
-    default_network, default_required_level,
+    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, SignalSwitch, ToolProfileName,
+    WakeUp, default_network, default_required_level,
 };
 use super::config_reader::ConfigReader;
 use super::proxy::ProxySetting;
@@ -296,6 +296,22 @@ tables! {
     ["self_mod"] SelfMod {
         /// The folder that such an agent changes, a workspace or a folder in one. It switches on the tools SelfModStart, SelfModApply, SelfModRevert, SelfModStatus and SelfModPackage. May begin with ~, or be relative to the first workspace.
         root, "root": Option<PathBuf> = None, ..;
+    }
+
+    /// What this device can tell about you (docs/signals.md). off: nothing of a category is opened. preview: `punie-runner signals preview` shows it to you. on: agents can read it, too, once you have agreed to its text.
+    ["signals"] Signals {
+        /// off, preview or on: pages that you visited, and bookmarks.
+        browsing_bookmarks, "browsing_bookmarks": SignalSwitch = SignalSwitch::Off, ..;
+        /// off, preview or on: your projects, the history of your shells, and tools for development.
+        dev_environment, "dev_environment": SignalSwitch = SignalSwitch::Preview, ..;
+        /// off, preview or on: programs and their use, and kinds of files in Downloads and on the desktop.
+        apps_system, "apps_system": SignalSwitch = SignalSwitch::Off, ..;
+        /// off, preview or on: numbers of messages, notes, reminders and events, never their text.
+        messages_notes, "messages_notes": SignalSwitch = SignalSwitch::Off, ..;
+        /// Folders in which projects are looked for in addition to the usual ones. A folder may begin with ~.
+        project_folders, "project_folders": Vec<PathBuf> = Vec::new(), ..;
+        /// true: apps_system also has the names of the folders in Documents. macOS asks you about that folder.
+        documents, "documents": bool = false, ..;
     }
 
     /// Where `punie-runner update` finds releases of this program (docs/upgrade-and-uninstall.md).

@@ -52,6 +52,7 @@ impl Home {
             self.mounts_dir(),
             self.grants_dir(),
             self.supervision_dir(),
+            self.signals_dir(),
             self.threads_dir(),
             self.plugin_tools_dir(),
             self.bridges_dir(),
@@ -272,6 +273,14 @@ impl Home {
     /// Returns `state/loaded/`: skills and agents as they were loaded last, for the time that their files are broken.
     pub(super) fn loaded_versions_dir(&self) -> PathBuf {
         self.state_dir().join("loaded")
+    }
+    /// Returns `state/signals/`: the owner's consents to user signals, and copies of databases while these are read.
+    pub fn signals_dir(&self) -> PathBuf {
+        self.state_dir().join("signals")
+    }
+    /// Returns `state/signals/consents.jsonl`: each consent and each withdrawal, with its text.
+    pub(super) fn signal_consents_file(&self) -> PathBuf {
+        self.signals_dir().join("consents.jsonl")
     }
     /// Returns `state/imports.json`: the sources of imported skills and agents.
     pub(super) fn import_index_file(&self) -> PathBuf {

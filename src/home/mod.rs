@@ -49,6 +49,7 @@ mod sealed_text;
 mod secret_mounts;
 mod secrets;
 mod secrets_key;
+mod signal_consents;
 mod skills;
 mod state_file;
 mod stop_orders;
@@ -74,7 +75,9 @@ pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
 pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
 pub use home_problem::{HomeProblem, ProblemEffect};
-pub use identity_map::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};
+pub use identity_map::{
+    IdentityMapError, IdentityMapStore, ListedPerson, MetPeopleAliases, MetPerson, NewPerson,
+};
 pub use import::{
     DocumentImport, ImportHelp, ImportLine, ImportOptions, ImportResult, ImportSource,
     list_import_sources,
@@ -110,6 +113,7 @@ pub use secrets::{
     SecretEntry, SecretError, SecretRequest, SecretStore, SecretsWatch, check_secret_name,
 };
 pub use secrets_key::KeyPlace;
+pub use signal_consents::{ConsentAct, ConsentRecord, SignalConsents};
 pub use skills::{Skill, load_skills};
 pub use stop_orders::{StopOrder, StopOutcome, StopTarget};
 pub use supervision::{AskedConversations, StoppedConversation, SupervisionStore};

@@ -73,6 +73,8 @@ pub enum QuestionInput {
     },
     /// The word that something was done elsewhere, such as a code entered on a page.
     Confirmation,
+    /// A yes that only a person at this device can give.
+    Consent,
 }
 
 impl QuestionInput {

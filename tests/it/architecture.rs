@@ -37,7 +37,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ("bridges", &["acp", "home", "redact", "policy"]),
     (
         "handlers",
-        &["tool", "acp", "home", "output", "redact", "worker"],
+        &[
+            "tool", "acp", "home", "output", "redact", "worker", "signals",
+        ],
     ),
     (
         "runner",

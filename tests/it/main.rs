@@ -44,6 +44,7 @@ mod runner;
 mod search;
 mod self_mod;
 mod shell;
+mod signals;
 mod sqlite;
 mod state;
 mod store;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::signals;
+use super::process_signals;
 use super::wiring::{self, AssembledRunner, BackendSource};
 use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use crate::acp::editor::AttachedEditors;
@@ -55,7 +55,7 @@ pub fn run_acp(context: &CliContext) -> anyhow::Result<Exit> {
 /// Runs as the runner. The first session starts it, and its folder is the workspace if none is named.
 async fn run_as_runner(context: &CliContext, config: &Config, home: &Home) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
-    let _signals = signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop)?;
     let (ask, mut asked) = mpsc::channel::<StartRequest>(1);
     let editors = AttachedEditors::default();
     let host = Arc::new(EditorHost::start_on_demand(home, &editors, ask));

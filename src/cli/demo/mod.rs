@@ -16,7 +16,7 @@ use serde_json::json;
 use super::caller_client::{CallerAnswer, CallerClient, CallerRequest};
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use super::{console, embedded_runner, embedded_tokens, signals, wiring};
+use super::{console, embedded_runner, embedded_tokens, process_signals, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::{Home, TokenName, command_to_type};
 use crate::ids::{DeviceId, RequestId};
@@ -85,7 +85,7 @@ impl Drop for DemoFolder {
 async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::Result<bool> {
     let home = context.open_home()?;
     let stop = crate::runner::ShutdownSignal::new();
-    let _signals = signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop)?;
     let backend = embedded_runner::start_dev_backend(&home, 0).await?;
     let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
     let context = context.with_embedded_backend(backend.listen_url());

@@ -24,7 +24,7 @@ use super::embedded_runner::EmbeddedRunner;
 use super::exit::{CommandError, Exit};
 use super::tools::parse_profile;
 use super::wiring::AssembledRunner;
-use super::{approvals, console, signals};
+use super::{approvals, console, process_signals};
 use crate::config::WorkspaceRule;
 use crate::home::{
     ApprovalQuestions, DeviceIdentity, EmbeddedBackendAddress, Home, LockError, RunnerLock,
@@ -76,7 +76,7 @@ pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
 
 async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
-    let _signals = signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop)?;
     let (mut config, home) = context.caller_config()?;
     let is_named = config.caller.device.is_some() || context.names_backend();
     if !is_named {

@@ -20,11 +20,13 @@ use super::in_force::{
 };
 use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
+use super::user_signals::switched_on_categories;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
+use crate::handlers::user::SwitchedOnCategories;
 use crate::home::{Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
@@ -49,6 +51,7 @@ pub(super) struct LiveParts {
     pub calls: LiveCallSettings,
     pub trash: Trash,
     pub plugins: PluginHost,
+    pub signals_on: SwitchedOnCategories,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -199,6 +202,7 @@ impl LiveConfig {
             .replace(call_settings(&applied, parts.calls.current()));
         parts.trash.set_limits(trash_limits(&applied));
         parts.plugins.set_configured(configured_servers(&applied));
+        parts.signals_on.replace(switched_on_categories(&applied));
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))

@@ -1,17 +1,24 @@
-//! Questions to a person: AskUserQuestion, RequestCredential. Not here: where a question is shown, and who may answer
+//! Questions to a person, and what the device can tell about its owner: AskUserQuestion, RequestCredential,
+//! CollectSignals. Not here: where a question is shown, and who may answer
 //! (home, runner, command line).
 
 mod ask_user_question;
+mod collect_signals;
 mod person_question;
 mod question_turns;
 mod request_credential;
+mod signal_consent_text;
+mod signal_reader;
 
 use std::time::Duration;
 
 use crate::home::{PeopleAsker, SecretStore};
 use crate::redact::Redactor;
 use crate::tool::{ToolEntry, ToolSet};
+pub use collect_signals::{SignalDeps, SwitchedOnCategories};
 pub use question_turns::QuestionTurns;
+pub use signal_consent_text::consent_text;
+pub use signal_reader::{SignalReader, SignalText};
 
 /// The dependencies of the tools that ask a person.
 #[derive(Debug, Clone)]
@@ -28,12 +35,18 @@ pub struct UserDeps {
     pub default_answer: Option<String>,
     /// The order of the questions of a conversation.
     pub turns: QuestionTurns,
+    /// What the device can tell about its owner.
+    pub signals: SignalDeps,
 }
 
 /// Returns the tools that ask a person.
 pub fn tools(deps: UserDeps) -> Vec<ToolEntry> {
+    let signals_are_off = deps.signals.switched_on.list().is_empty();
     ToolSet::new("user", deps)
         .with_tool::<ask_user_question::AskUserQuestion>()
         .with_tool::<request_credential::RequestCredential>()
+        .with_tool_unless::<collect_signals::CollectSignals>(
+            signals_are_off.then_some("no category under [signals] is on"),
+        )
         .into_entries()
 }

@@ -31,7 +31,7 @@ pub struct IdentityMapStore {
     file: StateFile<String>,
     path: PathBuf,
     key: SecretsKeyFile,
-    lock: PathBuf,
+    pub(super) lock: PathBuf,
     /// The file as it was when it was last loaded.
     loaded: Mutex<Option<FileStamp>>,
 }
@@ -76,7 +76,7 @@ struct FileStamp(Option<(u64, Option<SystemTime>, u64)>);
 /// The content, encrypted as a whole.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredMap {
+pub(super) struct StoredMap {
     version: u32,
     /// The key of the aliases, as hexadecimal digits.
     alias_key: String,
@@ -100,23 +100,25 @@ struct StoredIdentifier {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum StoredKind {
+pub(super) enum StoredKind {
     Name,
     Mail,
     Phone,
 }
 
-impl StoredIdentifier {
-    fn identifier_kind(&self) -> IdentifierKind {
-        match self.kind {
-            StoredKind::Name => IdentifierKind::Name,
-            StoredKind::Mail => IdentifierKind::Mail,
-            StoredKind::Phone => IdentifierKind::Phone,
+impl StoredKind {
+    pub(super) fn identifier_kind(self) -> IdentifierKind {
+        match self {
+            Self::Name => IdentifierKind::Name,
+            Self::Mail => IdentifierKind::Mail,
+            Self::Phone => IdentifierKind::Phone,
         }
     }
+}
 
+impl StoredIdentifier {
     fn comparable(&self) -> String {
-        comparable_form(self.identifier_kind(), &self.text)
+        comparable_form(self.kind.identifier_kind(), &self.text)
     }
 }
 
@@ -182,13 +184,10 @@ impl IdentityMapStore {
         let Some(map) = self.read_map()? else {
             return Ok(None);
         };
-        let identifiers = map.people.iter().flat_map(StoredPerson::to_identifiers);
-        PersonAliases::new(identifiers.collect())
-            .map(Some)
-            .map_err(|why| self.damaged(why))
+        map.to_aliases().map(Some).map_err(|why| self.damaged(why))
     }
 
-    fn read_map(&self) -> Result<Option<StoredMap>, HomeError> {
+    pub(super) fn read_map(&self) -> Result<Option<StoredMap>, HomeError> {
         let sealed = self.file.read().map_err(|error| match error {
             HomeError::Damaged { why, .. } => self.damaged(why),
             other => other,
@@ -207,7 +206,7 @@ impl IdentityMapStore {
     }
 
     /// Writes the map. Called under the lock and after a successful read, so that no unreadable map is replaced.
-    fn write_map(&self, map: &StoredMap) -> Result<(), HomeError> {
+    pub(super) fn write_map(&self, map: &StoredMap) -> Result<(), HomeError> {
         let key = match self.key.read_sealing_key()? {
             Some(key) => key,
             None => self.key.create_sealing_key()?,
@@ -216,7 +215,7 @@ impl IdentityMapStore {
         self.file.write(&sealed_text::seal_bytes(&key, &plain))
     }
 
-    fn damaged(&self, why: String) -> HomeError {
+    pub(super) fn damaged(&self, why: String) -> HomeError {
         HomeError::Damaged {
             path: self.path.clone(),
             why,
@@ -257,7 +256,7 @@ impl IdentityMapSource for IdentityMapStore {
     }
 }
 
-fn new_map() -> StoredMap {
+pub(super) fn new_map() -> StoredMap {
     StoredMap {
         version: 1,
         alias_key: crate::ids::to_hex(&tokens::random_bytes()),
@@ -273,20 +272,21 @@ fn checked_identifiers(person: &NewPerson) -> Result<Vec<(StoredKind, String)>, 
     names
         .chain(mails)
         .chain(phones)
-        .map(|(kind, text)| {
-            let checked = StoredIdentifier {
-                kind,
-                number: 0,
-                text: String::new(),
-            };
-            Ok((kind, check_identifier(checked.identifier_kind(), text)?))
-        })
+        .map(|(kind, text)| Ok((kind, check_identifier(kind.identifier_kind(), text)?)))
         .collect()
 }
 
 impl StoredMap {
+    pub(super) fn to_aliases(&self) -> Result<PersonAliases, String> {
+        let identifiers = self.people.iter().flat_map(StoredPerson::to_identifiers);
+        PersonAliases::new(identifiers.collect())
+    }
+
     /// Adds identifiers to the person of the first one, or to a new person. Returns the person's place.
-    fn add_identifiers(&mut self, wanted: &[(StoredKind, String)]) -> Result<usize, String> {
+    pub(super) fn add_identifiers(
+        &mut self,
+        wanted: &[(StoredKind, String)],
+    ) -> Result<usize, String> {
         let (_, name) = wanted.first().ok_or("a person needs a name")?;
         let at = match self.people.iter().position(|person| person.is_called(name)) {
             Some(at) => at,
@@ -372,7 +372,7 @@ impl StoredPerson {
 
     fn to_identifiers(&self) -> impl Iterator<Item = PersonIdentifier> + '_ {
         self.identifiers.iter().filter_map(|identifier| {
-            let kind = identifier.identifier_kind();
+            let kind = identifier.kind.identifier_kind();
             Some(PersonIdentifier {
                 kind,
                 text: identifier.text.clone(),

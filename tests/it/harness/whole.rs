@@ -12,11 +12,13 @@ use punie_runner::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
 use punie_runner::home::{
-    ApprovalQuestions, Home, PackageStore, PeopleAsker, RunnerPeople, SecretStore,
+    ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
+    SecretStore, SignalConsents,
 };
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
+use punie_runner::signals::{Category, SignalPlaces, System};
 use punie_runner::tool::ToolRegistry;
 use tempfile::TempDir;
 
@@ -59,6 +61,10 @@ fn assemble(is_switched_on: bool) -> Whole {
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
     let area = self_mod::SelfModArea::open_area(&home, &workspace, folders.path(), false)
         .expect("a folder of the workspace");
+    let user = user_deps(&home);
+    if is_switched_on {
+        user.signals.switched_on.replace(Category::ALL.to_vec());
+    }
     let registry = handlers::build_registry(handlers::HandlerDeps {
         file: file::FileDeps::new(
             client.clone(),
@@ -106,7 +112,7 @@ fn assemble(is_switched_on: bool) -> Whole {
             redactor: Redactor::default(),
             worker: super::process::worker_program(),
         },
-        user: user_deps(&home),
+        user,
         store: is_switched_on.then(|| store::StoreDeps {
             packages: PackageStore::in_home(&home, std::time::Duration::ZERO),
         }),
@@ -131,5 +137,19 @@ pub fn user_deps(home: &Home) -> user::UserDeps {
         patience: std::time::Duration::from_secs(30),
         default_answer: None,
         turns: user::QuestionTurns::default(),
+        signals: user::SignalDeps {
+            reader: user::SignalReader {
+                places: SignalPlaces::below(
+                    System::Linux,
+                    home.signals_dir(),
+                    home.signals_dir(),
+                    std::time::UNIX_EPOCH,
+                ),
+                people: Arc::new(IdentityMapStore::in_home(home)),
+                redactor: Redactor::default(),
+            },
+            consents: SignalConsents::in_home(home),
+            switched_on: user::SwitchedOnCategories::default(),
+        },
     }
 }

@@ -104,6 +104,10 @@ fn remote_title(open: &OpenQuestion) -> String {
             let command = command_to_type(&format!("secrets set {name}"));
             let _ = write!(title, "\nType it on the device: {command}");
         }
+        Some(QuestionInput::Consent) => {
+            let command = command_to_type("questions");
+            let _ = write!(title, "\nAgree to it on the device: {command}");
+        }
         Some(QuestionInput::Confirmation) | None => {}
     }
     title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
@@ -116,7 +120,9 @@ fn remote_answers(open: &OpenQuestion) -> RemoteAnswerKind {
         Some(QuestionInput::Choice { options, .. }) => {
             RemoteAnswerKind::Text(options.iter().map(|option| option.label.clone()).collect())
         }
-        Some(QuestionInput::Secret { .. }) => RemoteAnswerKind::RefusalOnly,
+        Some(QuestionInput::Secret { .. } | QuestionInput::Consent) => {
+            RemoteAnswerKind::RefusalOnly
+        }
         Some(QuestionInput::Confirmation) => RemoteAnswerKind::Confirmation,
     }
 }

@@ -1,0 +1,233 @@
+//! CollectSignals: gives an agent what the owner lets this device tell about them. Not here: reading it (signal_reader).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::RwLock;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::UserDeps;
+use super::ask_user_question::nobody_to_ask_error;
+use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error};
+use super::signal_consent_text::consent_text;
+use super::signal_reader::SignalReader;
+use crate::home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
+use crate::signals::Category;
+use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
+
+/// What CollectSignals needs, beside asking the owner.
+#[derive(Debug, Clone)]
+pub struct SignalDeps {
+    /// Reads the categories.
+    pub reader: SignalReader,
+    /// The owner's consents.
+    pub consents: SignalConsents,
+    /// The categories that are on.
+    pub switched_on: SwitchedOnCategories,
+}
+
+/// The categories that are on, while the configuration can change. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct SwitchedOnCategories(Arc<RwLock<Vec<Category>>>);
+
+impl SwitchedOnCategories {
+    /// Replaces the categories.
+    pub fn replace(&self, categories: Vec<Category>) {
+        *self.0.write() = categories;
+    }
+
+    /// Returns the categories that are on now.
+    pub fn list(&self) -> Vec<Category> {
+        self.0.read().clone()
+    }
+}
+
+/// Read what the owner lets this device tell about them, as Markdown; asks them first, once for each category.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CollectSignals {
+    /// None for all that are on: browsing_bookmarks, dev_environment, apps_system, messages_notes.
+    #[serde(default)]
+    categories: Vec<String>,
+    /// Seconds to wait for them.
+    #[serde(default)]
+    timeout: Option<u32>,
+}
+
+impl Tool for CollectSignals {
+    const NAME: &'static str = "CollectSignals";
+    const EFFECT: ToolEffect = ToolEffect::AsksUser;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("category", "categories")];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"categories":["dev_environment"]}"#, r#"{}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "10 s and 2,000,000 entries for each source; what is left out is named",
+        "waits 3,000 s at most for the owner",
+    ];
+    type Deps = UserDeps;
+    type Output = ToolReply;
+
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess {
+            unnamed: Some("the owner's browsers, shells, projects, programs and notes"),
+            ..DeclaredAccess::no_access()
+        }
+    }
+
+    async fn run(self, cx: &ToolContext, deps: &UserDeps) -> Result<ToolReply, ToolError> {
+        let wanted = self.wanted_categories(&deps.signals.switched_on.list())?;
+        let _turn = tokio::select! {
+            biased;
+            () = cx.wait_for_cancel() => return Err(cancelled_error()),
+            turn = deps.turns.wait_for_turn(&cx.conversation) => turn,
+        };
+        let until = deps.end_of_wait(cx, self.timeout);
+        let mut agreed = Vec::new();
+        let mut notes = Vec::new();
+        for category in wanted {
+            match deps.ask_consent(cx, category, until).await? {
+                None => agreed.push(category),
+                Some(why) => notes.push(format!("{category}: {why}")),
+            }
+        }
+        if agreed.is_empty() {
+            let text = format!("Nothing was read. {}.", notes.join(". "));
+            return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+        }
+        // A category may have been turned off while the owner was asked.
+        let still_on = deps.signals.switched_on.list();
+        agreed.retain(|category| still_on.contains(category));
+        let mut text = read_until_cancelled(cx, deps.signals.reader.clone(), agreed).await?;
+        for note in notes {
+            text.push_str(&format!("- {note}\n"));
+        }
+        Ok(ToolReply::from_text(text))
+    }
+}
+
+impl CollectSignals {
+    fn wanted_categories(&self, switched_on: &[Category]) -> Result<Vec<Category>, ToolError> {
+        let mut wanted = Vec::new();
+        for name in &self.categories {
+            let category: Category = name
+                .trim()
+                .parse()
+                .map_err(|why| ToolError::invalid_args(format!("CollectSignals: {why}.")))?;
+            if !wanted.contains(&category) {
+                wanted.push(category);
+            }
+        }
+        if wanted.is_empty() {
+            wanted = switched_on.to_vec();
+        }
+        let off = wanted.iter().find(|one| !switched_on.contains(one));
+        let off = off.map(ToString::to_string);
+        let missing = off.or_else(|| wanted.is_empty().then(|| "CATEGORY".to_owned()));
+        match missing {
+            None => Ok(wanted),
+            Some(name) => {
+                let which = if wanted.is_empty() {
+                    "No category of user signals is on".to_owned()
+                } else {
+                    format!("{name} is not on")
+                };
+                let text = format!(
+                    "{which}, so nothing was read. The owner of the device decides: punie-runner config set \
+                     signals.{name} on"
+                );
+                Err(ToolError::new(ErrorCode::PolicyDenied, text))
+            }
+        }
+    }
+}
+
+impl UserDeps {
+    /// Asks the owner for the consent to a category, unless it was given. Returns the reason if there is none.
+    async fn ask_consent(
+        &self,
+        cx: &ToolContext,
+        category: Category,
+        until: Instant,
+    ) -> Result<Option<String>, ToolError> {
+        let text = consent_text(category);
+        let consents = self.signals.consents.clone();
+        let (name, asked) = (category.name(), text.clone());
+        let has_consent = use_consents(move || consents.has_consent(name, &asked)).await?;
+        if has_consent {
+            return Ok(None);
+        }
+        let question = PersonQuestion {
+            tool: CollectSignals::NAME,
+            number: Category::ALL
+                .iter()
+                .position(|one| *one == category)
+                .unwrap_or_default(),
+            title: format!("Let agents read {category}?"),
+            details: text.clone(),
+            input: QuestionInput::Consent,
+        };
+        match self.ask_person(cx, question, until).await? {
+            QuestionEnd::Answered(_) => {
+                let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+                let now_ms = since_1970.unwrap_or_default().as_millis();
+                let record = ConsentRecord {
+                    at_ms: i64::try_from(now_ms).unwrap_or(i64::MAX),
+                    category: name.to_owned(),
+                    act: ConsentAct::Given,
+                    text,
+                    place: cx.request.to_string(),
+                };
+                let consents = self.signals.consents.clone();
+                use_consents(move || consents.add_record(&record)).await?;
+                Ok(None)
+            }
+            QuestionEnd::Refused => Ok(Some("the owner refused".to_owned())),
+            QuestionEnd::Unanswered => Ok(Some("the owner did not answer in time".to_owned())),
+            QuestionEnd::NobodyToAsk => Err(nobody_to_ask_error()),
+        }
+    }
+}
+
+/// Reads or changes the consents on a blocking thread.
+async fn use_consents<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, HomeError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
+    done.map_err(|error| {
+        tracing::error!(%error, "the owner's consents cannot be used");
+        let text = "The owner's consents cannot be read or written just now, so nothing was read. The owner sees why with \
+                    `punie-runner signals`.";
+        ToolError::new(ErrorCode::Io, text)
+    })
+}
+
+async fn read_until_cancelled(
+    cx: &ToolContext,
+    reader: SignalReader,
+    categories: Vec<Category>,
+) -> Result<String, ToolError> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&cancelled);
+    let mut reading =
+        tokio::task::spawn_blocking(move || reader.read_categories(&categories, &seen));
+    let read = tokio::select! {
+        biased;
+        read = &mut reading => read,
+        () = cx.wait_for_cancel() => {
+            cancelled.store(true, Ordering::Relaxed);
+            let _ = reading.await;
+            return Err(ToolError::call_cancelled("Nothing was sent."));
+        }
+    };
+    let read = read.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
+    let read = read.map_err(|error| {
+        tracing::error!(%error, "user signals cannot be read");
+        let text = "The names of people cannot be replaced just now, so nothing was sent. The owner sees why with \
+                    `punie-runner people`.";
+        ToolError::new(ErrorCode::Io, text)
+    });
+    read.map(|read| read.text)
+}

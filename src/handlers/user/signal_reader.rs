@@ -1,0 +1,144 @@
+//! Reads user signals, and makes the text that may leave the device: without secrets, with aliases for people. Not here: the
+//! sources (signals), and whether the owner agrees (collect_signals, cli).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::home::{HomeError, IdentityMapStore, MetPerson};
+use crate::redact::{Redactor, mask_log_line};
+use crate::signals::{
+    Budget, Category, SignalPlaces, SourceReport, SourceState, collect_category, format_report,
+    sweep,
+};
+
+/// The time for one source.
+const SOURCE_TIME: Duration = Duration::from_secs(10);
+/// The most rows, lines and files of one source.
+const SOURCE_ENTRIES: u64 = 2_000_000;
+
+/// Reads user signals of one device.
+#[derive(Debug, Clone)]
+pub struct SignalReader {
+    /// The folders in which sources look.
+    pub places: SignalPlaces,
+    /// The aliases of people.
+    pub people: Arc<IdentityMapStore>,
+    /// Masks known secrets.
+    pub redactor: Redactor,
+}
+
+/// The text that leaves the device, and the end of each source.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalText {
+    /// The sections, and a last one about the sources.
+    pub text: String,
+    /// The sources.
+    pub sources: Vec<SignalSource>,
+}
+
+/// The end of one source.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalSource {
+    /// Its category.
+    pub category: Category,
+    /// Its name.
+    pub source: &'static str,
+    /// `read`, `absent` or `failed`, with the reason of a failure.
+    #[serde(flatten)]
+    pub state: SourceState,
+    /// What could not be read of it, or was left out.
+    pub problems: Vec<String>,
+}
+
+impl SignalReader {
+    /// Removes the private copies of databases that a killed process left behind.
+    pub fn remove_leftovers(&self) {
+        if let Err(error) = sweep(&self.places.scratch) {
+            tracing::warn!(%error, "copies of databases cannot be removed");
+        }
+    }
+
+    /// Reads these categories. It blocks, for seconds where there is much to read. Cancelled, the rest is left out.
+    ///
+    /// # Errors
+    /// The identity map cannot be used; then nothing may leave.
+    pub fn read_categories(
+        &self,
+        categories: &[Category],
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<SignalText, HomeError> {
+        let places = SignalPlaces {
+            now: SystemTime::now(),
+            ..self.places.clone()
+        };
+        self.remove_leftovers();
+        let begin = || Budget::begin(SOURCE_TIME, SOURCE_ENTRIES, Arc::clone(cancelled));
+        let reports: Vec<(Category, SourceReport)> = categories
+            .iter()
+            .flat_map(|&category| {
+                let reports = collect_category(category, &places, begin);
+                reports.into_iter().map(move |report| (category, report))
+            })
+            .collect();
+        let met = reports.iter().flat_map(|(_, report)| &report.people);
+        let met: Vec<MetPerson> = met
+            .map(|person| MetPerson {
+                name: person.name.clone(),
+                identifiers: person.identifiers.clone(),
+            })
+            .collect();
+        let people = self.people.prepare_met_people(&met)?;
+        let clean = |text: &str| {
+            let masked = self.redactor.mask(text).0;
+            let lines: Vec<Cow<'_, str>> = masked.split('\n').map(mask_log_line).collect();
+            people.replace_people(&lines.join("\n"))
+        };
+        let sources: Vec<SignalSource> = reports
+            .iter()
+            .map(|(category, report)| SignalSource {
+                category: *category,
+                source: report.source,
+                state: match &report.state {
+                    SourceState::Failed(reason) => SourceState::Failed(clean(reason)),
+                    state => state.clone(),
+                },
+                problems: report.problems.iter().map(|text| clean(text)).collect(),
+            })
+            .collect();
+        let reports: Vec<SourceReport> = reports.into_iter().map(|(_, report)| report).collect();
+        let mut text = clean(&format_report(&reports));
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str("# Sources\n");
+        for source in &sources {
+            text.push_str(&format_source(source));
+        }
+        text.push('\n');
+        Ok(SignalText { text, sources })
+    }
+}
+
+fn format_source(source: &SignalSource) -> String {
+    let end = match &source.state {
+        SourceState::Read => "read",
+        SourceState::Absent => "not on this device",
+        SourceState::Failed(_) => "could not be read",
+    };
+    let mut lines = format!("\n- {} ({}): {end}", source.source, source.category);
+    let reason = match &source.state {
+        SourceState::Failed(reason) => Some(reason),
+        SourceState::Read | SourceState::Absent => None,
+    };
+    for problem in reason.into_iter().chain(&source.problems) {
+        lines.push_str("\n  - ");
+        lines.push_str(&problem.replace('\n', " "));
+    }
+    lines
+}

@@ -1,0 +1,169 @@
+//! CollectSignals: the owner agrees at this device, once for each category, and nobody else can.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{make_chrome_history, write_below};
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+use crate::harness::wait::{eventually, until};
+
+const SECRET: &str = "planted-Zx81-signals-value";
+
+fn collecting(categories: &Value) -> Ask {
+    Ask::new("CollectSignals", &json!({ "categories": categories }))
+}
+
+/// The one question on the device's list, once it is there.
+async fn listed(stage: &Stage) -> Value {
+    eventually("a question on the device's list", async || {
+        let out = stage.command(&["questions", "--json"]).await.out;
+        serde_json::from_str(out.trim())
+            .ok()
+            .filter(|question: &Value| question["id"].is_string())
+    })
+    .await
+}
+
+/// Makes a project that was changed now.
+fn make_project(user: &Path, name: &str) {
+    write_below(
+        user,
+        &format!("projects/{name}/.git/HEAD"),
+        "ref: refs/heads/main\n",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
+    let stage = Stage::with("[signals]\ndev_environment = \"on\"\n").await;
+    let user = &stage.setting.logs;
+    write_below(user, ".bash_history", "git status\ngit push\n");
+    let person = "[user]\nname = Ann Bonny\nemail = ann@b.example\n";
+    write_below(user, ".gitconfig", person);
+    make_project(user, "Ann Bonny site");
+    make_project(user, SECRET);
+    std::fs::write(stage.file("value"), SECRET).expect("written");
+    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let secrets = punie_runner::home::SecretStore::in_home(&home);
+    let value = punie_runner::redact::Secret::new(SECRET.to_owned());
+    secrets.set_secret("PLANTED", &value).expect("stored");
+    let _runner = stage.run();
+
+    let id = stage.ask(collecting(&json!(["dev_environment"]))).await;
+    let question = listed(&stage).await;
+    let asked = question["arguments"].as_str().expect("a text");
+    assert!(asked.starts_with("Agents may read, at any time"), "{asked}");
+    // The caller's side sees the question and can only refuse it.
+    let open = stage.caller.questions().await;
+    let options = open[0]["options"].as_array().expect("options");
+    assert_eq!(options.len(), 1, "{open:?}");
+    assert_eq!(options[0]["optionId"], "reject_once");
+    let wrong = stage.command(&["questions", "answer", &id, "done"]).await;
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    let yes = stage.command(&["questions", "answer", &id, "yes"]).await;
+    assert_eq!(yes.code, Some(0), "{yes:?}");
+    let text = stage.answer(&id).await.text();
+    assert!(text.contains("git (2)"), "{text}");
+    for told in ["Ann", "Bonny", "ann@b.example", SECRET] {
+        assert!(!text.contains(told), "{told}: {text}");
+    }
+    assert!(
+        text.contains("[REDACTED:secret]") && text.contains("Person-"),
+        "{text}"
+    );
+    // The owner sees exactly that.
+    let previewed = stage.command(&["signals", "preview"]).await;
+    assert_eq!(previewed.out.trim_end(), text.trim_end());
+
+    // Agreed once, it is not asked again, until it is withdrawn.
+    let again = stage.ask(collecting(&json!([]))).await;
+    assert_eq!(stage.answer(&again).await.text(), text);
+    let withdrawn = stage.command(&["signals", "withdraw"]).await;
+    assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
+    let id = stage.ask(collecting(&json!("dev_environment"))).await;
+    listed(&stage).await;
+    let no = stage.command(&["questions", "refuse", &id]).await;
+    assert_eq!(no.code, Some(0), "{no:?}");
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    assert!(answer.text().contains("the owner refused"), "{answer:?}");
+    let recorded = stage.setting.home.join("state/signals/consents.jsonl");
+    let recorded = std::fs::read_to_string(recorded).expect("the consents");
+    let acts = recorded.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        line["act"].as_str().expect("a word").to_owned()
+    });
+    assert_eq!(acts.collect::<Vec<_>>(), ["given", "withdrawn"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_closed_at_once() {
+    let switches = "[signals]\ndev_environment = \"on\"\nbrowsing_bookmarks = \"preview\"\n";
+    let stage = Stage::with(switches).await;
+    make_chrome_history(&stage.setting.logs, "The book", 30);
+    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let _runner = stage.run();
+    for (categories, words) in [
+        (
+            json!(["browsing_bookmarks"]),
+            "config set signals.browsing_bookmarks on",
+        ),
+        (
+            json!(["dev_environment", "apps_system"]),
+            "apps_system is not on",
+        ),
+        (json!(["everything"]), "there is no category everything"),
+    ] {
+        let id = stage.ask(collecting(&categories)).await;
+        let answer = stage.answer(&id).await;
+        assert!(answer.text().contains(words), "{answer:?}");
+    }
+    let consent = punie_runner::home::ConsentRecord {
+        at_ms: 1,
+        category: "dev_environment".to_owned(),
+        act: punie_runner::home::ConsentAct::Given,
+        text: punie_runner::handlers::user::consent_text(
+            punie_runner::signals::Category::DevEnvironment,
+        ),
+        place: "terminal".to_owned(),
+    };
+    let consents = punie_runner::home::SignalConsents::in_home(&home);
+    consents.add_record(&consent).expect("written");
+    let id = stage.ask(collecting(&json!([]))).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    stage.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
+    let id = stage.ask(collecting(&json!([]))).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    assert!(
+        answer.text().contains("No category of user signals is on"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
+    let stage = Stage::with("").await;
+    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let left = write_below(&home.signals_dir(), "signals-left/copy.sqlite", "x");
+    write_below(&home.signals_dir(), "signals-left/in-use", "");
+    let _runner = stage.run();
+    until("the copy is gone", || !left.exists()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
+    let config =
+        "[signals]\ndev_environment = \"on\"\n[callers.test]\nworkspaces = [\"../work\"]\n";
+    let stage = Stage::with(config).await;
+    let _runner = stage.run();
+    let id = stage.ask(collecting(&json!([]))).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(
+        answer.verdict(),
+        ("error", "outside_workspace"),
+        "{answer:?}"
+    );
+}
