@@ -27,17 +27,17 @@ fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
     // The columns that Chrome 156 has and that are read.
     let tables =
         "CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT, title TEXT, visit_count INTEGER, \
-                  last_visit_time INTEGER);
-                  CREATE TABLE visits (id INTEGER PRIMARY KEY, url INTEGER, visit_time INTEGER);";
+                  hidden INTEGER);
+                  CREATE TABLE visits (id INTEGER PRIMARY KEY, url INTEGER, visit_time INTEGER, transition INTEGER);";
     database.execute_batch(tables).expect("tables");
     database
         .execute(
-            "INSERT INTO urls VALUES (1, 'https://rust.example/book?token=x', ?1, ?2, ?3)",
-            (title, visits, day_ago),
+            "INSERT INTO urls VALUES (1, 'https://rust.example/book?token=x', ?1, ?2, 0)",
+            (title, visits),
         )
         .expect("a page");
     for _ in 0..visits {
-        let visit = "INSERT INTO visits (url, visit_time) VALUES (1, ?1)";
+        let visit = "INSERT INTO visits (url, visit_time, transition) VALUES (1, ?1, 0x30000001)";
         database.execute(visit, [day_ago]).expect("a visit");
     }
     path

@@ -11,7 +11,7 @@ use super::confinement_setup::build_confinement;
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::{open_packages, open_trash, tool_profile};
-use super::user_signals::{signal_reader, switched_on_categories};
+use super::user_signals::signal_deps;
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
@@ -28,14 +28,10 @@ use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::user::SignalReader;
 use crate::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
-use crate::home::{
-    ApprovalQuestions, Home, IdentityMapStore, PeopleAsker, RunnerPeople, SecretStore,
-    SignalConsents,
-};
+use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
@@ -127,7 +123,7 @@ pub fn assemble_host(
         before_images: base.before_images,
         people: base.people.runner,
         plugins,
-        signals_on: base.signals_on,
+        signals_on: base.signals.switched_on,
     })
 }
 
@@ -155,8 +151,7 @@ struct HostBase {
     before_images: BeforeImageStore,
     people: PeopleAsker,
     self_mod: Option<Arc<self_mod::SelfModArea>>,
-    signal_reader: SignalReader,
-    signals_on: user::SwitchedOnCategories,
+    signals: user::SignalDeps,
 }
 
 impl HostBase {
@@ -166,7 +161,7 @@ impl HostBase {
         environment: &ProcessEnvironment,
         journal: Option<&Journal>,
     ) -> anyhow::Result<Self> {
-        let redactor = open_redactor(home, environment)?;
+        let redactor = masked_values::open_redactor(home, environment)?;
         logging::mask_with(&redactor);
         let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
@@ -189,12 +184,9 @@ impl HostBase {
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
         let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
-        let signal_reader = signal_reader(config, home, environment, &redactor);
-        signal_reader.remove_leftovers();
-        let signals_on = user::SwitchedOnCategories::default();
-        signals_on.replace(switched_on_categories(config));
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
+            signals: signal_deps(config, home, environment, &redactor),
             redactor,
             outputs,
             workspace,
@@ -210,8 +202,6 @@ impl HostBase {
                 runner: RunnerPeople::default(),
             },
             self_mod,
-            signal_reader,
-            signals_on,
         })
     }
 
@@ -285,11 +275,7 @@ impl HostBase {
                 patience: config.questions.patience,
                 default_answer: config.questions.default_answer.clone(),
                 turns: user::QuestionTurns::default(),
-                signals: user::SignalDeps {
-                    reader: self.signal_reader.clone(),
-                    consents: SignalConsents::in_home(home),
-                    switched_on: self.signals_on.clone(),
-                },
+                signals: self.signals.clone(),
             },
             store: config.store.enabled.then(|| store::StoreDeps {
                 packages: open_packages(config, home),
@@ -326,23 +312,6 @@ pub fn assemble_lone_host(
         None,
         &AttachedEditors::default(),
     )
-}
-
-/// Masks the secrets and the people that this home knows.
-fn open_redactor(home: &Home, environment: &ProcessEnvironment) -> anyhow::Result<Redactor> {
-    let redactor = Redactor::new(masked_values::load_known_secrets(home, environment)?);
-    redactor.set_identity_map(Arc::new(IdentityMapStore::in_home(home)));
-    Ok(redactor)
-}
-
-/// Returns the reader of user signals for a command.
-pub fn open_signal_reader(
-    config: &Config,
-    home: &Home,
-    environment: &ProcessEnvironment,
-) -> anyhow::Result<SignalReader> {
-    let redactor = open_redactor(home, environment)?;
-    Ok(signal_reader(config, home, environment, &redactor))
 }
 
 /// Returns this program, to be started as a worker.

@@ -1,12 +1,26 @@
 //! The values that are masked in everything that leaves this machine. Not here: the masking.
 
+use std::sync::Arc;
+
 use crate::acp::local::shell_start_files::read_start_file_secrets;
 use crate::config::ProcessEnvironment;
-use crate::home::{BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
-use crate::redact::Secret;
+use crate::home::{
+    BackendTokens, DeviceIdentity, Home, HomeFailureKind, IdentityMapStore, SecretStore,
+};
+use crate::redact::{Redactor, Secret};
+
+/// Masks the secrets and the people that this home knows.
+pub(super) fn open_redactor(
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Redactor> {
+    let redactor = Redactor::new(load_known_secrets(home, environment)?);
+    redactor.set_identity_map(Arc::new(IdentityMapStore::in_home(home)));
+    Ok(redactor)
+}
 
 /// Loads the values to mask: the runner's keys and tokens, the owner's secrets, and those in the shells' start files.
-pub(super) fn load_known_secrets(
+fn load_known_secrets(
     home: &Home,
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<Vec<Secret<String>>> {

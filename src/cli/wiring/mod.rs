@@ -28,7 +28,7 @@ pub use backends::{
     http_functions, probe_configured, proxy_of_backend, proxy_rules,
 };
 pub use confinement_setup::build_confinement;
-pub use host::{ToolHost, assemble_lone_host, open_signal_reader, open_workspace};
+pub use host::{ToolHost, assemble_lone_host, open_workspace};
 pub use in_force::{
     ConfinementInForce, PolicyInForce, SettingsInForce, WaitingSetting, config_file_hash,
     describe_confinement,
@@ -37,4 +37,4 @@ pub use openings::SandboxOpening;
 pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};
-pub use user_signals::signal_switch;
+pub use user_signals::{open_signal_reader, signal_switch};

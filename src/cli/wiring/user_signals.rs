@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::masked_values::open_redactor;
 use crate::config::{Config, ProcessEnvironment, SignalSwitch};
-use crate::handlers::user::SignalReader;
-use crate::home::{Home, IdentityMapStore};
+use crate::handlers::user::{SignalDeps, SignalReader, SwitchedOnCategories};
+use crate::home::{Home, IdentityMapStore, SignalConsents};
 use crate::redact::Redactor;
 use crate::signals::{Category, SignalPlaces, System};
 
@@ -23,8 +24,35 @@ pub fn switched_on_categories(config: &Config) -> Vec<Category> {
     Category::ALL.into_iter().filter(is_on).collect()
 }
 
-/// Builds the reader of user signals. Without a folder of the user, as some services start, it finds nothing.
-pub fn signal_reader(
+/// Builds what the tool for user signals needs.
+pub fn signal_deps(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    redactor: &Redactor,
+) -> SignalDeps {
+    let switched_on = SwitchedOnCategories::default();
+    switched_on.replace(switched_on_categories(config));
+    let reader = signal_reader(config, home, environment, redactor);
+    reader.remove_leftovers();
+    SignalDeps {
+        reader,
+        consents: SignalConsents::in_home(home),
+        switched_on,
+    }
+}
+
+/// Returns the reader of user signals for a command.
+pub fn open_signal_reader(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<SignalReader> {
+    let redactor = open_redactor(home, environment)?;
+    Ok(signal_reader(config, home, environment, &redactor))
+}
+
+fn signal_reader(
     config: &Config,
     home: &Home,
     environment: &ProcessEnvironment,
@@ -50,7 +78,8 @@ fn signal_places(config: &Config, home: &Home, environment: &ProcessEnvironment)
         let path = environment.get(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
     };
-    // An empty path would be the current folder.
+    // Without a folder of the user, as some services start, one in which nothing is found. An empty path would be the
+    // current folder.
     let user_home = environment
         .user_dir()
         .map_or_else(|| home.signals_dir(), PathBuf::from);

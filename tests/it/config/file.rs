@@ -75,9 +75,9 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         ),
         ("[limit]\n", 1, "no table limit. Did you mean limits?"),
         (
-            "[skills.x.y]\n",
+            "[themes.x.y]\n",
             1,
-            "no table skills. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, update, log",
+            "no table themes. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, signals, update, log",
         ),
         (
             "[log]\ncolour = true",

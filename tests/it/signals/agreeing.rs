@@ -52,9 +52,13 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     let _runner = stage.run();
 
     let id = stage.ask(collecting(&json!(["dev_environment"]))).await;
-    let question = listed(&stage).await;
-    let asked = question["arguments"].as_str().expect("a text");
-    assert!(asked.starts_with("Agents may read, at any time"), "{asked}");
+    listed(&stage).await;
+    let asked = stage.command(&["questions"]).await.out;
+    assert!(asked.contains("Agents may read, at any time"), "{asked}");
+    assert!(
+        asked.contains(&format!("questions answer {} yes", &asked[..8])),
+        "{asked}"
+    );
     // The caller's side sees the question and can only refuse it.
     let open = stage.caller.questions().await;
     let options = open[0]["options"].as_array().expect("options");

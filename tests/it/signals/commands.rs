@@ -74,11 +74,11 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     write_below(user.path(), ".mozilla/firefox/profiles.ini", ini);
     let places = write_below(user.path(), &format!("{profile}/places.sqlite"), "");
     let locked = rusqlite::Connection::open(places).expect("a database");
-    let tables = "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT, title TEXT, visit_count INTEGER,
-                    last_visit_date INTEGER, hidden INTEGER, frecency INTEGER);
-                  CREATE TABLE moz_historyvisits (id INTEGER PRIMARY KEY, place_id INTEGER, visit_date INTEGER,
-                    visit_type INTEGER);
-                  INSERT INTO moz_places VALUES (1, 'https://fox.example/', 'Fox', 40, 1, 0, 1);
+    let tables = "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT, title TEXT, visit_count INTEGER, hidden INTEGER);
+                  CREATE TABLE moz_historyvisits (place_id INTEGER, visit_date INTEGER, visit_type INTEGER);
+                  CREATE TABLE moz_bookmarks (type INTEGER, fk INTEGER, parent INTEGER, title TEXT, guid TEXT,
+                    dateAdded INTEGER, id INTEGER PRIMARY KEY);
+                  INSERT INTO moz_places VALUES (1, 'https://fox.example/', 'Fox', 40, 0);
                   PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;";
     locked.execute_batch(tables).expect("tables");
     let words = ["preview", "--json", "--category", "browsing_bookmarks"];
@@ -98,7 +98,10 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     assert_eq!(source("opera")["state"], "absent");
     for name in ["chromium", "vivaldi"] {
         let source = source(name);
-        assert!(source.to_string().contains("History"), "{source}");
+        assert!(
+            source.to_string().contains("a history could not be read"),
+            "{source}"
+        );
         assert_eq!(source["state"], "failed", "{source}");
     }
     // A program that holds the lock does not keep its pages from being read.
@@ -120,7 +123,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
         let mut asked = OnTerminal::start(&stage.setting, &["signals", "collect"]);
         asked.shows("Do you agree? [y/N] ").await;
         assert!(
-            asked.shown().contains("To withdraw it:"),
+            asked.shown().contains("Whole command lines"),
             "{}",
             asked.shown()
         );
