@@ -198,8 +198,8 @@ fn withdraw_consents(
     } else if withdrawn.is_empty() {
         console::print_line("There was no consent to withdraw.");
     } else {
-        let names = withdrawn.join(", ");
-        let text = format!("Withdrawn: {names}. Agents cannot read it until you agree again.");
+        let list = withdrawn.join(", ");
+        let text = format!("Withdrawn: {list}. Agents cannot read it until you agree again.");
         console::print_paragraph("", &text);
     }
     Ok(Exit::Done)

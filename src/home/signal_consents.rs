@@ -132,10 +132,9 @@ mod tests {
         let withdrawn = record("apps_system", ConsentAct::Withdrawn);
         consents.add_record(&withdrawn).expect("written");
         assert!(!has("apps_system") && has("dev_environment"));
-        let mut bytes = std::fs::read(&file).expect("the file");
-        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 3);
-        bytes.extend(b"{\"category\":\"dev_env");
-        std::fs::write(&file, bytes).expect("a torn line");
+        let whole = std::fs::read_to_string(&file).expect("the file");
+        assert_eq!(whole.lines().count(), 3);
+        std::fs::write(&file, format!("{whole}{{\"category\":")).expect("a torn line");
         assert!(!has("dev_environment"));
         let again = record("dev_environment", ConsentAct::Given);
         consents.add_record(&again).expect("written");

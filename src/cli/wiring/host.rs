@@ -222,11 +222,10 @@ impl HostBase {
             local,
             home.scripts_dir(),
         ));
-        let is_set = |name: &str| environment.get(name).is_some();
         let apps_obstacle = if self.confinement.check_app_allowed().is_err() {
             Some("apps = false under [sandbox]")
         } else {
-            (!has_display(is_set)).then_some("there is no display")
+            (!has_display(|name| environment.get(name).is_some())).then_some("there is no display")
         };
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {

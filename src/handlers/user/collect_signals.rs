@@ -1,5 +1,6 @@
 //! CollectSignals: gives an agent what the owner lets this device tell about them. Not here: reading it (signal_reader).
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -61,7 +62,7 @@ impl Tool for CollectSignals {
     const NAME: &'static str = "CollectSignals";
     const EFFECT: ToolEffect = ToolEffect::AsksUser;
     const ALIASES: &'static [(&'static str, &'static str)] = &[("category", "categories")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"categories":["dev_environment"]}"#, r#"{}"#];
+    const EXAMPLES: &'static [&'static str] = &[r#"{"categories":["dev_environment"]}"#, "{}"];
     const LIMITS: &'static [&'static str] = &[
         "10 s and 2,000,000 entries for each source; what is left out is named",
         "waits 3,000 s at most for the owner",
@@ -101,7 +102,7 @@ impl Tool for CollectSignals {
         agreed.retain(|category| still_on.contains(category));
         let mut text = read_until_cancelled(cx, deps.signals.reader.clone(), agreed).await?;
         for note in notes {
-            text.push_str(&format!("- {note}\n"));
+            let _ = writeln!(text, "- {note}");
         }
         Ok(ToolReply::from_text(text))
     }
