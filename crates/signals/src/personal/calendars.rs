@@ -1,6 +1,7 @@
 //! Calendars of macOS: the number of events in each.
 
-use super::{collect_lines, format_count, is_there};
+use super::{collect_lines, format_count};
+use crate::file_access::may_exist;
 use crate::foreign_rows::{for_each_row, has_columns, read_count, read_text, require_columns};
 use crate::plain_text::clean_title;
 use crate::{Budget, SignalPlaces, SourceReport, System};
@@ -16,7 +17,7 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
         "Library/Calendars/Calendar Cache",
     ];
     let mut paths = paths.map(|path| places.user_home.join(path)).into_iter();
-    let newest = paths.find(|path| places.system == System::MacOs && is_there(path));
+    let newest = paths.find(|path| places.system == System::MacOs && may_exist(path));
     let newest: Vec<_> = newest.into_iter().collect();
     collect_lines(
         "calendars",

@@ -92,6 +92,21 @@ fn w84_firefox_is_found_where_its_system_keeps_it() {
 }
 
 #[test]
+fn profiles_of_firefox_that_no_list_names_are_read_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let root = ".config/mozilla/firefox";
+    for profile in ["abc.default", "xyz.work", "Profiles/old"] {
+        let path = format!("{root}/{profile}/places.sqlite");
+        make_database(home.path(), &path, &firefox_script());
+    }
+    let list = "[Profile0]\nIsRelative=1\nPath=abc.default\nStoreID=682f999a\n";
+    write(home.path(), &format!("{root}/profiles.ini"), list);
+    let report = collect("firefox", home.path(), System::Linux);
+    let text = only_text(&report);
+    assert!(text.contains("- a.example (18)\n"), "{text}");
+}
+
+#[test]
 fn w82_safari_is_read_by_its_addresses_and_its_epoch() {
     let (recent, old) = (
         now() - 978_307_200 - 2 * DAY,
