@@ -6,6 +6,11 @@ use crate::plain_text::clean_title;
 use crate::{Budget, SignalPlaces, SourceReport, System};
 
 const MAX_FOLDERS: usize = 30;
+/// The tables that join notes and folders in older versions, each with its columns of notes and of folders.
+const FOLDER_JOINS: [(&str, &str, &str); 2] = [
+    ("Z_12NOTES", "Z_9NOTES", "Z_12FOLDERS"),
+    ("Z_11NOTES", "Z_8NOTES", "Z_11FOLDERS"),
+];
 
 /// Counts notes, those in the trash not.
 pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
@@ -24,14 +29,20 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
             require_columns(
                 database,
                 table,
-                &[
-                    "Z_PK",
-                    "ZTITLE2",
-                    "ZFOLDER",
-                    "ZNOTEDATA",
-                    "ZMARKEDFORDELETION",
-                ],
+                &["Z_PK", "ZTITLE2", "ZNOTEDATA", "ZMARKEDFORDELETION"],
             )?;
+            // Before macOS 10.13, a note could be in several folders.
+            let joins = FOLDER_JOINS
+                .iter()
+                .find(|(join, note, folder)| has_columns(database, join, &[note, folder]));
+            let in_folders = if let Some((join, note, folder)) = joins {
+                format!(
+                    "LEFT JOIN {join} j ON j.{note} = n.Z_PK LEFT JOIN {table} f ON f.Z_PK = j.{folder}"
+                )
+            } else {
+                require_columns(database, table, &["ZFOLDER"])?;
+                format!("LEFT JOIN {table} f ON f.Z_PK = n.ZFOLDER")
+            };
             // Type 1 is the trash. Before it had a type, notes in it were marked for deletion.
             let in_trash = if has_columns(database, table, &["ZFOLDERTYPE"]) {
                 "COALESCE(f.ZFOLDERTYPE, 0) = 1"
@@ -40,7 +51,7 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
             };
             let sql = format!(
             "SELECT substr(f.ZTITLE2, 1, 2000), COUNT(*)
-            FROM {table} n LEFT JOIN {table} f ON f.Z_PK = n.ZFOLDER
+            FROM {table} n {in_folders}
             WHERE n.ZNOTEDATA IS NOT NULL AND COALESCE(n.ZMARKEDFORDELETION, 0) = 0 AND NOT {in_trash}
             GROUP BY f.Z_PK ORDER BY COUNT(*) DESC, f.Z_PK LIMIT {MAX_FOLDERS}"
         );
