@@ -101,7 +101,7 @@ fn find_stores(places: &SignalPlaces, budget: &Budget) -> (Vec<PathBuf>, Vec<Str
 mod tests {
     use super::super::test_places::{make_database, only_text, places};
     use super::*;
-    use crate::test_places::budget;
+    use crate::test_places::{budget, schema};
 
     #[cfg(unix)]
     #[test]
@@ -116,36 +116,35 @@ mod tests {
     }
 
     const REMINDERS: &str = "
-        CREATE TABLE ZREMCDREMINDER (Z_PK INTEGER PRIMARY KEY, ZTITLE VARCHAR, ZNOTES VARCHAR, ZCOMPLETED INTEGER,
-            ZMARKEDFORDELETION INTEGER, ZLIST INTEGER, ZDUEDATE TIMESTAMP);
         INSERT INTO ZREMCDREMINDER (ZTITLE, ZCOMPLETED, ZMARKEDFORDELETION, ZLIST) VALUES
             ('a secret', 0, 0, 1), ('b', 1, 0, 1), ('c', 0, 0, 1), ('gone', 0, 1, 1), ('d', 1, NULL, 2), ('e', 0, 0, 3);";
 
     #[test]
-    fn w82_reminders_are_counted_in_both_schemas_and_places() {
-        let schemas = [
-            // Newer versions.
-            ("Library/Group Containers/group.com.apple.reminders/Container_v1/Stores", "CREATE TABLE ZREMCDBASELIST
-                (Z_PK INTEGER PRIMARY KEY, ZNAME VARCHAR, ZMARKEDFORDELETION INTEGER);
-                INSERT INTO ZREMCDBASELIST VALUES (1, 'Groceries', 0), (2, 'Work', 0), (3, 'Gone', 1);"),
-            // Older versions: one table for lists, alarms, tags and the like.
-            ("Library/Reminders/Container_v1/Stores", "CREATE TABLE ZREMCDOBJECT
-                (Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, ZNAME VARCHAR, ZNAME1 VARCHAR, ZMARKEDFORDELETION INTEGER);
-                INSERT INTO ZREMCDOBJECT VALUES (1, 24, NULL, 'Groceries', 0), (2, 24, 'Work', NULL, 0),
-                (3, 24, NULL, 'Gone', 1);"),
+    fn w82_reminders_are_counted_in_each_schema_and_place() {
+        let folders = [
+            "Library/Group Containers/group.com.apple.reminders/Container_v1/Stores",
+            "Library/Reminders/Container_v1/Stores",
         ];
-        for (folder, lists) in schemas {
-            let home = tempfile::tempdir().expect("a folder");
-            make_database(
-                home.path(),
-                &format!("{folder}/Data-1F2E.sqlite"),
-                &format!("{REMINDERS}{lists}"),
-            );
-            let report = collect(&places(home.path(), System::MacOs), &budget());
-            assert_eq!(
-                only_text(&report),
-                "- Groceries: 2 open, 1 done\n- Work: 0 open, 1 done"
-            );
+        for (schema, lists) in [
+            (
+                schema!("reminders_10_15"),
+                "INSERT INTO ZREMCDOBJECT (Z_PK, Z_ENT, ZNAME, ZNAME1, ZMARKEDFORDELETION) VALUES
+                    (1, 24, NULL, 'Groceries', 0), (2, 24, 'Work', NULL, 0), (3, 24, NULL, 'Gone', 1)",
+            ),
+            (
+                schema!("reminders_13"),
+                "INSERT INTO ZREMCDBASELIST (Z_PK, Z_ENT, ZNAME, ZMARKEDFORDELETION) VALUES
+                    (1, 3, 'Groceries', 0), (2, 3, 'Work', 0), (3, 3, 'Gone', 1)",
+            ),
+        ] {
+            for folder in folders {
+                let home = tempfile::tempdir().expect("a folder");
+                let path = format!("{folder}/Data-1F2E.sqlite");
+                make_database(home.path(), &path, &format!("{schema}{REMINDERS}{lists}"));
+                let report = collect(&places(home.path(), System::MacOs), &budget());
+                let expected = "- Groceries: 2 open, 1 done\n- Work: 0 open, 1 done";
+                assert_eq!(only_text(&report), expected, "{schema}");
+            }
         }
     }
 }

@@ -125,7 +125,7 @@ fn w86_a_history_in_a_log_and_under_lock_is_read() {
     make_database(home.path(), path, CHROMIUM_SCHEMA);
     let browser = open_database(&home.path().join(path));
     browser.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").expect("WAL");
-    let rows = chromium_script("a.example").replace(CHROMIUM_SCHEMA, "");
+    let rows = chromium_rows("a.example");
     browser.execute_batch(&rows).expect("rows in the log only");
     let report = collect("chromium", home.path(), System::Linux);
     assert_eq!(only_text(&report), CHROMIUM_TEXT);
