@@ -45,6 +45,11 @@ fn w84_firefox_is_found_where_its_system_keeps_it() {
         ),
         (
             System::Linux,
+            ".var/app/org.mozilla.firefox/config/mozilla/firefox",
+            "abc.default",
+        ),
+        (
+            System::Linux,
             "snap/firefox/common/.mozilla/firefox",
             "abc.default",
         ),
