@@ -41,6 +41,16 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     )
 }
 
+/// Says for people why a file or folder could not be read, and what helps where the system protects it.
+pub(crate) fn describe_error(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return "the system does not allow punie-runner to read it. On macOS: System Settings, Privacy & Security, Full \
+            Disk Access"
+            .to_owned();
+    }
+    error.to_string()
+}
+
 /// The end of a file.
 #[derive(Debug)]
 pub(crate) struct FileTail {
@@ -87,7 +97,7 @@ pub(crate) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub(crate) fn read_if_present(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     match read_bounded(path, max_bytes) {
         Err(error) if is_absent(&error) => Ok(None),
-        read => read.map(Some).map_err(|error| error.to_string()),
+        read => read.map(Some).map_err(|error| describe_error(&error)),
     }
 }
 
@@ -104,6 +114,17 @@ pub(crate) fn is_link(path: &Path) -> bool {
 /// Returns whether there is something at this path, links followed.
 pub(crate) fn exists(path: &Path) -> bool {
     fs::metadata(path).is_ok()
+}
+
+/// Returns whether there is something at this path, or the system does not say: a protected file is no absent one.
+pub(crate) fn may_exist(path: &Path) -> bool {
+    !fs::metadata(path).is_err_and(|error| is_absent(&error))
+}
+
+/// Returns for people why a folder that is there cannot be listed.
+pub(crate) fn listing_problem(folder: &Path) -> Option<String> {
+    let error = fs::read_dir(folder).err()?;
+    (!is_absent(&error)).then(|| describe_error(&error))
 }
 
 /// The kind of an entry of a folder, links not followed.
@@ -185,5 +206,20 @@ mod tests {
         assert_eq!(error.to_string(), "it is no regular file");
         let missing = open_regular_file(&folder.path().join("missing")).expect_err("nothing");
         assert!(is_absent(&missing));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_looked_at_is_not_absent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let endless = folder.path().join("endless");
+        std::os::unix::fs::symlink(&endless, &endless).expect("a link");
+        assert!(may_exist(&endless.join("x")) && !exists(&endless.join("x")));
+        assert!(listing_problem(&endless).is_some());
+        assert!(may_exist(folder.path()) && !may_exist(&folder.path().join("x/y")));
+        assert_eq!(listing_problem(folder.path()), None);
+        assert_eq!(listing_problem(&folder.path().join("x")), None);
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(describe_error(&refused).contains("Full Disk Access"));
     }
 }

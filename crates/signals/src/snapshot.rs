@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use url::Url;
 
 use super::Budget;
-use super::file_access::{exists, is_absent, open_regular_file};
+use super::file_access::{describe_error, exists, is_absent, open_regular_file};
 
 /// The pages that are copied between two checks of the budget.
 const PAGES_PER_STEP: i32 = 256;
@@ -56,7 +56,7 @@ impl Snapshot {
     /// A text for people: it is missing, damaged, always changing, or the budget ended.
     pub fn take(database: &Path, scratch: &Path, budget: &Budget) -> Result<Self, String> {
         let files = DatabaseFiles::beside(database);
-        let state = files.read_state().map_err(|error| error.to_string())?;
+        let state = files.read_state().map_err(|error| describe_error(&error))?;
         if state.total_bytes() > MAX_COPIED_BYTES {
             let problem = format!(
                 "the database is larger than {} MB and was not copied: the newest entries may be missing",

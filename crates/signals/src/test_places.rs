@@ -16,6 +16,19 @@ use tempfile::TempDir;
 
 use super::{Budget, SignalPlaces, SourceReport, System};
 
+/// The schema of a database in one version, by the name of its file in `tests/fixtures/schemas`.
+macro_rules! schema {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/schemas/",
+            $name,
+            ".sql"
+        ))
+    };
+}
+pub(crate) use schema;
+
 /// A moment in 2026, so that no test depends on the day.
 pub(crate) const NOW_SECONDS: u64 = 1_790_000_000;
 

@@ -1,10 +1,11 @@
 //! Profiles that real browsers make while the test visits pages: the numbers in the report are those of the visits. Needs
-//! python3, and Chromium and Firefox; a test says that it is skipped where its browser is not installed. By name only.
+//! Debian's packages python3, chromium and firefox-esr, or the like. A test says that it is skipped where one is missing,
+//! and fails there if `PUNIE_REQUIRE_BROWSERS=1`. By name only.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "the tests start browsers, and say so where they cannot"
+    reason = "the tests start browsers, and say where they cannot"
 )]
 
 use std::collections::BTreeMap;
@@ -35,8 +36,8 @@ struct OpenBrowser {
 }
 
 impl OpenBrowser {
-    /// Opens a browser. `None` if it is not installed.
-    fn visit_pages(browser: &str, home: &Path) -> Option<Self> {
+    /// Opens a browser, which one of Debian's packages has. `None` if it is not installed.
+    fn visit_pages(browser: &str, package: &str, home: &Path) -> Option<Self> {
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/make_browser_profiles.py");
         let started = Command::new("python3")
@@ -48,7 +49,7 @@ impl OpenBrowser {
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut script) = started else {
-            eprintln!("skipped: python3 is not installed");
+            say_skipped("python3");
             return None;
         };
         let mut line = String::new();
@@ -61,7 +62,7 @@ impl OpenBrowser {
                 Some(NOT_INSTALLED),
                 "{browser} visited nothing"
             );
-            eprintln!("skipped: {browser} is not installed");
+            say_skipped(package);
             return None;
         }
         let visits = serde_json::from_str(&line).expect("the visits as JSON");
@@ -74,6 +75,14 @@ impl OpenBrowser {
         assert!(self.script.wait().expect("its end").success());
         self.visits
     }
+}
+
+fn say_skipped(package: &str) {
+    let text = format!("{package} is not installed. On Debian: apt-get install {package}");
+    let required = std::env::var_os("PUNIE_REQUIRE_BROWSERS");
+    let is_required = required.is_some_and(|value| value == "1");
+    assert!(!is_required, "{text}");
+    eprintln!("skipped: {text}");
 }
 
 fn collect(home: &Path, source: &str) -> SourceReport {
@@ -153,7 +162,7 @@ fn assert_counts(report: &SourceReport, visits: &[Visit]) {
 #[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
 fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
-    let Some(browser) = OpenBrowser::visit_pages("chromium", home.path()) else {
+    let Some(browser) = OpenBrowser::visit_pages("chromium", "chromium", home.path()) else {
         return;
     };
     assert_counts(&collect(home.path(), "chromium"), &browser.visits);
@@ -165,7 +174,7 @@ fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
 #[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
 fn w86_the_visits_of_a_real_firefox_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
-    let Some(browser) = OpenBrowser::visit_pages("firefox", home.path()) else {
+    let Some(browser) = OpenBrowser::visit_pages("firefox", "firefox-esr", home.path()) else {
         return;
     };
     assert_counts(&collect(home.path(), "firefox"), &browser.visits);

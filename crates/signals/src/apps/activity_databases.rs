@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use rusqlite::Connection;
 
 use crate::epoch::{apple_seconds, unix_micros};
-use crate::file_access::{exists, list_folder};
+use crate::file_access::{list_folder, may_exist};
 use crate::foreign_rows::{for_each_row, read_count, read_text, require_columns, with_database};
 use crate::{Budget, SignalPlaces, System};
 
@@ -24,7 +24,7 @@ pub(super) fn read_usage(
     let mut usage = Usage::new();
     let mut is_found = false;
     for database in activity_databases(places, budget) {
-        if !exists(&database) {
+        if !may_exist(&database) {
             continue;
         }
         is_found = true;

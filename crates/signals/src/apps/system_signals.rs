@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::SourceState;
-    use crate::test_places::{TestPlaces, budget, open_database, text};
+    use crate::test_places::{TestPlaces, budget, open_database, schema, text};
 
     #[test]
     fn w83_the_dock_is_read_with_its_data_and_dates() {
@@ -130,9 +130,10 @@ mod tests {
         let database = open_database(&path);
         let start = crate::epoch::apple_seconds(test.places.now) - 100_000;
         let rows = format!(
-            "CREATE TABLE ZOBJECT (ZSTREAMNAME, ZVALUESTRING, ZSTARTDATE, ZENDDATE);
-             INSERT INTO ZOBJECT VALUES ('/app/usage', 'com.apple.mail', {start}, {start} + 179),
-                ('/app/usage', 'com.apple.notes', {start}, {start} + 59);"
+            "{}
+             INSERT INTO ZOBJECT (ZSTREAMNAME, ZVALUESTRING, ZSTARTDATE, ZENDDATE) VALUES ('/app/usage', 'com.apple.mail', {start}, {start} + 179),
+                ('/app/usage', 'com.apple.notes', {start}, {start} + 59);",
+            schema!("knowledge_26")
         );
         database.execute_batch(&rows).expect("rows");
         let report = read_system_signals(&test.places, &budget());

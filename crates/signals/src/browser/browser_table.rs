@@ -134,7 +134,10 @@ pub(super) const OPERA: ChromiumBrowser = ChromiumBrowser {
 pub(super) const VIVALDI: ChromiumBrowser = ChromiumBrowser {
     name: "Vivaldi",
     linux: &["vivaldi", "vivaldi-snapshot"],
-    linux_boxed: &[".var/app/com.vivaldi.Vivaldi/config/vivaldi"],
+    linux_boxed: &[
+        ".var/app/com.vivaldi.Vivaldi/config/vivaldi",
+        "snap/vivaldi/current/.config/vivaldi",
+    ],
     mac: &["Vivaldi"],
     windows_local: &["Vivaldi/User Data"],
     ..NONE

@@ -8,19 +8,29 @@ use super::bookmarks::Bookmarks;
 use super::chromium_profiles::MAX_PROFILES;
 use super::{RECENT_DAYS, VisitedPages};
 use crate::epoch::{days_before, unix_micros};
-use crate::file_access::{exists, read_if_present};
+use crate::file_access::{EntryKind, exists, list_folder, read_if_present};
 use crate::foreign_rows::{for_each_row, read_count, read_text, require_columns};
 use crate::{Budget, SignalPlaces};
 
 const MAX_PROFILES_INI_BYTES: u64 = 1 << 20;
 
-/// Returns the databases of the profiles that a `profiles.ini` lists, and whether there are more than [`MAX_PROFILES`].
-pub(super) fn find_databases(root: &Path) -> (Vec<PathBuf>, bool) {
+/// Returns the databases of the profiles below a root, and whether there are more than [`MAX_PROFILES`]. Those that
+/// `profiles.ini` lists are the first. Since version 138, profiles of one group are in no list but a database of the
+/// browser's, so the folders are looked at too.
+pub(super) fn find_databases(root: &Path, budget: &Budget) -> (Vec<PathBuf>, bool) {
     let bytes = read_if_present(&root.join("profiles.ini"), MAX_PROFILES_INI_BYTES);
     let text = String::from_utf8_lossy(&bytes.ok().flatten().unwrap_or_default()).into_owned();
+    let listed = listed_folders(&text)
+        .into_iter()
+        .map(|path| root.join(path));
+    let found = [root.to_owned(), root.join("Profiles")];
+    let found = found
+        .iter()
+        .flat_map(|parent| list_folder(parent, budget).unwrap_or_default());
+    let found = found.filter(|entry| entry.kind == EntryKind::Folder);
     let mut databases = Vec::new();
-    for folder in listed_folders(&text) {
-        let database = root.join(folder).join("places.sqlite");
+    for folder in listed.chain(found.map(|entry| entry.path)) {
+        let database = folder.join("places.sqlite");
         if exists(&database) && !databases.contains(&database) {
             databases.push(database);
         }

@@ -18,6 +18,8 @@ mod safari;
 mod tests;
 mod visited_pages;
 
+use std::path::Path;
+
 use bookmarks::Bookmarks;
 use browser_table::{
     ARC, BRAVE, CHROME, CHROMIUM, ChromiumBrowser, EDGE, OPERA, VIVALDI, firefox_roots,
@@ -25,7 +27,7 @@ use browser_table::{
 use visited_pages::VisitedPages;
 
 use super::category::Source;
-use super::file_access::exists;
+use super::file_access::{exists, listing_problem};
 use super::foreign_rows::with_database;
 use super::{Budget, Section, SignalPlaces, SourceReport, Tier};
 
@@ -83,6 +85,13 @@ impl Reading {
         }
     }
 
+    /// Records a folder of profiles that is there and cannot be listed.
+    fn record_listing(&mut self, root: &Path) {
+        if let Some(problem) = listing_problem(root) {
+            self.record("the folder of profiles", Err(problem));
+        }
+    }
+
     fn record_profiles(&mut self, has_more: bool) {
         if has_more {
             let max = chromium_profiles::MAX_PROFILES;
@@ -124,6 +133,7 @@ fn collect_chromium(
 ) -> SourceReport {
     let mut reading = Reading::default();
     for root in browser.roots(places) {
+        reading.record_listing(&root);
         let (profiles, has_more) = chromium_profiles::find_profiles(&root);
         reading.record_profiles(has_more);
         for profile in profiles {
@@ -147,7 +157,8 @@ fn collect_chromium(
 fn collect_firefox(places: &SignalPlaces, budget: &Budget) -> SourceReport {
     let mut reading = Reading::default();
     for root in firefox_roots(places) {
-        let (databases, has_more) = firefox::find_databases(&root);
+        reading.record_listing(&root);
+        let (databases, has_more) = firefox::find_databases(&root, budget);
         reading.record_profiles(has_more);
         for path in databases {
             let read = with_database(&path, places, budget, |database| {

@@ -9,7 +9,7 @@ use super::bookmarks::Bookmarks;
 use super::chromium_profiles::MAX_PROFILES;
 use super::{RECENT_DAYS, VisitedPages};
 use crate::epoch::{apple_seconds, days_before};
-use crate::file_access::{exists, list_folder, read_if_present};
+use crate::file_access::{list_folder, may_exist, read_if_present};
 use crate::foreign_rows::{for_each_row, read_count, read_text, require_columns};
 use crate::property_list::parse_property_list;
 use crate::{Budget, SignalPlaces, System};
@@ -30,7 +30,7 @@ pub(super) fn find_databases(places: &SignalPlaces, budget: &Budget) -> Vec<Path
     folders.extend(profiles.into_iter().map(|profile| profile.path));
     let databases = folders.into_iter().map(|folder| folder.join("History.db"));
     databases
-        .filter(|path| exists(path))
+        .filter(|path| may_exist(path))
         .take(MAX_PROFILES)
         .collect()
 }
@@ -68,7 +68,7 @@ pub(super) fn read_history(
 /// Returns the file of bookmarks, if it is there.
 pub(super) fn find_bookmarks(places: &SignalPlaces) -> Option<PathBuf> {
     let path = places.user_home.join("Library/Safari/Bookmarks.plist");
-    (places.system == System::MacOs && exists(&path)).then_some(path)
+    (places.system == System::MacOs && may_exist(&path)).then_some(path)
 }
 
 /// Adds the bookmarks.

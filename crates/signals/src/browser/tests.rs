@@ -7,25 +7,12 @@ use std::path::Path;
 
 use super::*;
 use crate::personal::test_places::{NOW, make_database, only_text, places};
-use crate::test_places::budget;
+use crate::test_places::{budget, schema};
 use crate::{SourceState, System};
 
 const DAY: i64 = 86_400;
 
-/// The columns that are read, and some beside them, as in the history of a profile that Chromium 156 made (version 70 of the
-/// schema). Older versions have no groups of visits.
-const CHROMIUM_SCHEMA: &str = "
-    CREATE TABLE meta (key LONGVARCHAR NOT NULL UNIQUE PRIMARY KEY, value LONGVARCHAR);
-    CREATE TABLE urls (id INTEGER PRIMARY KEY AUTOINCREMENT, url LONGVARCHAR, title LONGVARCHAR,
-        visit_count INTEGER DEFAULT 0 NOT NULL, typed_count INTEGER DEFAULT 0 NOT NULL, last_visit_time INTEGER NOT NULL,
-        hidden INTEGER DEFAULT 0 NOT NULL);
-    CREATE TABLE visits (id INTEGER PRIMARY KEY AUTOINCREMENT, url INTEGER NOT NULL, visit_time INTEGER NOT NULL,
-        from_visit INTEGER, transition INTEGER DEFAULT 0 NOT NULL, segment_id INTEGER,
-        visit_duration INTEGER DEFAULT 0 NOT NULL);";
-const CHROMIUM_CLUSTERS: &str = "
-    CREATE TABLE clusters (cluster_id INTEGER PRIMARY KEY AUTOINCREMENT,
-        should_show_on_prominent_ui_surfaces BOOLEAN NOT NULL, label VARCHAR NOT NULL, raw_label VARCHAR NOT NULL);
-    INSERT INTO clusters VALUES (1, 1, '\"rust book\"', 'rust book'), (2, 1, '', ''), (3, 0, '\"rust book\"', 'x');";
+const CHROMIUM_SCHEMA: &str = schema!("chromium_history_v70");
 
 fn now() -> i64 {
     i64::try_from(NOW).expect("a time")
@@ -46,13 +33,16 @@ fn write(home: &Path, path: &str, content: impl AsRef<[u8]>) {
     std::fs::write(path, content).expect("a file");
 }
 
-/// A history with a page that was visited two days ago and one of thirty days ago.
 fn chromium_script(recent_host: &str) -> String {
+    format!("{CHROMIUM_SCHEMA}{}", chromium_rows(recent_host))
+}
+
+/// A page that was visited two days ago, one of thirty days ago, and pages that do not count.
+fn chromium_rows(recent_host: &str) -> String {
     let micros = |seconds: i64| (seconds + 11_644_473_600) * 1_000_000;
     let (recent, old) = (micros(now() - 2 * DAY), micros(now() - 30 * DAY));
     format!(
-        "{CHROMIUM_SCHEMA}
-        INSERT INTO urls (id, url, title, visit_count, last_visit_time, hidden) VALUES
+        "INSERT INTO urls (id, url, title, visit_count, last_visit_time, hidden) VALUES
             (1, 'https://{recent_host}/a', 'Page A', 12, {recent}, 0), (2, 'https://old.example/', 'Old', 5, {old}, 0),
             (3, 'https://hidden.example/', 'Frame', 9, {recent}, 1), (4, 'chrome://settings/', 'Settings', 9, {recent}, 0),
             (5, 'http://localhost:3000/', 'App', 9, {recent}, 0);
@@ -68,25 +58,27 @@ const CHROMIUM_TEXT: &str = "### Most Active (Last 7 Days)\n\n- a.example (6)\n\
     ### Content Details\n\n#### a.example\n\n- Page A (12)\n\n#### old.example\n\n- Old (5)";
 
 #[test]
-fn a_history_of_chromium_is_read_in_both_schemas() {
-    let schemas = [
-        (String::new(), ""),
-        (
-            CHROMIUM_CLUSTERS.to_owned(),
-            "### Topics\n\n- rust book (2)\n\n",
-        ),
-    ];
-    for (more, topics) in schemas {
+fn a_history_of_chromium_is_read_in_each_schema() {
+    let labels = "'\"rust book\"', 'rust book'), (2, 1, '', ''), (3, 0, '\"rust book\"', 'x'";
+    let clusters = format!("INSERT INTO clusters VALUES (1, 1, {labels});");
+    let synced_clusters = clusters.replace(')', ", 1, '', 0)");
+    let topics = "### Topics\n\n- rust book (2)\n\n";
+    for (schema, clusters, topics) in [
+        (schema!("chromium_history_v22"), "", ""),
+        (schema!("chromium_history_v32"), "", ""),
+        (schema!("chromium_history_v49"), "", ""),
+        (schema!("chromium_history_v57"), clusters.as_str(), topics),
+        (schema!("chromium_history_v64"), &synced_clusters, topics),
+        (schema!("chromium_history_v70"), &synced_clusters, topics),
+    ] {
         let home = tempfile::tempdir().expect("a folder");
         let path = ".config/google-chrome/Default/History";
-        make_database(
-            home.path(),
-            path,
-            &(chromium_script("www.a.example") + &more),
-        );
+        let rows = chromium_rows("www.a.example");
+        make_database(home.path(), path, &format!("{schema}{rows}{clusters}"));
         let report = collect("chrome", home.path(), System::Linux);
         assert_eq!(report.sections[0].title, "Browser Data (Chrome)");
-        assert_eq!(only_text(&report), format!("{topics}{CHROMIUM_TEXT}"));
+        let expected = format!("{topics}{CHROMIUM_TEXT}");
+        assert_eq!(only_text(&report), expected, "{schema}");
     }
 }
 
@@ -101,9 +93,16 @@ const PROFILES: [(System, &[&str]); 3] = [
             "chromium .var/app/org.chromium.Chromium/config/chromium/Default",
             "chromium snap/chromium/common/chromium/Default",
             "edge .config/microsoft-edge/Default",
+            "edge .var/app/com.microsoft.Edge/config/microsoft-edge/Default",
             "brave .config/BraveSoftware/Brave-Browser/Default",
+            "brave .var/app/com.brave.Browser/config/BraveSoftware/Brave-Browser/Default",
+            "brave snap/brave/current/.config/BraveSoftware/Brave-Browser/Default",
             "opera .config/opera",
+            "opera .var/app/com.opera.Opera/config/opera",
+            "opera snap/opera/current/.config/opera",
             "vivaldi .config/vivaldi/Default",
+            "vivaldi .var/app/com.vivaldi.Vivaldi/config/vivaldi/Default",
+            "vivaldi snap/vivaldi/current/.config/vivaldi/Default",
         ],
     ),
     (
@@ -111,7 +110,10 @@ const PROFILES: [(System, &[&str]); 3] = [
         &[
             "chrome Library/Application Support/Google/Chrome/Default",
             "arc Library/Application Support/Arc/User Data/Default",
+            "chromium Library/Application Support/Chromium/Default",
             "edge Library/Application Support/Microsoft Edge/Profile 1",
+            "brave Library/Application Support/BraveSoftware/Brave-Browser/Default",
+            "vivaldi Library/Application Support/Vivaldi/Default",
             "opera Library/Application Support/com.operasoftware.Opera/Default",
         ],
     ),
@@ -121,6 +123,8 @@ const PROFILES: [(System, &[&str]); 3] = [
             "chrome AppData/Local/Google/Chrome/User Data/Default",
             "edge AppData/Local/Microsoft/Edge/User Data/Default",
             "brave AppData/Local/BraveSoftware/Brave-Browser/User Data/Default",
+            "arc AppData/Local/Packages/TheBrowserCompany.Arc_ttt1ap7aakyb4/LocalCache/Local/Arc/User Data/Default",
+            "vivaldi AppData/Local/Vivaldi/User Data/Default",
             "opera AppData/Roaming/Opera Software/Opera Stable",
             "opera AppData/Roaming/Opera Software/Opera GX Stable/Default",
         ],

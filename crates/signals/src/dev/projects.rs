@@ -237,6 +237,28 @@ impl ProjectSearch<'_> {
                 self.add_if_active(&module, &repository);
             }
         }
+        self.add_inner_worktrees(folder, &repository);
+    }
+
+    /// Adds the worktrees of a repository that lie within its project. Those beside it are found like other projects.
+    fn add_inner_worktrees(&mut self, folder: &Path, repository: &Path) {
+        let records = list_folder(&repository.join("worktrees"), self.budget).unwrap_or_default();
+        for record in records {
+            // The path of the worktree's `.git` file.
+            let bytes =
+                read_bounded(&record.path.join("gitdir"), MAX_GIT_FILE_BYTES).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let Some(worktree) = Path::new(text.trim()).parent() else {
+                continue;
+            };
+            let is_inner = worktree.starts_with(folder) && worktree != folder;
+            if is_inner
+                && modified_time(worktree).is_some()
+                && self.seen.insert(self.identity(worktree))
+            {
+                self.add_if_active(worktree, &record.path);
+            }
+        }
     }
 
     fn add_if_active(&mut self, folder: &Path, repository: &Path) {

@@ -1,6 +1,7 @@
 //! Calendars of macOS: the number of events in each.
 
-use super::{collect_lines, format_count, is_there};
+use super::{collect_lines, format_count};
+use crate::file_access::may_exist;
 use crate::foreign_rows::{for_each_row, has_columns, read_count, read_text, require_columns};
 use crate::plain_text::clean_title;
 use crate::{Budget, SignalPlaces, SourceReport, System};
@@ -16,7 +17,7 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
         "Library/Calendars/Calendar Cache",
     ];
     let mut paths = paths.map(|path| places.user_home.join(path)).into_iter();
-    let newest = paths.find(|path| places.system == System::MacOs && is_there(path));
+    let newest = paths.find(|path| places.system == System::MacOs && may_exist(path));
     let newest: Vec<_> = newest.into_iter().collect();
     collect_lines(
         "calendars",
@@ -65,37 +66,36 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
 mod tests {
     use super::super::test_places::{make_database, only_text, places};
     use super::*;
-    use crate::test_places::budget;
+    use crate::test_places::{budget, schema};
 
-    // The framework CalendarDatabase.
-    const NEW: &str = "
-        CREATE TABLE Calendar (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, store_id INTEGER, title TEXT, flags INTEGER);
-        CREATE TABLE CalendarItem (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, summary TEXT, location_id INTEGER,
-            description TEXT, start_date REAL, end_date REAL, all_day INTEGER, calendar_id INTEGER,
-            has_recurrences INTEGER, entity_type INTEGER, hidden INTEGER);
+    const DATABASE: &str = schema!("calendar_sqlitedb_12");
+    const DATABASE_ROWS: &str = "
         INSERT INTO Calendar (ROWID, title) VALUES (1, 'Work'), (2, 'anna@example.org'), (3, 'Empty');
         INSERT INTO CalendarItem (summary, calendar_id, has_recurrences) VALUES
             ('a secret', 1, 1), ('b', 1, 0), ('c', 2, NULL), ('of no calendar', 9, 0);";
-    // Core Data, of older versions.
-    const OLD: &str = "
-        CREATE TABLE ZNODE (Z_PK INTEGER PRIMARY KEY, ZTITLE VARCHAR);
-        CREATE TABLE ZCALENDARITEM (Z_PK INTEGER PRIMARY KEY, ZCALENDAR INTEGER, ZRECURRENCERULE INTEGER, ZTITLE VARCHAR);
-        INSERT INTO ZNODE VALUES (1, 'Work'), (2, 'anna@example.org');
-        INSERT INTO ZCALENDARITEM (ZCALENDAR, ZRECURRENCERULE, ZTITLE) VALUES (1, 7, 'a secret'), (1, NULL, 'b'), (2, NULL, 'c');";
+    const CACHE: &str = schema!("calendar_cache_10_15");
+    const CACHE_ROWS: &str = "
+        INSERT INTO ZNODE (Z_PK, ZTITLE) VALUES (1, 'Work'), (2, 'anna@example.org'), (3, 'Empty');
+        INSERT INTO ZCALENDARITEM (ZTITLE, ZCALENDAR, ZRECURRENCERULE) VALUES
+            ('a secret', 1, 'FREQ=DAILY'), ('b', 1, NULL), ('c', 2, NULL), ('of no calendar', 9, NULL);";
 
     #[test]
-    fn w82_events_are_counted_in_both_schemas_and_all_places() {
+    fn w82_events_are_counted_in_each_schema_and_place() {
         let group = "Library/Group Containers/group.com.apple.calendar/Calendar.sqlitedb";
-        for (path, script) in [
-            (group, NEW),
-            ("Library/Calendars/Calendar.sqlitedb", NEW),
-            ("Library/Calendars/Calendar Cache", OLD),
+        for (path, schema, rows) in [
+            (group, DATABASE, DATABASE_ROWS),
+            (
+                "Library/Calendars/Calendar.sqlitedb",
+                DATABASE,
+                DATABASE_ROWS,
+            ),
+            ("Library/Calendars/Calendar Cache", CACHE, CACHE_ROWS),
         ] {
             let home = tempfile::tempdir().expect("a folder");
-            make_database(home.path(), path, script);
+            make_database(home.path(), path, &format!("{schema}{rows}"));
             let report = collect(&places(home.path(), System::MacOs), &budget());
             let expected = "- Work: 2 events, of them 1 that recur\n- [mail address]: 1 event, of them 0 that recur";
-            assert_eq!(only_text(&report), expected);
+            assert_eq!(only_text(&report), expected, "{path}");
         }
     }
 
@@ -107,7 +107,8 @@ mod tests {
             "Library/Calendars/Calendar Cache",
             "CREATE TABLE other (a)",
         );
-        make_database(home.path(), "Library/Calendars/Calendar.sqlitedb", NEW);
+        let newer = "Library/Calendars/Calendar.sqlitedb";
+        make_database(home.path(), newer, &format!("{DATABASE}{DATABASE_ROWS}"));
         let report = collect(&places(home.path(), System::MacOs), &budget());
         assert!(only_text(&report).starts_with("- Work: 2 events"));
     }

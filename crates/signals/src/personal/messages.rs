@@ -85,29 +85,17 @@ mod tests {
     use super::super::test_places::{NOW, make_database, only_text, places};
     use super::*;
     use crate::SourceState;
-    use crate::test_places::budget;
+    use crate::test_places::{budget, schema};
 
-    // The columns that are read, and some beside them, as in the schema that the repository richinfante/iphonebackuptools has
-    // of iOS 10.2. Newer systems have these columns too.
-    const SCHEMA: &str = "
-        CREATE TABLE handle (ROWID INTEGER PRIMARY KEY AUTOINCREMENT UNIQUE, id TEXT NOT NULL, country TEXT,
-            service TEXT NOT NULL, uncanonicalized_id TEXT, UNIQUE (id, service));
-        CREATE TABLE message (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, guid TEXT UNIQUE NOT NULL, text TEXT,
-            handle_id INTEGER DEFAULT 0, date INTEGER, is_from_me INTEGER DEFAULT 0);
-        CREATE TABLE chat (ROWID INTEGER PRIMARY KEY AUTOINCREMENT, guid TEXT UNIQUE NOT NULL, style INTEGER,
-            chat_identifier TEXT, service_name TEXT, room_name TEXT, display_name TEXT);
-        CREATE TABLE chat_handle_join (chat_id INTEGER REFERENCES chat (ROWID), handle_id INTEGER REFERENCES handle (ROWID),
-            UNIQUE (chat_id, handle_id));
-        CREATE TABLE chat_message_join (chat_id INTEGER REFERENCES chat (ROWID), message_id INTEGER,
-            PRIMARY KEY (chat_id, message_id));
+    const CONVERSATIONS: &str = "
         INSERT INTO handle (ROWID, id, service) VALUES (1, '+491701234567', 'iMessage'), (2, 'anna@example.org', 'iMessage');
         INSERT INTO chat (ROWID, guid, style, chat_identifier, display_name) VALUES
             (1, 'a', 45, '+491701234567', ''), (2, 'b', 45, 'anna@example.org', ''), (3, 'c', 43, 'chat99', 'Family'),
             (4, 'd', 45, '+491701234567', '');
         INSERT INTO chat_handle_join VALUES (1, 1), (2, 2), (3, 1), (3, 2);";
 
-    fn script(date: impl Fn(i64) -> i64) -> String {
-        let mut script = SCHEMA.to_owned();
+    fn script(schema: &str, ticks_per_second: i64) -> String {
+        let mut script = schema.to_owned() + CONVERSATIONS;
         // Conversation, and age of the message in days.
         let messages = [
             (1, 1),
@@ -122,24 +110,29 @@ mod tests {
         ];
         for (id, (chat, days)) in (1..).zip(messages) {
             let seconds = i64::try_from(NOW).expect("a time") - 978_307_200 - days * 86_400;
-            let date = date(seconds);
+            let date = seconds * ticks_per_second;
             let _ = write!(
                 script,
                 "INSERT INTO message (ROWID, guid, text, date) VALUES ({id}, '{id}', 'a secret', {date});
-                INSERT INTO chat_message_join VALUES ({chat}, {id});"
+                INSERT INTO chat_message_join (chat_id, message_id) VALUES ({chat}, {id});"
             );
         }
         script
     }
 
     #[test]
-    fn w82_messages_of_thirty_days_are_counted_in_both_units_of_time() {
-        for date in [|seconds| seconds * 1_000_000_000, |seconds| seconds] {
+    fn w82_messages_of_thirty_days_are_counted_in_each_schema_and_unit_of_time() {
+        for (schema, ticks_per_second) in [
+            (schema!("imessage_10_11"), 1),
+            (schema!("imessage_10_12"), 1),
+            (schema!("imessage_10_13"), 1_000_000_000),
+        ] {
             let home = tempfile::tempdir().expect("a folder");
-            make_database(home.path(), "Library/Messages/chat.db", &script(date));
+            let script = script(schema, ticks_per_second);
+            make_database(home.path(), "Library/Messages/chat.db", &script);
             let report = collect(&places(home.path(), System::MacOs), &budget());
             let expected = "- Contact 1: 3 messages\n- Contact 2: 3 messages\n- A group of 2 others: 1 message";
-            assert_eq!(only_text(&report), expected);
+            assert_eq!(only_text(&report), expected, "{schema}");
         }
     }
 
@@ -149,7 +142,7 @@ mod tests {
         make_database(
             home.path(),
             "Library/Messages/chat.db",
-            &script(|seconds| seconds * 1_000_000_000),
+            &script(schema!("imessage_10_13"), 1_000_000_000),
         );
         let report = collect(&places(home.path(), System::MacOs), &budget());
         let written = serde_json::to_string(&report).expect("JSON");

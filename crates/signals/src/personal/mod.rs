@@ -11,13 +11,12 @@ mod notes;
 mod reminders;
 mod sticky_notes;
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rusqlite::Connection;
 
 use super::category::Source;
-use super::file_access::{is_absent, open_regular_file};
+use super::file_access::may_exist;
 use super::foreign_rows::with_database;
 use super::{Budget, Section, SignalPlaces, SourceReport, Tier};
 
@@ -41,13 +40,13 @@ fn collect_lines(
     let mut problems = Vec::new();
     let mut found = 0;
     let mut failed = 0;
-    for path in databases.iter().filter(|path| is_there(path)) {
+    for path in databases.iter().filter(|path| may_exist(path)) {
         found += 1;
         match with_database(path, places, budget, |database| read(database, &mut lines)) {
             Ok(lacking) => problems.extend(lacking),
             Err(problem) => {
                 failed += 1;
-                problems.push(access_problem(path).unwrap_or(problem));
+                problems.push(problem);
             }
         }
     }
@@ -66,18 +65,6 @@ fn collect_lines(
         problems,
         ..SourceReport::read(source, section.into_iter().collect())
     }
-}
-
-/// A file that macOS protects is there, although it cannot be opened.
-fn is_there(path: &Path) -> bool {
-    !open_regular_file(path).is_err_and(|error| is_absent(&error))
-}
-
-fn access_problem(path: &Path) -> Option<String> {
-    let error = open_regular_file(path).err()?;
-    let text = "the system does not allow punie-runner to read it. On macOS: System Settings, Privacy & Security, Full \
-        Disk Access";
-    (error.kind() == ErrorKind::PermissionDenied).then(|| text.to_owned())
 }
 
 /// Formats a count with its noun: `1 note`, `1204 notes`.

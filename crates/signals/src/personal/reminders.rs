@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use super::collect_lines;
-use crate::file_access::list_folder;
+use crate::file_access::{list_folder, listing_problem};
 use crate::foreign_rows::{for_each_row, has_columns, read_count, read_text, require_columns};
 use crate::plain_text::clean_title;
-use crate::{Budget, SignalPlaces, SourceReport, System};
+use crate::{Budget, SignalPlaces, SourceReport, SourceState, System};
 
 const MAX_LISTS: usize = 30;
 const MAX_STORES: usize = 10;
 
 /// Counts reminders, open and done. Each account has a store of its own.
 pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
-    let paths = find_stores(places, budget);
-    collect_lines(
+    let (paths, mut problems) = find_stores(places, budget);
+    let report = collect_lines(
         "reminders",
         "Reminders",
         &paths,
@@ -63,66 +63,88 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
                 ));
             })
         },
-    )
+    );
+    if problems.is_empty() {
+        return report;
+    }
+    if report.state == SourceState::Absent {
+        return SourceReport::failed("reminders", problems.join("; "));
+    }
+    problems.extend(report.problems);
+    SourceReport { problems, ..report }
 }
 
-fn find_stores(places: &SignalPlaces, budget: &Budget) -> Vec<PathBuf> {
+/// Returns the stores, and why a folder of stores cannot be listed.
+fn find_stores(places: &SignalPlaces, budget: &Budget) -> (Vec<PathBuf>, Vec<String>) {
     if places.system != System::MacOs {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let library = places.user_home.join("Library");
     let folders = [
         "Group Containers/group.com.apple.reminders/Container_v1/Stores",
         "Reminders/Container_v1/Stores",
-    ];
+    ]
+    .map(|folder| library.join(folder));
+    let problems = folders.iter().filter_map(|folder| listing_problem(folder));
     let entries = folders
         .iter()
-        .flat_map(|folder| list_folder(&library.join(folder), budget).unwrap_or_default());
+        .flat_map(|folder| list_folder(folder, budget).unwrap_or_default());
     let is_store = |name: &str| name.starts_with("Data-") && name.ends_with(".sqlite");
-    entries
+    let stores = entries
         .filter(|entry| entry.name.to_str().is_some_and(is_store))
         .map(|entry| entry.path)
-        .take(MAX_STORES)
-        .collect()
+        .take(MAX_STORES);
+    (stores.collect(), problems.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::test_places::{make_database, only_text, places};
     use super::*;
-    use crate::test_places::budget;
+    use crate::test_places::{budget, schema};
+
+    #[cfg(unix)]
+    #[test]
+    fn stores_that_cannot_be_listed_are_not_absent() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = "Library/Reminders/Container_v1";
+        make_database(home.path(), &format!("{folder}/x"), "");
+        let stores = home.path().join(folder).join("Stores");
+        std::os::unix::fs::symlink(&stores, &stores).expect("a link");
+        let report = collect(&places(home.path(), System::MacOs), &budget());
+        assert!(matches!(report.state, SourceState::Failed(_)), "{report:?}");
+    }
 
     const REMINDERS: &str = "
-        CREATE TABLE ZREMCDREMINDER (Z_PK INTEGER PRIMARY KEY, ZTITLE VARCHAR, ZNOTES VARCHAR, ZCOMPLETED INTEGER,
-            ZMARKEDFORDELETION INTEGER, ZLIST INTEGER, ZDUEDATE TIMESTAMP);
         INSERT INTO ZREMCDREMINDER (ZTITLE, ZCOMPLETED, ZMARKEDFORDELETION, ZLIST) VALUES
             ('a secret', 0, 0, 1), ('b', 1, 0, 1), ('c', 0, 0, 1), ('gone', 0, 1, 1), ('d', 1, NULL, 2), ('e', 0, 0, 3);";
 
     #[test]
-    fn w82_reminders_are_counted_in_both_schemas_and_places() {
-        let schemas = [
-            // Newer versions.
-            ("Library/Group Containers/group.com.apple.reminders/Container_v1/Stores", "CREATE TABLE ZREMCDBASELIST
-                (Z_PK INTEGER PRIMARY KEY, ZNAME VARCHAR, ZMARKEDFORDELETION INTEGER);
-                INSERT INTO ZREMCDBASELIST VALUES (1, 'Groceries', 0), (2, 'Work', 0), (3, 'Gone', 1);"),
-            // Older versions: one table for lists, alarms, tags and the like.
-            ("Library/Reminders/Container_v1/Stores", "CREATE TABLE ZREMCDOBJECT
-                (Z_PK INTEGER PRIMARY KEY, Z_ENT INTEGER, ZNAME VARCHAR, ZNAME1 VARCHAR, ZMARKEDFORDELETION INTEGER);
-                INSERT INTO ZREMCDOBJECT VALUES (1, 24, NULL, 'Groceries', 0), (2, 24, 'Work', NULL, 0),
-                (3, 24, NULL, 'Gone', 1);"),
+    fn w82_reminders_are_counted_in_each_schema_and_place() {
+        let folders = [
+            "Library/Group Containers/group.com.apple.reminders/Container_v1/Stores",
+            "Library/Reminders/Container_v1/Stores",
         ];
-        for (folder, lists) in schemas {
-            let home = tempfile::tempdir().expect("a folder");
-            make_database(
-                home.path(),
-                &format!("{folder}/Data-1F2E.sqlite"),
-                &format!("{REMINDERS}{lists}"),
-            );
-            let report = collect(&places(home.path(), System::MacOs), &budget());
-            assert_eq!(
-                only_text(&report),
-                "- Groceries: 2 open, 1 done\n- Work: 0 open, 1 done"
-            );
+        for (schema, lists) in [
+            (
+                schema!("reminders_10_15"),
+                "INSERT INTO ZREMCDOBJECT (Z_PK, Z_ENT, ZNAME, ZNAME1, ZMARKEDFORDELETION) VALUES
+                    (1, 24, NULL, 'Groceries', 0), (2, 24, 'Work', NULL, 0), (3, 24, NULL, 'Gone', 1)",
+            ),
+            (
+                schema!("reminders_13"),
+                "INSERT INTO ZREMCDBASELIST (Z_PK, Z_ENT, ZNAME, ZMARKEDFORDELETION) VALUES
+                    (1, 3, 'Groceries', 0), (2, 3, 'Work', 0), (3, 3, 'Gone', 1)",
+            ),
+        ] {
+            for folder in folders {
+                let home = tempfile::tempdir().expect("a folder");
+                let path = format!("{folder}/Data-1F2E.sqlite");
+                make_database(home.path(), &path, &format!("{schema}{REMINDERS}{lists}"));
+                let report = collect(&places(home.path(), System::MacOs), &budget());
+                let expected = "- Groceries: 2 open, 1 done\n- Work: 0 open, 1 done";
+                assert_eq!(only_text(&report), expected, "{schema}");
+            }
         }
     }
 }

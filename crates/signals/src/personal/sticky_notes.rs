@@ -36,32 +36,27 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
 mod tests {
     use super::super::test_places::{make_database, only_text, places};
     use super::*;
-    use crate::test_places::budget;
+    use crate::test_places::{budget, schema};
 
     #[test]
-    fn notes_are_counted_in_both_schemas() {
+    fn notes_are_counted_in_each_schema() {
         let path = "AppData/Local/Packages/Microsoft.MicrosoftStickyNotes_8wekyb3d8bbwe/LocalState/plum.sqlite";
-        let schemas = [
-            // Version 3 and later: times are ticks of a ten millionth of a second.
+        for (schema, more, count) in [
+            (schema!("sticky_notes_3"), "", 2),
+            (schema!("sticky_notes_4"), "", 2),
+            // Before notes were synchronised.
             (
-                "Text varchar, Id varchar PRIMARY KEY NOT NULL, CreatedAt bigint, DeletedAt bigint, UpdatedAt bigint",
-                2,
-            ),
-            (
-                "Text varchar, Id varchar PRIMARY KEY NOT NULL, CreatedAt bigint, UpdatedAt bigint",
+                schema!("sticky_notes_3"),
+                "ALTER TABLE Note DROP COLUMN DeletedAt",
                 3,
             ),
-        ];
-        for (columns, count) in schemas {
+        ] {
             let home = tempfile::tempdir().expect("a folder");
-            let mut script = format!("CREATE TABLE Note ({columns}); INSERT INTO Note (Text, Id) VALUES ('a secret', 'a'),
-                ('b', 'b'), ('c', 'c');");
-            if count == 2 {
-                script += "UPDATE Note SET DeletedAt = 638000000000000000 WHERE Id = 'c';";
-            }
-            make_database(home.path(), path, &script);
+            let rows = "INSERT INTO Note (Text, Id, DeletedAt) VALUES
+                ('a secret', 'a', NULL), ('b', 'b', NULL), ('c', 'c', 638000000000000000);";
+            make_database(home.path(), path, &format!("{schema}{rows}{more}"));
             let report = collect(&places(home.path(), System::Windows), &budget());
-            assert_eq!(only_text(&report), format!("- {count} notes"));
+            assert_eq!(only_text(&report), format!("- {count} notes"), "{schema}");
         }
     }
 }

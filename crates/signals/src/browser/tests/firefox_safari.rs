@@ -2,37 +2,25 @@
 
 use super::*;
 
-/// The columns that are read, and some beside them, as in the `places.sqlite` of a profile that Firefox 153 made (version 86 of
-/// the schema).
-const FIREFOX: &str = "
-    CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url LONGVARCHAR, title LONGVARCHAR, rev_host LONGVARCHAR,
-        visit_count INTEGER DEFAULT 0, hidden INTEGER DEFAULT 0 NOT NULL, typed INTEGER DEFAULT 0 NOT NULL,
-        frecency INTEGER DEFAULT -1 NOT NULL, last_visit_date INTEGER, guid TEXT);
-    CREATE TABLE moz_historyvisits (id INTEGER PRIMARY KEY, from_visit INTEGER, place_id INTEGER, visit_date INTEGER,
-        visit_type INTEGER, session INTEGER);
-    CREATE TABLE moz_bookmarks (id INTEGER PRIMARY KEY, type INTEGER, fk INTEGER DEFAULT NULL, parent INTEGER,
-        position INTEGER, title LONGVARCHAR, keyword_id INTEGER, folder_type TEXT, dateAdded INTEGER,
-        lastModified INTEGER, guid TEXT);
+/// The folders that each profile has, one of the owner's, and a tag.
+const FIREFOX_FOLDERS: &str = "
     INSERT INTO moz_bookmarks (id, type, parent, title, guid) VALUES (1, 2, 0, '', 'root________'),
         (2, 2, 1, 'menu', 'menu________'), (4, 2, 1, 'tags', 'tags________'), (7, 2, 2, 'Rust', 'abcdefghijkl'),
         (8, 2, 4, 'a tag', 'mnopqrstuvwx');";
-/// Safari 15, which has `domain_expansion` and no column for the domain. Safari of 2026 has the same columns.
-const SAFARI: &str = "
-    CREATE TABLE history_items (id INTEGER PRIMARY KEY AUTOINCREMENT, url TEXT NOT NULL UNIQUE,
-        domain_expansion TEXT NULL, visit_count INTEGER NOT NULL, daily_visit_counts BLOB NOT NULL,
-        status_code INTEGER NOT NULL DEFAULT 0);
-    CREATE TABLE history_visits (id INTEGER PRIMARY KEY AUTOINCREMENT, history_item INTEGER NOT NULL
-        REFERENCES history_items(id) ON DELETE CASCADE, visit_time REAL NOT NULL, title TEXT NULL,
-        load_successful BOOLEAN NOT NULL DEFAULT 1, redirect_source INTEGER NULL UNIQUE,
-        redirect_destination INTEGER NULL UNIQUE, origin INTEGER NOT NULL DEFAULT 0);";
+const FIREFOX_BOOKMARKS: &str =
+    "### Rust\n\n- Kept (kept.example)\n\n### In no folder\n\n- Loose (a.example)";
 
 fn firefox_script() -> String {
+    format!("{}{}", schema!("firefox_places_v86"), firefox_rows())
+}
+
+fn firefox_rows() -> String {
     let (recent, old) = (
         (now() - 2 * DAY) * 1_000_000,
         (now() - 30 * DAY) * 1_000_000,
     );
     format!(
-        "{FIREFOX}
+        "{FIREFOX_FOLDERS}
         INSERT INTO moz_places (id, url, title, visit_count, hidden) VALUES (1, 'https://www.a.example/a', 'Page A', 12, 0),
             (2, 'https://old.example/', 'Old', 5, 0), (3, 'https://moved.example/', NULL, 9, 1),
             (4, 'https://kept.example/?token=1', 'Kept', 0, 0);
@@ -53,6 +41,11 @@ fn w84_firefox_is_found_where_its_system_keeps_it() {
         (
             System::Linux,
             ".var/app/org.mozilla.firefox/.mozilla/firefox",
+            "abc.default",
+        ),
+        (
+            System::Linux,
+            ".var/app/org.mozilla.firefox/config/mozilla/firefox",
             "abc.default",
         ),
         (
@@ -85,48 +78,88 @@ fn w84_firefox_is_found_where_its_system_keeps_it() {
         );
         let report = collect("firefox", home.path(), system);
         assert_eq!(only_text(&report), CHROMIUM_TEXT, "{root}");
-        let expected =
-            "### Rust\n\n- Kept (kept.example)\n\n### In no folder\n\n- Loose (a.example)";
-        assert_eq!(report.sections[1].markdown, expected, "{root}");
+        assert_eq!(report.sections[1].markdown, FIREFOX_BOOKMARKS, "{root}");
     }
 }
 
 #[test]
-fn w82_safari_is_read_by_its_addresses_and_its_epoch() {
+fn the_places_of_firefox_are_read_in_each_schema() {
+    for schema in [
+        schema!("firefox_places_v25"),
+        schema!("firefox_places_v52"),
+        schema!("firefox_places_v86"),
+    ] {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = ".mozilla/firefox/abc.default/places.sqlite";
+        make_database(home.path(), path, &format!("{schema}{}", firefox_rows()));
+        let report = collect("firefox", home.path(), System::Linux);
+        assert_eq!(only_text(&report), CHROMIUM_TEXT, "{schema}");
+        assert_eq!(report.sections[1].markdown, FIREFOX_BOOKMARKS, "{schema}");
+    }
+}
+
+#[test]
+fn profiles_of_firefox_that_no_list_names_are_read_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let root = ".config/mozilla/firefox";
+    for profile in ["abc.default", "xyz.work", "Profiles/old"] {
+        let path = format!("{root}/{profile}/places.sqlite");
+        make_database(home.path(), &path, &firefox_script());
+    }
+    let list = "[Profile0]\nIsRelative=1\nPath=abc.default\nStoreID=682f999a\n";
+    write(home.path(), &format!("{root}/profiles.ini"), list);
+    let report = collect("firefox", home.path(), System::Linux);
+    let text = only_text(&report);
+    assert!(text.contains("- a.example (18)\n"), "{text}");
+}
+
+#[test]
+fn w82_safari_is_read_by_its_addresses_and_its_epoch_in_each_schema() {
+    for (schema, has_score) in [
+        (schema!("safari_history_9"), false),
+        (schema!("safari_history_13"), true),
+        (schema!("safari_history_26"), true),
+    ] {
+        let home = tempfile::tempdir().expect("a folder");
+        let script = schema.to_owned() + &safari_rows(has_score);
+        make_database(home.path(), "Library/Safari/History.db", &script);
+        let report = collect("safari", home.path(), System::MacOs);
+        assert_eq!(only_text(&report), CHROMIUM_TEXT, "{schema}");
+        let elsewhere = collect("safari", home.path(), System::Linux);
+        assert_eq!(elsewhere.state, SourceState::Absent);
+        // A second profile, as macOS 14 and later keep it.
+        let other =
+            "Library/Containers/com.apple.Safari/Data/Library/Safari/Profiles/1F2E-33/History.db";
+        make_database(home.path(), other, &script);
+        let report = collect("safari", home.path(), System::MacOs);
+        assert!(
+            only_text(&report).contains("- a.example (12)\n"),
+            "{report:?}"
+        );
+    }
+}
+
+fn safari_rows(has_score: bool) -> String {
     let (recent, old) = (
         now() - 978_307_200 - 2 * DAY,
         now() - 978_307_200 - 30 * DAY,
     );
-    let script = format!(
-        "{SAFARI}
-        INSERT INTO history_items (id, url, domain_expansion, visit_count, daily_visit_counts) VALUES
-            (1, 'https://www.a.example/a', 'a', 12, x''), (2, 'https://old.example/', NULL, 5, x''),
-            (3, 'https://moved.example/', 'moved', 0, x'');
+    let (score, zero) = if has_score {
+        (", visit_count_score", ", 0")
+    } else {
+        ("", "")
+    };
+    format!(
+        "INSERT INTO history_items (id, url, domain_expansion, visit_count, daily_visit_counts,
+            should_recompute_derived_visit_counts{score}) VALUES
+            (1, 'https://www.a.example/a', 'a', 12, x'', 0{zero}), (2, 'https://old.example/', NULL, 5, x'', 0{zero}),
+            (3, 'https://moved.example/', 'moved', 0, x'', 0{zero});
         INSERT INTO history_visits (id, history_item, visit_time, title, redirect_destination) VALUES
             (1, 1, {recent}.5, 'Page A', NULL), (2, 1, {recent}, 'Before', NULL), (3, 1, {old}, 'Before', NULL),
             (4, 2, {old}, 'Old', NULL), (5, 3, {recent}, NULL, 1);
         INSERT INTO history_visits (history_item, visit_time, title) SELECT history_item, visit_time, title
             FROM history_visits, (VALUES (1), (2)) WHERE redirect_destination IS NULL;"
-    );
-    let home = tempfile::tempdir().expect("a folder");
-    make_database(home.path(), "Library/Safari/History.db", &script);
-    assert_eq!(
-        only_text(&collect("safari", home.path(), System::MacOs)),
-        CHROMIUM_TEXT
-    );
-    assert_eq!(
-        collect("safari", home.path(), System::Linux).state,
-        SourceState::Absent
-    );
-    // A second profile, as macOS 14 and later keep it.
-    let other =
-        "Library/Containers/com.apple.Safari/Data/Library/Safari/Profiles/1F2E-33/History.db";
-    make_database(home.path(), other, &script);
-    let report = collect("safari", home.path(), System::MacOs);
-    assert!(
-        only_text(&report).contains("- a.example (12)\n"),
-        "{report:?}"
-    );
+    )
 }
 
 #[test]

@@ -99,6 +99,25 @@ fn a_history_that_is_a_pipe_or_a_device_is_not_opened() {
     assert!(matches!(report.state, SourceState::Failed(_)), "{report:?}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_browser_that_cannot_be_looked_at_is_not_absent() {
+    for (source, system, root) in [
+        ("chromium", System::Linux, ".config/chromium"),
+        ("firefox", System::Linux, ".mozilla/firefox"),
+        ("safari", System::MacOs, "Library/Safari"),
+    ] {
+        let home = tempfile::tempdir().expect("a folder");
+        let root = home.path().join(root);
+        write(home.path(), ".config/x", "");
+        write(home.path(), ".mozilla/x", "");
+        write(home.path(), "Library/x", "");
+        std::os::unix::fs::symlink(&root, &root).expect("a link");
+        let report = collect(source, home.path(), system);
+        assert!(matches!(report.state, SourceState::Failed(_)), "{report:?}");
+    }
+}
+
 #[test]
 fn w86_a_history_in_a_log_and_under_lock_is_read() {
     let home = tempfile::tempdir().expect("a folder");
@@ -106,7 +125,7 @@ fn w86_a_history_in_a_log_and_under_lock_is_read() {
     make_database(home.path(), path, CHROMIUM_SCHEMA);
     let browser = open_database(&home.path().join(path));
     browser.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").expect("WAL");
-    let rows = chromium_script("a.example").replace(CHROMIUM_SCHEMA, "");
+    let rows = chromium_rows("a.example");
     browser.execute_batch(&rows).expect("rows in the log only");
     let report = collect("chromium", home.path(), System::Linux);
     assert_eq!(only_text(&report), CHROMIUM_TEXT);

@@ -93,6 +93,11 @@ fn w88_worktrees_and_submodules_that_git_made_are_found() {
     }
     run("-C app submodule --quiet add ../library third/library");
     run("-C app worktree add -q ../fix");
+    run("-C app worktree add -q inner/one");
+    // A bare repository, its worktrees beside it, and a file that names it for the whole folder.
+    run("clone -q --bare app bare/.bare");
+    test.write("code/bare/.git", "gitdir: ./.bare\n");
+    run("-C bare worktree add -q two");
     let report = read_projects(&test.places, &budget());
     let written = text(&report);
     let mut lines: Vec<&str> = written.lines().skip(1).collect();
@@ -101,9 +106,12 @@ fn w88_worktrees_and_submodules_that_git_made_are_found() {
         lines,
         [
             "- app (~/code/app), today",
+            "- bare (~/code/bare), today",
             "- fix, a worktree (~/code/fix), today",
             "- library (~/code/library), today",
             "- library, a submodule (~/code/app/third/library), today",
+            "- one, a worktree (~/code/app/inner/one), today",
+            "- two, a worktree (~/code/bare/two), today",
         ]
     );
 }
