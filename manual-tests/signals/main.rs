@@ -12,7 +12,6 @@
 mod show;
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -116,45 +115,15 @@ fn collect_timed(category: Category, places: &SignalPlaces) -> Vec<TimedReport> 
 
 /// Returns this user's places, or the usual ones below another home.
 fn find_places(home: Option<PathBuf>, scratch: &Path) -> Result<SignalPlaces, String> {
-    let system = match env::consts::OS {
-        "windows" => System::Windows,
-        "macos" => System::MacOs,
-        _ => System::Linux,
-    };
     let (scratch, now) = (scratch.to_owned(), SystemTime::now());
     if let Some(home) = home {
-        return Ok(SignalPlaces::below(system, home, scratch, now));
+        return Ok(SignalPlaces::below(System::current(), home, scratch, now));
     }
-    let variable = |name: &str| -> Option<OsString> {
-        let value = env::var_os(name);
-        value.filter(|value| !value.is_empty())
-    };
-    let home_variable = match system {
-        System::Windows => "USERPROFILE",
-        System::Linux | System::MacOs => "HOME",
-    };
-    let home = variable(home_variable).ok_or_else(|| format!("{home_variable} is not set"))?;
-    let mut places = SignalPlaces::below(system, home.into(), scratch, now);
-    places.history_file = variable("HISTFILE").map(PathBuf::from);
-    match system {
-        System::Linux => {
-            let folder = |name: &str, usual: &PathBuf| {
-                variable(name).map_or_else(|| usual.clone(), PathBuf::from)
-            };
-            places.config_home = folder("XDG_CONFIG_HOME", &places.config_home);
-            places.data_home = folder("XDG_DATA_HOME", &places.data_home);
-            let usual = || "/usr/local/share:/usr/share".into();
-            let data_dirs = variable("XDG_DATA_DIRS").unwrap_or_else(usual);
-            places.data_dirs = env::split_paths(&data_dirs).collect();
-            places.process_folder = Some("/proc".into());
-        }
-        System::MacOs => places.application_folders = vec!["/Applications".into()],
-        System::Windows => {
-            places.local_app_data = variable("LOCALAPPDATA").map(PathBuf::from);
-            places.roaming_app_data = variable("APPDATA").map(PathBuf::from);
-            let menu = |data| PathBuf::from(data).join("Microsoft/Windows/Start Menu/Programs");
-            places.application_folders = variable("ProgramData").map(menu).into_iter().collect();
-        }
-    }
-    Ok(places)
+    let home = env::home_dir().ok_or("this user has no folder")?;
+    Ok(SignalPlaces::of_user(
+        home,
+        |name| env::var_os(name),
+        scratch,
+        now,
+    ))
 }

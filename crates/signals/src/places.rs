@@ -1,5 +1,7 @@
 //! The folders in which sources look.
 
+use std::env::{self, consts};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -12,6 +14,17 @@ pub enum System {
     MacOs,
     /// Windows.
     Windows,
+}
+
+impl System {
+    /// Returns the system of this program.
+    pub fn current() -> Self {
+        match consts::OS {
+            "windows" => Self::Windows,
+            "macos" => Self::MacOs,
+            _ => Self::Linux,
+        }
+    }
 }
 
 /// The owner's folders, what the owner allows beyond the categories, and the moment of the collection.
@@ -68,5 +81,43 @@ impl SignalPlaces {
             scratch,
             now,
         }
+    }
+    /// The places of this system's user, with what these variables of the environment say. Relative paths are passed over,
+    /// as the XDG base directory specification wants it.
+    pub fn of_user(
+        user_home: PathBuf,
+        variable: impl Fn(&str) -> Option<OsString>,
+        scratch: PathBuf,
+        now: SystemTime,
+    ) -> Self {
+        let folder = |name: &str| {
+            let path = variable(name).map(PathBuf::from);
+            path.filter(|path| path.is_absolute())
+        };
+        let system = System::current();
+        let usual = Self::below(system, user_home, scratch, now);
+        let mut places = Self {
+            history_file: folder("HISTFILE"),
+            ..usual
+        };
+        match system {
+            System::Linux => {
+                places.config_home = folder("XDG_CONFIG_HOME").unwrap_or(places.config_home);
+                places.data_home = folder("XDG_DATA_HOME").unwrap_or(places.data_home);
+                let dirs = variable("XDG_DATA_DIRS").filter(|dirs| !dirs.is_empty());
+                let dirs = dirs.unwrap_or_else(|| "/usr/local/share:/usr/share".into());
+                let dirs = env::split_paths(&dirs).filter(|dir| dir.is_absolute());
+                places.data_dirs = dirs.collect();
+                places.process_folder = Some("/proc".into());
+            }
+            System::MacOs => places.application_folders = vec!["/Applications".into()],
+            System::Windows => {
+                places.local_app_data = folder("LOCALAPPDATA").or(places.local_app_data);
+                places.roaming_app_data = folder("APPDATA").or(places.roaming_app_data);
+                let menu = |data: PathBuf| data.join("Microsoft/Windows/Start Menu/Programs");
+                places.application_folders = folder("ProgramData").map(menu).into_iter().collect();
+            }
+        }
+        places
     }
 }

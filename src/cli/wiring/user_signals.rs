@@ -1,6 +1,5 @@
 //! User signals as the configuration and the environment have them. Not here: reading them (handlers::user).
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +9,7 @@ use crate::config::{Config, ProcessEnvironment, SignalSwitch};
 use crate::handlers::user::{SignalDeps, SignalReader, SwitchedOnCategories};
 use crate::home::{Home, IdentityMapStore, SignalConsents};
 use crate::redact::Redactor;
-use crate::signals::{Category, SignalPlaces, System};
+use crate::signals::{Category, SignalPlaces};
 
 /// Returns the switch of a category.
 pub fn signal_switch(config: &Config, category: Category) -> SignalSwitch {
@@ -66,51 +65,15 @@ fn signal_reader(
 }
 
 fn signal_places(config: &Config, home: &Home, environment: &ProcessEnvironment) -> SignalPlaces {
-    let system = if cfg!(target_os = "macos") {
-        System::MacOs
-    } else if cfg!(windows) {
-        System::Windows
-    } else {
-        System::Linux
-    };
-    // The base directory specification passes over relative paths.
-    let folder = |name: &str| {
-        let path = environment.get(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
     // Without a folder of the user, as some services start, one in which nothing is found. An empty path would be the
     // current folder.
-    let user_home = environment
-        .user_dir()
-        .map_or_else(|| home.signals_dir(), PathBuf::from);
-    let usual = SignalPlaces::below(system, user_home, home.signals_dir(), SystemTime::now());
-    let data_dirs = match environment
-        .get("XDG_DATA_DIRS")
-        .filter(|dirs| !dirs.is_empty())
-    {
-        Some(dirs) => dirs,
-        None => OsStr::new("/usr/local/share:/usr/share"),
-    };
-    let data_dirs = std::env::split_paths(data_dirs).filter(|dir| dir.is_absolute());
-    let application_folders = match system {
-        System::MacOs => vec![PathBuf::from("/Applications")],
-        System::Windows => folder("ProgramData")
-            .map(|data| data.join("Microsoft/Windows/Start Menu/Programs"))
-            .into_iter()
-            .collect(),
-        System::Linux => Vec::new(),
-    };
+    let user_home = environment.user_dir().map(PathBuf::from);
+    let user_home = user_home.unwrap_or_else(|| home.signals_dir());
+    let variable = |name: &str| environment.get(name).map(ToOwned::to_owned);
+    let now = SystemTime::now();
     SignalPlaces {
-        config_home: folder("XDG_CONFIG_HOME").unwrap_or(usual.config_home),
-        data_home: folder("XDG_DATA_HOME").unwrap_or(usual.data_home),
-        data_dirs: data_dirs.collect(),
-        local_app_data: folder("LOCALAPPDATA").or(usual.local_app_data),
-        roaming_app_data: folder("APPDATA").or(usual.roaming_app_data),
-        history_file: folder("HISTFILE"),
-        application_folders,
-        process_folder: (system == System::Linux).then(|| PathBuf::from("/proc")),
         project_folders: config.signals.project_folders.clone(),
         allows_documents: config.signals.documents,
-        ..usual
+        ..SignalPlaces::of_user(user_home, variable, home.signals_dir(), now)
     }
 }
