@@ -78,7 +78,7 @@ pub(super) enum CliCommand {
     Secrets(secrets::SecretsArgs),
     /// Contacts whose names agents see only as aliases
     People(people::PeopleArgs),
-    /// Show what this device can tell agents about you; agree or withdraw
+    /// Show what this device can tell agents about you
     Signals(signals::SignalsArgs),
     /// Stop starting new calls until `resume`
     ///

@@ -121,16 +121,18 @@ impl Config {
         applied.signals.narrow_switches(&newer.signals);
         applied.mcp_servers.clone_from(&newer.mcp_servers);
         for setting in &mut applied.settings {
-            let in_file = newer.settings.iter().find(|now| now.key == setting.key);
             let is_applied = match setting.key {
-                key if is_switch_key(key) => in_file.is_some_and(|now| now.value != "on"),
+                key if is_switch_key(key) => {
+                    applied.signals.switch_of_key(key) == newer.signals.switch_of_key(key)
+                }
                 "sandbox.apps" => applied.sandbox.apps == newer.sandbox.apps,
                 key if key.starts_with("sandbox.") => has_same_workspaces,
                 key if key.starts_with("trash.") => has_same_trash,
                 key => is_live_setting(key),
             };
-            if let Some(in_file) = in_file.filter(|_| is_applied) {
-                setting.clone_from(in_file);
+            let newer = newer.settings.iter().find(|now| now.key == setting.key);
+            if let Some(newer) = newer.filter(|_| is_applied) {
+                setting.clone_from(newer);
             }
         }
         applied

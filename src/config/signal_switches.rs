@@ -12,6 +12,11 @@ impl Signals {
         found.map(|(_, switch)| *switch)
     }
 
+    /// Returns the switch with this key.
+    pub(super) fn switch_of_key(&self, key: &str) -> Option<SignalSwitch> {
+        self.find_switch(key.strip_prefix("signals.")?)
+    }
+
     /// Takes over the switches of `newer`, except those that were turned on.
     pub(super) fn narrow_switches(&mut self, newer: &Self) {
         for (category, switch) in self.switches_mut() {
@@ -34,6 +39,5 @@ impl Signals {
 
 /// Returns whether this is the key of a switch.
 pub(super) fn is_switch_key(key: &str) -> bool {
-    let category = key.strip_prefix("signals.");
-    category.is_some_and(|name| Signals::default().find_switch(name).is_some())
+    Signals::default().switch_of_key(key).is_some()
 }
