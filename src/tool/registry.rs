@@ -207,9 +207,8 @@ impl ToolRegistry {
     fn unknown_tool_error(&self, name: &str) -> ToolError {
         let guests = self.dynamic_tools.tool_names();
         let names = || {
-            self.own
-                .keys()
-                .map(AsRef::as_ref)
+            let own = self.device_specs().filter(|spec| spec.offered);
+            own.map(|spec| spec.name.as_ref())
                 .chain(guests.iter().map(String::as_str))
         };
         let known_as = |spec: &&ToolSpec| {
