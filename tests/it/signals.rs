@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::harness::process::Program;
 use crate::harness::stage::Stage;
 
+const CHROME_SCHEMA: &str =
+    include_str!("../../crates/signals/tests/fixtures/schemas/chromium_history_v70.sql");
+
 /// Writes a file below a folder.
 fn write_below(folder: &Path, path: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.join(path);
@@ -24,16 +27,12 @@ fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
     let since_1601 = 11_644_473_600_i64;
     let now = jiff::Timestamp::now().as_second();
     let day_ago = (since_1601 + now - 86_400) * 1_000_000;
-    // The columns that Chrome 156 has and that are read.
-    let tables =
-        "CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT, title TEXT, visit_count INTEGER, \
-                  hidden INTEGER);
-                  CREATE TABLE visits (id INTEGER PRIMARY KEY, url INTEGER, visit_time INTEGER, transition INTEGER);";
-    database.execute_batch(tables).expect("tables");
+    database.execute_batch(CHROME_SCHEMA).expect("tables");
     database
         .execute(
-            "INSERT INTO urls VALUES (1, 'https://rust.example/book?token=x', ?1, ?2, 0)",
-            (title, visits),
+            "INSERT INTO urls (id, url, title, visit_count, last_visit_time)
+             VALUES (1, 'https://rust.example/book?token=x', ?1, ?2, ?3)",
+            (title, visits, day_ago),
         )
         .expect("a page");
     for _ in 0..visits {

@@ -24,7 +24,7 @@ fn asking(questions: &Value) -> Ask {
 }
 
 /// The one question on the device's list, once it is there.
-async fn listed(stage: &Stage) -> Value {
+pub async fn listed(stage: &Stage) -> Value {
     eventually("a question on the device's list", async || {
         let out = stage.command(&["questions", "--json"]).await.out;
         serde_json::from_str(out.trim())

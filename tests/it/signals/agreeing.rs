@@ -7,23 +7,13 @@ use serde_json::{Value, json};
 use super::{make_chrome_history, write_below};
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::until;
+use crate::user::listed;
 
 const SECRET: &str = "planted-Zx81-signals-value";
 
 fn collecting(categories: &Value) -> Ask {
     Ask::new("CollectSignals", &json!({ "categories": categories }))
-}
-
-/// The one question on the device's list, once it is there.
-async fn listed(stage: &Stage) -> Value {
-    eventually("a question on the device's list", async || {
-        let out = stage.command(&["questions", "--json"]).await.out;
-        serde_json::from_str(out.trim())
-            .ok()
-            .filter(|question: &Value| question["id"].is_string())
-    })
-    .await
 }
 
 /// Makes a project that was changed now.

@@ -74,13 +74,12 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     write_below(user.path(), ".mozilla/firefox/profiles.ini", ini);
     let places = write_below(user.path(), &format!("{profile}/places.sqlite"), "");
     let locked = rusqlite::Connection::open(places).expect("a database");
-    let tables = "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT, title TEXT, visit_count INTEGER, hidden INTEGER);
-                  CREATE TABLE moz_historyvisits (place_id INTEGER, visit_date INTEGER, visit_type INTEGER);
-                  CREATE TABLE moz_bookmarks (type INTEGER, fk INTEGER, parent INTEGER, title TEXT, guid TEXT,
-                    dateAdded INTEGER, id INTEGER PRIMARY KEY);
-                  INSERT INTO moz_places VALUES (1, 'https://fox.example/', 'Fox', 40, 0);
-                  PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;";
+    let tables =
+        include_str!("../../../crates/signals/tests/fixtures/schemas/firefox_places_v86.sql");
+    let page = "INSERT INTO moz_places (id, url, title, visit_count) VALUES (1, 'https://fox.example/', 'Fox', 40);
+                PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;";
     locked.execute_batch(tables).expect("tables");
+    locked.execute_batch(page).expect("a page");
     let words = ["preview", "--json", "--category", "browsing_bookmarks"];
     let ended = start_signals(&stage, user.path(), &words).end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
