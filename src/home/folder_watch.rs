@@ -145,3 +145,31 @@ fn tell_listeners(event: notify::Result<Event>) {
         hear_event(event.as_ref());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[expect(clippy::disallowed_methods, reason = "the test changes folders")]
+    #[tokio::test]
+    async fn a_watch_hears_of_its_own_folder_only_while_others_come_and_go() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [folder, other, link] = ["folder", "other", "link"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&folder).expect("made");
+        std::fs::create_dir(&other).expect("made");
+        std::os::unix::fs::symlink(&folder, &link).expect("made");
+        let signal =
+            |folder: &Path| FolderWatch::signal_changes(folder, |_| true).expect("watched");
+        let (elsewhere, gone, mut linked) = (signal(&other), signal(&folder), signal(&link));
+        drop(gone);
+        std::fs::write(folder.join("a"), "text").expect("written");
+        tokio::time::timeout(Duration::from_secs(30), linked.changes.changed())
+            .await
+            .expect("reported")
+            .expect("the watch is held");
+        assert!(!elsewhere.changes.has_changed().expect("the watch is held"));
+    }
+}

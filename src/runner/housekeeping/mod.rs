@@ -76,8 +76,6 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     // The state that an earlier process recorded is outdated.
     keeper.report.state.signal_health_change();
     let mut detector = SleepDetector::new(now());
-    // The journal's counter when memory was given back last.
-    let mut trimmed_at = None;
     if let Some(watchdog) = &keeper.watchdog {
         watchdog.notify_manager("READY=1");
     }
@@ -101,11 +99,8 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
             }
             keeper.end_safe_mode_when_quiet();
             keeper.audit.record_later_traffic();
-            // After the start, and after calls.
-            let moves = keeper.journal.change_counter();
-            if trimmed_at.replace(moves) != Some(moves) {
-                heap_memory::return_freed_memory();
-            }
+            // What the start, a call or a connection needed.
+            heap_memory::return_freed_memory();
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.
