@@ -4,6 +4,7 @@
 //!
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
 //! - [`durable`]: files that a crash leaves whole.
+//! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`record_locks`]: the locks of SQLite.
 //! - [`runner_home`]: the mark of a home of this program.
 //! - [`ids`], [`request`]: a request and its outcome.
@@ -25,7 +26,8 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub use punie_core::{
-    approval_answer, durable, failpoint, host_traffic, ids, record_locks, runner_home, tool_effect,
+    approval_answer, durable, failpoint, heap_memory, host_traffic, ids, record_locks, runner_home,
+    tool_effect,
 };
 pub use {
     punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox,

@@ -88,10 +88,11 @@ pub(super) fn build_client(
     proxy: Option<&ProxyServer>,
     options: &TransportOptions,
 ) -> reqwest::Result<Client> {
+    let is_local = is_loopback_url(base);
     // Longer than the time between two heartbeats, which would otherwise each open a connection. A router or proxy may
     // drop a connection that was idle for longer. On this machine there is none, and an idle timer would wake the
     // device for nothing.
-    let idle = (!is_loopback_url(base)).then_some(Duration::from_secs(90));
+    let idle = (!is_local).then_some(Duration::from_secs(90));
     let mut client = Client::builder()
         .connect_timeout(options.connect_timeout)
         .pool_idle_timeout(idle)
@@ -99,6 +100,10 @@ pub(super) fn build_client(
         .redirect(reqwest::redirect::Policy::none())
         // The proxy is chosen by this program, the same for calls and sockets.
         .no_proxy();
+    if is_local {
+        // Nothing ends those of a busy time, and a new one is cheap here.
+        client = client.pool_max_idle_per_host(2);
+    }
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         // The system would treat a slow upload, which `upload` waits for, as a dead connection.

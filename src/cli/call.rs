@@ -34,7 +34,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
             // It may belong to a plugin that was never asked for its tools.
             machine.plugins.reload().await;
         }
-        let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.clone());
+        let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
         let text = args.call.read_arguments(schema.as_ref())?;
         let uncut = crate::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };

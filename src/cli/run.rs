@@ -13,6 +13,7 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, process_signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
+use crate::heap_memory;
 use crate::home::{ApprovalQuestions, Home, RunnerLock};
 use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 
@@ -31,6 +32,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     if !once && let Some(FirstStep::Done(exit)) = first_contact::ask_first_step(context)? {
         return Ok(exit);
     }
+    heap_memory::share_one_heap();
     let config = context.runner_config(if CliContext::is_interactive() {
         WorkspaceRule::OrCurrentDir
     } else {

@@ -282,7 +282,10 @@ fn show_arguments(spec: &ToolSpec) {
             argument.meaning.replace('\n', " "),
         ]
     };
-    let rows: Vec<Vec<String>> = list_arguments(&spec.schema).into_iter().map(row).collect();
+    let rows: Vec<Vec<String>> = list_arguments(&spec.schema.to_value())
+        .into_iter()
+        .map(row)
+        .collect();
     if rows.is_empty() {
         return console::print_line("It takes no arguments.");
     }

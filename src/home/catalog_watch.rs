@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use notify::Event;
 use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::folder_watch::FolderWatch;
 use super::home_document;
 use super::home_problem::HomeProblem;
 use super::layout::Home;
@@ -27,59 +27,41 @@ pub struct CatalogWatch {
     signal: watch::Receiver<()>,
     /// The start of the change that is not yet reported.
     since: Option<Instant>,
-    watcher: Option<Arc<Mutex<FolderWatcher>>>,
-    // Keeps the receiver open.
-    _sender: Arc<watch::Sender<()>>,
+    folders: Arc<CatalogFolders>,
 }
 
-/// The system's watcher and the folders that it watches.
+/// The watch and the folders that it is for.
 #[derive(Debug)]
-struct FolderWatcher {
-    watcher: RecommendedWatcher,
+struct CatalogFolders {
+    watch: FolderWatch,
     roots: [PathBuf; 3],
 }
 
 impl CatalogWatch {
     /// Watches the home's skills, agents and plugins. Lists folders: call it where blocking is allowed.
     pub fn open_watch(home: &Home) -> (Self, Vec<HomeProblem>) {
-        let (sender, touched) = watch::channel(());
-        let sender = Arc::new(sender);
-        let heard = Arc::clone(&sender);
-        let roots = [home.skills_dir(), home.agents_dir(), home.plugins_dir()];
-        let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // An error (such as a lost event) may hide a change, so it counts as one.
-            if event.as_ref().map_or(true, is_change) {
-                heard.send_replace(());
+        let (sender, signal) = watch::channel(());
+        let watch = FolderWatch::new(move |event| {
+            if event.is_none_or(is_change) {
+                sender.send_replace(());
             }
         });
-        let blind = |error: &notify::Error| {
+        let roots = [home.skills_dir(), home.agents_dir(), home.plugins_dir()];
+        let folders = CatalogFolders { watch, roots };
+        let blind = |error: notify::Error| {
             let text = format!(
                 "changes to skills, agents and plugins are not noticed until a restart: {error}"
             );
             HomeProblem::not_loaded(home.root_dir().to_owned(), text)
         };
-        let (eyes, problems) = match made {
-            Ok(watcher) => {
-                let mut eyes = FolderWatcher { watcher, roots };
-                let problems = eyes
-                    .watch_folders()
-                    .err()
-                    .as_ref()
-                    .map(blind)
-                    .into_iter()
-                    .collect();
-                (Some(Arc::new(Mutex::new(eyes))), problems)
-            }
-            Err(error) => (None, vec![blind(&error)]),
-        };
+        let problems = folders.watch_folders().err().map(blind);
         (
             Self {
-                signal: touched,
+                signal,
                 since: None,
-                watcher: eyes,
-                _sender: sender,
+                folders: Arc::new(folders),
             },
-            problems,
+            problems.into_iter().collect(),
         )
     }
 
@@ -90,7 +72,7 @@ impl CatalogWatch {
             since
         } else {
             if self.signal.changed().await.is_err() {
-                // The sender cannot be gone while this holds one; if it were, this must sleep and not spin.
+                // The sender cannot be gone while this holds the watch; if it were, this must sleep and not spin.
                 std::future::pending::<()>().await;
             }
             *self.since.insert(Instant::now())
@@ -104,10 +86,8 @@ impl CatalogWatch {
 
     /// Watches new folders before the change is reported, so that no file written into them is missed.
     async fn rewatch_folders(&self) {
-        let Some(watcher) = self.watcher.clone() else {
-            return;
-        };
-        match tokio::task::spawn_blocking(move || watcher.lock().watch_folders()).await {
+        let folders = Arc::clone(&self.folders);
+        match tokio::task::spawn_blocking(move || folders.watch_folders()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "some changes to skills, agents and plugins will not be noticed");
@@ -119,10 +99,10 @@ impl CatalogWatch {
     }
 }
 
-impl FolderWatcher {
+impl CatalogFolders {
     /// Watches the folders and their direct subfolders, but not deeper, because a skill may contain a whole project. In a
     /// plugin, the folders of its skills and agents are watched, too. A folder that is already watched is watched again, because it may be a new one with an old name.
-    fn watch_folders(&mut self) -> notify::Result<()> {
+    fn watch_folders(&self) -> notify::Result<()> {
         let mut worst = Ok(());
         for root in &self.roots {
             let mut ignored = Vec::new();
@@ -139,7 +119,7 @@ impl FolderWatcher {
                 .chain(&inner)
                 .filter(|dir| dir.is_dir())
             {
-                if let Err(error) = self.watcher.watch(dir, RecursiveMode::NonRecursive) {
+                if let Err(error) = self.watch.watch_folder(dir) {
                     worst = Err(error);
                 }
             }

@@ -15,6 +15,7 @@ mod document_file;
 mod embedded_backend;
 mod error;
 mod file_modes;
+mod folder_watch;
 mod frontmatter;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
@@ -73,6 +74,7 @@ pub use command_hint::{GivenFlags, change_hint_flags, command_to_type, shell_wor
 pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
+pub use folder_watch::{FolderSignal, FolderWatch};
 pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
 pub use home_problem::{HomeProblem, ProblemEffect};
 pub use identity_map::{
@@ -109,14 +111,12 @@ pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_word
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
-pub use secrets::{
-    SecretEntry, SecretError, SecretRequest, SecretStore, SecretsWatch, check_secret_name,
-};
+pub use secrets::{SecretEntry, SecretError, SecretRequest, SecretStore, check_secret_name};
 pub use secrets_key::KeyPlace;
 pub use signal_consents::{ConsentAct, ConsentRecord, SignalConsents};
 pub use skills::{Skill, load_skills};
 pub use stop_orders::{StopOrder, StopOutcome, StopTarget};
 pub use supervision::{AskedConversations, StoppedConversation, SupervisionStore};
-pub use switches::{OwnerSwitch, OwnerSwitches, SwitchState, SwitchWatch};
+pub use switches::{OwnerSwitch, OwnerSwitches, SwitchState};
 pub use threads::{StoredThread, ThreadAttachment, ThreadEvent, ThreadStore};
 pub use tokens::{BackendTokens, TokenName, random_token};

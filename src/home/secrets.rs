@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use super::device_identity;
 use super::error::HomeError;
+use super::folder_watch::{FolderSignal, FolderWatch};
 use super::layout::Home;
 use super::runner_lock;
 use super::sealed_text::{self, SealingKey};
@@ -58,16 +57,6 @@ pub struct SecretRequest {
     pub request: String,
     /// What it said that the secret is for.
     pub purpose: String,
-}
-
-/// Reports changes as long as it is held.
-#[derive(Debug)]
-pub struct SecretsWatch {
-    /// Notified whenever the file may have changed.
-    pub changed: watch::Receiver<()>,
-    _watcher: RecommendedWatcher,
-    // Keeps the receiver open if the system drops the watcher.
-    _sender: watch::Sender<()>,
 }
 
 /// The reason why a secret cannot be stored.
@@ -248,31 +237,13 @@ impl SecretStore {
     }
 
     /// Watches the file for changes; `None` if the system cannot.
-    pub fn watch_secrets(&self) -> Option<SecretsWatch> {
-        let (sender, changed) = watch::channel(());
-        let notifier = sender.clone();
-        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // Reading is not a change; otherwise reading the file would trigger another event.
-            if event.map_or(true, |event| !event.kind.is_access()) {
-                let _ = notifier.send(());
-            }
-        });
-        let started = created.and_then(|mut watcher| {
-            let folder = self.file.parent().unwrap_or(Path::new("."));
-            watcher.watch(folder, RecursiveMode::NonRecursive)?;
-            Ok(watcher)
-        });
-        match started {
-            Ok(watcher) => Some(SecretsWatch {
-                changed,
-                _watcher: watcher,
-                _sender: sender,
-            }),
-            Err(error) => {
+    pub fn watch_secrets(&self) -> Option<FolderSignal> {
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        FolderWatch::signal_changes(folder, |_| true)
+            .inspect_err(|error| {
                 tracing::warn!(%error, "secrets that are stored from now on are masked only once they are used");
-                None
-            }
-        }
+            })
+            .ok()
     }
 
     /// Reads all secrets, with the key that decrypts them; none if there is no file.

@@ -8,13 +8,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use super::error::HomeError;
+use super::folder_watch::{FolderSignal, FolderWatch};
 use super::layout::Home;
 use super::private_files::{ensure_private_file, remove_file_if_exists};
 
@@ -43,16 +41,6 @@ pub struct SwitchState {
 #[derive(Debug, Clone)]
 pub struct OwnerSwitches {
     pub(super) folder: PathBuf,
-}
-
-/// Reports changes as long as it is held.
-#[derive(Debug)]
-pub struct SwitchWatch {
-    /// Notified whenever a switch may have changed.
-    pub changes: watch::Receiver<u64>,
-    _watcher: RecommendedWatcher,
-    // Keeps the receiver open if the system drops the watcher.
-    _sender: Arc<watch::Sender<u64>>,
 }
 
 impl OwnerSwitches {
@@ -107,32 +95,12 @@ impl OwnerSwitches {
     }
 
     /// Watches the switches for changes; `None` if the system cannot.
-    pub fn watch_switches(&self) -> Option<SwitchWatch> {
-        let (sender, moved) = watch::channel(0_u64);
-        let sender = Arc::new(sender);
-        let heard = Arc::clone(&sender);
-        let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // A lost event may hide a change, so it counts. Reading does not, because reading a switch would trigger
-            // another event.
-            if event.map_or(true, |event| !event.kind.is_access()) {
-                heard.send_modify(|n| *n += 1);
-            }
-        });
-        let looking = watched.and_then(|mut eyes| {
-            eyes.watch(&self.folder, RecursiveMode::NonRecursive)?;
-            Ok(eyes)
-        });
-        match looking {
-            Ok(eyes) => Some(SwitchWatch {
-                changes: moved,
-                _watcher: eyes,
-                _sender: sender,
-            }),
-            Err(error) => {
+    pub fn watch_switches(&self) -> Option<FolderSignal> {
+        FolderWatch::signal_changes(&self.folder, |_| true)
+            .inspect_err(|error| {
                 tracing::warn!(%error, "the owner's switches are only looked at now and then");
-                None
-            }
-        }
+            })
+            .ok()
     }
 }
 

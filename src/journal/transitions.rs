@@ -1,6 +1,7 @@
 //! The transitions after acceptance. Each is compare-and-set: a request that has moved on meanwhile is left alone.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rusqlite::Transaction;
 
@@ -239,6 +240,11 @@ impl Journal {
     /// Returns a number that rises whenever a request may have moved. Counts of open requests hold until then.
     pub fn change_counter(&self) -> u64 {
         self.writer.change_counter()
+    }
+
+    /// Returns the age of the writer's last commit, if it made one.
+    pub fn last_commit_age(&self) -> Option<Duration> {
+        self.writer.last_commit_age()
     }
 }
 

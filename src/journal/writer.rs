@@ -3,8 +3,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use rusqlite::{Connection, Transaction};
 use tokio::sync::oneshot;
@@ -14,14 +15,14 @@ use super::disk_reserve::DiskReserve;
 use super::integrity::DatabaseFault;
 use super::job_queue::{QueueSender, unbounded_queue};
 use super::write_job::{WriteCallback, WriteDurability, WriteJob, WriteKind, WriteTask};
-use super::writer_thread::WriterThread;
+use super::writer_thread::{CommitRecord, WriterThread};
 
 /// Writes to the journal. Cheap to clone; the thread ends when the last clone is gone.
 #[derive(Clone)]
 pub(super) struct JournalWriter {
     jobs: QueueSender<WriteJob>,
     disk: DiskReserve,
-    moves: Arc<AtomicU64>,
+    commits: Arc<CommitRecord>,
 }
 
 impl std::fmt::Debug for JournalWriter {
@@ -34,13 +35,17 @@ impl JournalWriter {
     /// Starts the thread.
     pub(super) fn start_thread(connection: Connection, path: &Path, disk: DiskReserve) -> Self {
         let (jobs, queue) = unbounded_queue();
-        let moves = Arc::new(AtomicU64::new(0));
-        let thread = WriterThread::new(connection, path, disk.clone(), Arc::clone(&moves));
+        let commits = Arc::<CommitRecord>::default();
+        let thread = WriterThread::new(connection, path, disk.clone(), Arc::clone(&commits));
         thread::Builder::new()
             .name("journal".into())
             .spawn(move || thread.run_jobs(&queue))
             .expect("a thread for the journal is needed at start-up, when there are few");
-        Self { jobs, disk, moves }
+        Self {
+            jobs,
+            disk,
+            commits,
+        }
     }
 
     /// Checkpoints the log into the file.
@@ -91,7 +96,12 @@ impl JournalWriter {
     /// Returns a number that rises with every commit that may have moved a request. While it stands still, so do the
     /// open requests.
     pub(super) fn change_counter(&self) -> u64 {
-        self.moves.load(Ordering::Acquire)
+        self.commits.moves.load(Ordering::Acquire)
+    }
+
+    /// Returns the age of the last commit, if there was one.
+    pub(super) fn last_commit_age(&self) -> Option<Duration> {
+        self.commits.last.lock().map(|at| at.elapsed())
     }
 
     async fn write_awaited<T: Send + 'static>(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::disk_reserve::DiskReserve;
@@ -36,6 +37,15 @@ fn gather_batch(first: WriteJob, queue: &QueueReceiver<WriteJob>) -> Vec<WriteJo
     batch
 }
 
+/// The thread's commits, for others.
+#[derive(Debug, Default)]
+pub(super) struct CommitRecord {
+    /// The number of those that may have moved a request.
+    pub moves: AtomicU64,
+    /// The time of the last one.
+    pub last: Mutex<Option<Instant>>,
+}
+
 /// The state of the thread.
 pub(super) struct WriterThread {
     /// `None` once the file cannot be used any more.
@@ -46,17 +56,16 @@ pub(super) struct WriterThread {
     durability: WriteDurability,
     /// The log holds rows that are worth a checkpoint when nothing else is to be done.
     needs_checkpoint: bool,
-    /// Counts the commits that may have moved a request.
-    moves: Arc<AtomicU64>,
+    commits: Arc<CommitRecord>,
 }
 
 impl WriterThread {
-    /// Creates the thread's state for an open journal. The counter rises with each commit that may have moved a request.
+    /// Creates the thread's state for an open journal.
     pub fn new(
         connection: Connection,
         path: &Path,
         disk: DiskReserve,
-        moves: Arc<AtomicU64>,
+        commits: Arc<CommitRecord>,
     ) -> Self {
         Self {
             connection: Some(connection),
@@ -65,7 +74,7 @@ impl WriterThread {
             disk,
             durability: WriteDurability::ProcessCrash,
             needs_checkpoint: false,
-            moves,
+            commits,
         }
     }
 
@@ -118,7 +127,10 @@ impl WriterThread {
         self.handle_fault(fault);
         // Before the callers are told; one that failed counts too, since the file may be another one now.
         if may_move || committed.is_err() {
-            self.moves.fetch_add(1, Ordering::Release);
+            self.commits.moves.fetch_add(1, Ordering::Release);
+        }
+        if committed.is_ok() {
+            *self.commits.last.lock() = Some(Instant::now());
         }
         for answer in answers {
             answer(committed.as_ref().copied().map_err(|_| fault));

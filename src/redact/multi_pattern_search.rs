@@ -11,7 +11,7 @@ const BLOCK_BYTES: usize = 3;
 /// The longest window. A longer string is compared in full where its window matches.
 const MAX_WINDOW: usize = 16;
 /// The size of the shift table as a power of two: the minimum, and the maximum that fits the processor's cache.
-const MIN_SLOT_BITS: u32 = 16;
+const MIN_SLOT_BITS: u32 = 14;
 const MAX_SLOT_BITS: u32 = 20;
 /// The number of slots per block of a string, so that most lookups hit an empty slot.
 const SLOTS_PER_BLOCK: usize = 8;

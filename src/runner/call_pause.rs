@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 use crate::home::{
-    HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState, SwitchWatch,
+    FolderSignal, HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState,
 };
 use crate::ids::RequestId;
 
@@ -118,7 +118,7 @@ impl CallPause {
     }
 
     /// Returns the watch on the switches, if they can be watched.
-    pub(super) fn watch_pause_switches(&self) -> Option<SwitchWatch> {
+    pub(super) fn watch_pause_switches(&self) -> Option<FolderSignal> {
         self.switches.watch_switches()
     }
 }

@@ -108,7 +108,7 @@ fn write_section(text: &mut String, spec: &ToolSpec) {
         spec.effect.as_str(),
         spec.description
     );
-    let arguments = argument_rows(&spec.schema);
+    let arguments = argument_rows(&spec.schema.to_value());
     if arguments.is_empty() {
         text.push_str("It takes no arguments.\n");
     } else {

@@ -65,8 +65,8 @@ pub(super) fn canonical_arguments(
     given: Map<String, Value>,
 ) -> Result<Map<String, Value>, ToolError> {
     let empty = Map::new();
-    let properties = spec
-        .schema
+    let schema = spec.schema.to_value();
+    let properties = schema
         .get("properties")
         .and_then(Value::as_object)
         .unwrap_or(&empty);

@@ -56,7 +56,7 @@ pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
 pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
 pub use tool_profile::{ModelFormat, ToolProfile};
-pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, ToolSpec};
+pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, SchemaText, ToolSpec};
 
 /// Re-exported so that code that serves or implements tools needs this module only.
 pub use crate::request::{ErrorCode, FileChange, ReplyBody, ResultMeta, ToolEffect, ToolReply};

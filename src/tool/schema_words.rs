@@ -61,16 +61,15 @@ pub(super) fn invalid_args_error(spec: &ToolSpec, cause: &str) -> ToolError {
 
 /// `Read takes: file_path (string, required), offset (integer).`
 fn known_keys(spec: &ToolSpec) -> String {
-    let Some(properties) = spec
-        .schema
+    let schema = spec.schema.to_value();
+    let Some(properties) = schema
         .get("properties")
         .and_then(Value::as_object)
         .filter(|map| !map.is_empty())
     else {
         return format!("{} takes no arguments.", spec.name);
     };
-    let required: Vec<&str> = spec
-        .schema
+    let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
         .into_iter()

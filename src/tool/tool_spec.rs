@@ -32,7 +32,7 @@ pub struct ToolSpec {
     /// Text that applies to this device only; the catalog adds it to the description.
     pub on_this_device: String,
     /// The arguments' JSON schema (draft 2020-12).
-    pub schema: Value,
+    pub schema: SchemaText,
     /// The strongest effect of its calls.
     pub effect: ToolEffect,
     /// The argument that decides how much of it a call may do.
@@ -69,6 +69,25 @@ pub struct ToolSpec {
     pub always_asks: bool,
 }
 
+/// A JSON schema as its text: parsed, the schemas of all tools take a fifth of a megabyte for as long as the process lives.
+#[derive(Debug, Clone)]
+pub struct SchemaText(Box<str>);
+
+impl SchemaText {
+    /// Keeps a schema.
+    pub fn new(schema: &Value) -> Self {
+        Self(schema.to_string().into())
+    }
+
+    /// Parses the schema.
+    ///
+    /// # Panics
+    /// Never: the text was written from a value.
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(&self.0).expect("it was written from a value")
+    }
+}
+
 /// The origin of this device's own tools.
 pub const DEVICE_ORIGIN: &str = "device";
 /// The beginning of the origin of editors' tools.
@@ -91,7 +110,7 @@ impl ToolSpec {
             domain,
             description,
             on_this_device: String::new(),
-            schema,
+            schema: SchemaText::new(&schema),
             effect: T::EFFECT,
             effect_depends_on: T::EFFECT_DEPENDS_ON,
             lane: T::LANE,
@@ -190,9 +209,9 @@ impl ToolSpec {
         );
         // The schema of another provider's tool is passed on unchanged.
         let schema = if self.origin == DEVICE_ORIGIN {
-            catalog_schema::published_schema(&self.schema, self.same_as.is_some())
+            catalog_schema::published_schema(&self.schema.to_value(), self.same_as.is_some())
         } else {
-            self.schema.clone()
+            self.schema.to_value()
         };
         view.insert("schema".to_owned(), schema);
         // The other tool's entry already has the rest.

@@ -14,6 +14,7 @@ const CORE: &[&str] = &[
     "ids",
     "tool_effect",
     "approval_answer",
+    "heap_memory",
     "host_traffic",
     "durable",
     "record_locks",

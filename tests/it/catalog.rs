@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use punie_runner::tool::ToolSpec;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::harness::whole::{whole, whole_switched_on};
 
@@ -13,8 +13,11 @@ fn specs() -> Vec<ToolSpec> {
     whole().registry.device_specs().cloned().collect()
 }
 
-fn properties(spec: &ToolSpec) -> impl Iterator<Item = (&String, &Value)> {
-    spec.schema["properties"].as_object().into_iter().flatten()
+fn properties(spec: &ToolSpec) -> Map<String, Value> {
+    match spec.schema.to_value()["properties"].take() {
+        Value::Object(properties) => properties,
+        _ => Map::new(),
+    }
 }
 
 /// The same with its keys sorted at every depth: their order is not what was agreed.
@@ -75,7 +78,7 @@ fn every_description_says_what_the_tool_does_and_something_more() {
             "{} ends in the middle",
             spec.name
         );
-        let schema = &spec.schema;
+        let schema = spec.schema.to_value();
         assert_eq!(
             schema["additionalProperties"], false,
             "{} takes unknown keys",
@@ -170,9 +173,11 @@ fn a_schema_says_nothing_that_goes_without_saying() {
 #[test]
 fn every_key_has_a_description_and_every_alias_a_key() {
     for spec in specs() {
-        let keys: BTreeSet<&str> = properties(&spec).map(|(key, _)| key.as_str()).collect();
-        for (key, schema) in
-            properties(&spec).filter(|(key, _)| spec.name != "SkillBash" || *key == "skill_id")
+        let properties = properties(&spec);
+        let keys: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+        for (key, schema) in properties
+            .iter()
+            .filter(|(key, _)| spec.name != "SkillBash" || *key == "skill_id")
         {
             let about = schema["description"].as_str().unwrap_or_default();
             assert!(
@@ -200,8 +205,9 @@ fn every_key_has_a_description_and_every_alias_a_key() {
 fn keys_of_one_meaning_have_one_description() {
     let mut seen: Vec<(String, String, String)> = Vec::new();
     for spec in specs() {
-        for (key, schema) in
-            properties(&spec).filter(|(_, schema)| schema.get("description").is_some())
+        for (key, schema) in properties(&spec)
+            .into_iter()
+            .filter(|(_, schema)| schema.get("description").is_some())
         {
             if matches!(
                 key.as_str(),
@@ -211,7 +217,7 @@ fn keys_of_one_meaning_have_one_description() {
                     .as_str()
                     .expect("checked above")
                     .to_owned();
-                if let Some((_, other, tool)) = seen.iter().find(|(known, ..)| known == key) {
+                if let Some((_, other, tool)) = seen.iter().find(|(known, ..)| *known == key) {
                     assert_eq!(&about, other, "{key} of {} and of {tool}", spec.name);
                 }
                 seen.push((key.clone(), about, spec.name.to_string()));
@@ -245,7 +251,7 @@ fn a_tool_that_another_names_is_there() {
     let specs = specs();
     let names: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_ref()).collect();
     let words = |spec: &ToolSpec| {
-        let text = format!("{} {}", spec.description, spec.schema);
+        let text = format!("{} {}", spec.description, spec.schema.to_value());
         text.split(|c: char| !c.is_alphanumeric() && c != '_')
             .map(str::to_owned)
             .collect::<Vec<_>>()

@@ -4,6 +4,7 @@
 //! - [`tool_effect`]: the most that a tool may do.
 //! - [`approval_answer`]: the answers to an approval question.
 //! - [`durable`]: files that a crash leaves whole.
+//! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
 //! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
@@ -12,6 +13,7 @@
 pub mod approval_answer;
 pub mod durable;
 pub mod failpoint;
+pub mod heap_memory;
 pub mod host_traffic;
 pub mod ids;
 pub mod record_locks;

@@ -13,8 +13,8 @@ use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
 use crate::acp::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
 use crate::acp::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use crate::tool::{
-    ArgumentSchema, CallLane, DeclaredAccess, EDITOR_ORIGIN, ErrorCode, ResultMeta, ToolContext,
-    ToolEffect, ToolEntry, ToolError, ToolReply, ToolSpec,
+    ArgumentSchema, CallLane, DeclaredAccess, EDITOR_ORIGIN, ErrorCode, ResultMeta, SchemaText,
+    ToolContext, ToolEffect, ToolEntry, ToolError, ToolReply, ToolSpec,
 };
 
 /// The domain of such tools.
@@ -56,7 +56,7 @@ pub(super) fn editor_tool_entry(
         domain: DOMAIN,
         description: tool.description.clone(),
         on_this_device: String::new(),
-        schema: tool.parameters.clone(),
+        schema: SchemaText::new(&tool.parameters),
         effect: editor_tool_effect(tool),
         effect_depends_on: None,
         lane: CallLane::Conversation,

@@ -108,7 +108,7 @@ pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
             Err(fault) => tracing::error!(%fault, "reading the owner's secrets broke off"),
         }
         tokio::select! {
-            heard = news.changed.changed() => if heard.is_err() { return },
+            heard = news.changes.changed() => if heard.is_err() { return },
             // No event tells that a keychain was unlocked.
             () = tokio::time::sleep(SECRETS_RETRY_INTERVAL), if !is_read => {}
         }

@@ -4,11 +4,11 @@
 //! The file's stamp is compared before each call, so a change holds for the next call. A watch on the file keeps the
 //! published settings true while no call comes.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -27,7 +27,7 @@ use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::handlers::user::SwitchedOnCategories;
-use crate::home::{Home, InForceFile};
+use crate::home::{FolderWatch, Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
@@ -297,42 +297,34 @@ impl LiveConfig {
     }
 
     /// Watches config.toml and policy.toml; `None` if the system cannot.
-    fn watch_files(&self, changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+    fn watch_files(&self, changed: &Arc<Notify>) -> Option<FolderWatch> {
         let config = self.current_config().file;
         let files = [config, self.0.parts.home.policy_file()];
-        let mut folders: Vec<PathBuf> = Vec::new();
-        for folder in files.iter().filter_map(|file| file.parent()) {
-            if !folders.iter().any(|known| known == folder) {
-                folders.push(folder.to_owned());
-            }
-        }
+        let folders: BTreeSet<PathBuf> = files
+            .iter()
+            .filter_map(|file| file.parent().map(Path::to_owned))
+            .collect();
         let changed = Arc::clone(changed);
-        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // A lost event may hide a change, so it counts. Reading does not, because it would trigger another event.
-            let is_change = event.map_or(true, |event| {
-                let is_ours = |path: &PathBuf| {
-                    let mut files = files.iter();
-                    files.any(|file| file.file_name() == path.file_name())
-                };
-                !event.kind.is_access() && event.paths.iter().any(is_ours)
-            });
-            if is_change {
+        let watch = FolderWatch::new(move |event| {
+            let is_ours = |path: &PathBuf| {
+                files
+                    .iter()
+                    .any(|file| file.file_name() == path.file_name())
+            };
+            // Reading is no change, because it would trigger another event.
+            if event.is_none_or(|event| !event.kind.is_access() && event.paths.iter().any(is_ours))
+            {
                 changed.notify_one();
             }
         });
-        let started = created.and_then(|mut watcher| {
-            for folder in &folders {
-                watcher.watch(folder, RecursiveMode::NonRecursive)?;
-            }
-            Ok(watcher)
-        });
-        match started {
-            Ok(watcher) => Some(watcher),
-            Err(error) => {
+        folders
+            .iter()
+            .try_for_each(|folder| watch.watch_folder(folder))
+            .inspect_err(|error| {
                 tracing::warn!(%error, "changes of config.toml are only noticed at the next call");
-                None
-            }
-        }
+            })
+            .ok()
+            .map(|()| watch)
     }
 }
 

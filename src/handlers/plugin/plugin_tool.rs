@@ -15,8 +15,8 @@ use super::plugin_host::HostState;
 use crate::home::{Plugin, PluginPaths};
 use crate::ids::ToolName;
 use crate::tool::{
-    ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, ToolContext, ToolEffect, ToolEntry,
-    ToolRegistry, ToolSpec,
+    ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, SchemaText, ToolContext, ToolEffect,
+    ToolEntry, ToolRegistry, ToolSpec,
 };
 
 /// The domain of such tools.
@@ -174,7 +174,7 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
         domain: DOMAIN,
         description: tool.description.clone(),
         on_this_device: String::new(),
-        schema: tool.schema.clone(),
+        schema: SchemaText::new(&tool.schema),
         effect: tool_effect(plugin, tool),
         effect_depends_on: None,
         lane: CallLane::Conversation,

@@ -4,15 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
-use std::sync::Arc;
-
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::watch;
 
 use super::bridge_record::{BridgeRecord, BridgeRun, BridgesState, WantedState};
 use super::{BridgeError, BridgeFolders, HomeError};
 use crate::durable::open_lock_file;
 use crate::home::Home;
+use crate::home::folder_watch::{FolderSignal, FolderWatch};
 use crate::home::runner_lock::lock_exclusively;
 use crate::home::state_file::StateFile;
 
@@ -31,16 +28,6 @@ pub struct BridgeStore {
 #[derive(Debug)]
 pub struct BridgeLock {
     _file: File,
-}
-
-/// Reports changes as long as it is held.
-#[derive(Debug)]
-pub struct BridgeWatch {
-    /// Notified whenever a state file may have changed.
-    pub changes: watch::Receiver<u64>,
-    _watcher: RecommendedWatcher,
-    // Keeps the receiver open if the system drops the watcher.
-    _sender: Arc<watch::Sender<u64>>,
 }
 
 impl BridgeStore {
@@ -157,34 +144,13 @@ impl BridgeStore {
     }
 
     /// Watches the state files for changes; `None` if the system cannot.
-    pub fn watch_state(&self) -> Option<BridgeWatch> {
-        let (sender, changes) = watch::channel(0_u64);
-        let sender = Arc::new(sender);
-        let notified = Arc::clone(&sender);
-        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // A lock and a reader change nothing.
-            let is_change = event.map_or(true, |event| {
-                let is_lock = |path: &PathBuf| path.extension().is_none_or(|end| end != "json");
-                !event.kind.is_access() && !event.paths.iter().all(is_lock)
-            });
-            if is_change {
-                notified.send_modify(|n| *n += 1);
-            }
-        });
-        let started = created.and_then(|mut watcher| {
-            watcher.watch(&self.folder, RecursiveMode::NonRecursive)?;
-            Ok(watcher)
-        });
-        match started {
-            Ok(watcher) => Some(BridgeWatch {
-                changes,
-                _watcher: watcher,
-                _sender: sender,
-            }),
-            Err(error) => {
+    pub fn watch_state(&self) -> Option<FolderSignal> {
+        // A lock changes nothing.
+        let is_lock = |path: &PathBuf| path.extension().is_none_or(|end| end != "json");
+        FolderWatch::signal_changes(&self.folder, move |event| !event.paths.iter().all(is_lock))
+            .inspect_err(|error| {
                 tracing::warn!(%error, "changes of the bridges are only looked for now and then");
-                None
-            }
-        }
+            })
+            .ok()
     }
 }

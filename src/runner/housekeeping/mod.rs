@@ -25,6 +25,7 @@ use super::wake_event::{LoopWaker, WakeEvent};
 use super::wakeup_state::WakeupState;
 use super::watchdog::Watchdog;
 use crate::audit::{AuditActor, AuditEvent};
+use crate::heap_memory;
 use crate::journal::Journal;
 use crate::output::CallRecordStore;
 pub(super) use retention::run_retention;
@@ -98,6 +99,8 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
             }
             keeper.end_safe_mode_when_quiet();
             keeper.audit.record_later_traffic();
+            // What the start, a call or a connection needed.
+            heap_memory::return_freed_memory();
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.
@@ -162,6 +165,12 @@ impl Housekeeping {
                 ?who,
                 "a task of the runner hangs; the service manager is not told that all is well"
             ),
+        }
+        // Another write, such as a heartbeat's, has shown already that the journal is alive.
+        if let Some(age) = self.journal.last_commit_age().filter(|age| *age < every) {
+            self.liveness
+                .expect_within(LivenessTask::Journal, every.saturating_sub(age));
+            return;
         }
         // An error is an answer, too: a restart does not repair a full disk.
         if timeout(

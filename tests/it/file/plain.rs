@@ -56,7 +56,7 @@ async fn the_catalog_shows_each_tool_with_its_keys() {
         assert!(spec.description.len() > 40, "{}", spec.name);
         for (alias, key) in spec.aliases {
             assert!(
-                spec.schema["properties"].get(key).is_some(),
+                spec.schema.to_value()["properties"].get(key).is_some(),
                 "{}: {alias} -> {key}",
                 spec.name
             );

@@ -99,12 +99,13 @@ fn every_path_argument_of_every_tool_is_in_its_access() {
     let mut checked = 0;
     for spec in whole.registry.device_specs() {
         let entry = whole.registry.find_tool(&spec.name).expect("it is listed");
-        for (key, about) in spec.schema["properties"].as_object().into_iter().flatten() {
+        let schema = spec.schema.to_value();
+        for (key, about) in schema["properties"].as_object().into_iter().flatten() {
             if !about.to_string().contains(r#""format":"path""#) {
                 continue;
             }
             let marker = format!("marked/{key}");
-            let is_list = spec.schema["properties"][key]["type"] == "array";
+            let is_list = about["type"] == "array";
             let value = if is_list {
                 json!([marker])
             } else {

@@ -148,7 +148,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
             .expect("a tool")
             .tool_spec()
             .schema
-            .clone()
+            .to_value()
     };
     let (bash, skill) = (spec("Bash"), spec("SkillBash"));
     let keys = |schema: &Value| -> Vec<String> {
