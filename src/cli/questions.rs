@@ -94,10 +94,11 @@ fn read_answer(
             Ok(yes)
         }
         Some(QuestionInput::Confirmation) if typed.is_empty() || typed == "done" => Ok(yes),
-        Some(QuestionInput::Consent) if typed == "yes" => Ok(yes),
-        Some(QuestionInput::Consent) => Err(usage(
-            "it takes the word yes, or `questions refuse`".to_owned(),
-        )),
+        // The questions of one request have one id, so the subject says which of them is meant.
+        Some(QuestionInput::Consent { subject }) if typed == format!("yes,{subject}") => Ok(yes),
+        Some(QuestionInput::Consent { subject }) => Err(usage(format!(
+            "it takes the words yes {subject}, or `questions refuse`"
+        ))),
         Some(QuestionInput::Confirmation) | None => Err(usage(
             "it takes no text: `done`, or `questions refuse`".to_owned(),
         )),
@@ -167,7 +168,9 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             }
             Some(QuestionInput::Choice { .. }) => format!("questions answer {id} NUMBER"),
             Some(QuestionInput::Confirmation) => format!("questions answer {id} done"),
-            Some(QuestionInput::Consent) => format!("questions answer {id} yes"),
+            Some(QuestionInput::Consent { subject }) => {
+                format!("questions answer {id} yes {subject}")
+            }
             Some(QuestionInput::Secret { .. }) | None => format!("questions answer {id}"),
         };
         console::print_line(&format!(

@@ -3,17 +3,19 @@
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::context::CliContext;
+use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
+use super::process_signals::Interrupts;
 use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::{Config, SignalSwitch, WorkspaceRule};
-use crate::handlers::user::consent_text;
+use crate::handlers::user::{SignalText, consent_text};
 use crate::home::{ConsentAct, ConsentRecord, Home, SignalConsents, command_to_type};
 use crate::runner::Clock;
 use crate::signals::Category;
@@ -130,8 +132,7 @@ fn print_signals(
     (config, home): (&Config, &Home),
     context: &CliContext,
 ) -> anyhow::Result<()> {
-    let reader = wiring::open_signal_reader(config, home, context.environment())?;
-    let read = reader.read_categories(readable, &Arc::default())?;
+    let read = read_or_interrupt(readable, (config, home), context)?;
     let is_off =
         |category: &Category| wiring::signal_switch(config, *category) == SignalSwitch::Off;
     let off: Vec<Category> = Category::ALL.into_iter().filter(is_off).collect();
@@ -144,6 +145,33 @@ fn print_signals(
         console::print_stderr(&format!("{category} is off: nothing of it was opened.\n"));
     }
     Ok(())
+}
+
+/// Reads these categories. Ctrl-C ends it, and leaves no copy of a database behind.
+fn read_or_interrupt(
+    readable: &[Category],
+    (config, home): (&Config, &Home),
+    context: &CliContext,
+) -> anyhow::Result<SignalText> {
+    let environment = context.environment();
+    let reader = wiring::open_signal_reader(home, environment)?;
+    let places = wiring::signal_settings(config, home, environment).places;
+    let (readable, cancelled) = (readable.to_vec(), Arc::<AtomicBool>::default());
+    let is_cancelled = Arc::clone(&cancelled);
+    command_runtime()?.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        let mut reading = tokio::task::spawn_blocking(move || {
+            reader.read_categories(&places, &readable, &is_cancelled)
+        });
+        tokio::select! {
+            read = &mut reading => Ok(read??),
+            () = interrupts.next_press() => {
+                cancelled.store(true, Ordering::Relaxed);
+                let _ = reading.await;
+                Err(CommandError::with_exit(Exit::Failed, "interrupted; nothing was shown".to_owned()))
+            }
+        }
+    })
 }
 
 /// Asks the person at the terminal, unless they agreed before.

@@ -13,7 +13,7 @@ use crate::durable;
 pub use crate::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
-const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log."];
+const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log.", "signals."];
 /// The settings of these tables that need a restart all the same. A lease is agreed on when the session begins; the log's
 /// files and form are chosen when logging starts.
 const RESTART_KEYS: &[&str] = &[
@@ -118,7 +118,7 @@ impl Config {
         };
         applied.log.level = newer.log.level;
         // The tool for signals exists only if a category was on at the start.
-        applied.signals.narrow_switches(&newer.signals);
+        applied.signals = newer.signals.without_new_permission(&self.signals);
         applied.mcp_servers.clone_from(&newer.mcp_servers);
         for setting in &mut applied.settings {
             let is_applied = match setting.key {

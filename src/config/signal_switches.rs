@@ -6,10 +6,13 @@ use super::tables::Signals;
 impl Signals {
     /// Returns the switch of the category with this name.
     pub fn find_switch(&self, category: &str) -> Option<SignalSwitch> {
-        let mut copy = self.clone();
-        let switches = copy.switches_mut();
-        let found = switches.into_iter().find(|(name, _)| *name == category);
-        found.map(|(_, switch)| *switch)
+        match category {
+            "browsing_bookmarks" => Some(self.browsing_bookmarks),
+            "dev_environment" => Some(self.dev_environment),
+            "apps_system" => Some(self.apps_system),
+            "messages_notes" => Some(self.messages_notes),
+            _ => None,
+        }
     }
 
     /// Returns the switch with this key.
@@ -17,23 +20,19 @@ impl Signals {
         self.find_switch(key.strip_prefix("signals.")?)
     }
 
-    /// Takes over the switches of `newer`, except those that were turned on.
-    pub(super) fn narrow_switches(&mut self, newer: &Self) {
-        for (category, switch) in self.switches_mut() {
-            match newer.find_switch(category) {
-                Some(SignalSwitch::On) | None => {}
-                Some(narrower) => *switch = narrower,
-            }
+    /// Returns these settings with the switches that `before` did not have on as they were.
+    pub(super) fn without_new_permission(&self, before: &Self) -> Self {
+        let keep = |now, before| match now {
+            SignalSwitch::On => before,
+            narrower => narrower,
+        };
+        Self {
+            browsing_bookmarks: keep(self.browsing_bookmarks, before.browsing_bookmarks),
+            dev_environment: keep(self.dev_environment, before.dev_environment),
+            apps_system: keep(self.apps_system, before.apps_system),
+            messages_notes: keep(self.messages_notes, before.messages_notes),
+            ..self.clone()
         }
-    }
-
-    fn switches_mut(&mut self) -> [(&'static str, &mut SignalSwitch); 4] {
-        [
-            ("browsing_bookmarks", &mut self.browsing_bookmarks),
-            ("dev_environment", &mut self.dev_environment),
-            ("apps_system", &mut self.apps_system),
-            ("messages_notes", &mut self.messages_notes),
-        ]
     }
 }
 

@@ -78,7 +78,7 @@ pub use folder_watch::{FolderSignal, FolderWatch};
 pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
 pub use home_problem::{HomeProblem, ProblemEffect};
 pub use identity_map::{
-    IdentityMapError, IdentityMapStore, ListedPerson, MetPeopleAliases, MetPerson, NewPerson,
+    IdentityMapError, IdentityMapStore, ListedPerson, NamedPerson, NewPerson, TextAliases,
 };
 pub use import::{
     DocumentImport, ImportHelp, ImportLine, ImportOptions, ImportResult, ImportSource,

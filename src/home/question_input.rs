@@ -74,10 +74,18 @@ pub enum QuestionInput {
     /// The word that something was done elsewhere, such as a code entered on a page.
     Confirmation,
     /// A yes that only a person at this device can give.
-    Consent,
+    Consent {
+        /// The word for what is agreed to.
+        subject: String,
+    },
 }
 
 impl QuestionInput {
+    /// Returns whether only a person at this device can say yes.
+    pub fn wants_this_device(&self) -> bool {
+        matches!(self, Self::Secret { .. } | Self::Consent { .. })
+    }
+
     /// Returns the answer that a person means by a typed line: the labels of the options with these numbers or this
     /// label, else the line itself. The error says what to type.
     ///

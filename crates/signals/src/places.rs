@@ -46,6 +46,8 @@ pub struct SignalPlaces {
     pub roaming_app_data: Option<PathBuf>,
     /// `HISTFILE`, if it is set.
     pub history_file: Option<PathBuf>,
+    /// Folders of commands, as in `PATH`; none where a command need not be a file.
+    pub command_folders: Vec<PathBuf>,
     /// Folders with programs of all users: `/Applications` of macOS, the common start menu of Windows.
     pub application_folders: Vec<PathBuf>,
     /// `/proc` of Linux, for the programs that run.
@@ -73,6 +75,7 @@ impl SignalPlaces {
             local_app_data: app_data("Local"),
             roaming_app_data: app_data("Roaming"),
             history_file: None,
+            command_folders: Vec::new(),
             application_folders: Vec::new(),
             process_folder: None,
             project_folders: Vec::new(),
@@ -100,6 +103,13 @@ impl SignalPlaces {
             history_file: folder("HISTFILE"),
             ..usual
         };
+        if system != System::Windows {
+            let path = variable("PATH").unwrap_or_default();
+            let own = ["bin", ".local/bin", ".cargo/bin", "go/bin"];
+            let own = own.map(|folder| places.user_home.join(folder));
+            let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());
+            places.command_folders = folders.chain(own).collect();
+        }
         match system {
             System::Linux => {
                 places.config_home = folder("XDG_CONFIG_HOME").unwrap_or(places.config_home);

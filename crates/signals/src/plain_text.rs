@@ -61,6 +61,9 @@ fn names_a_secret(name: &str) -> bool {
     let endings = [
         "password",
         "passwd",
+        "pass",
+        "pwd",
+        "pw",
         "secret",
         "token",
         "api_key",
@@ -106,6 +109,7 @@ mod tests {
     fn secrets_and_mail_addresses_are_masked() {
         let masked = [
             ("Reset token=abc123 now", "Reset token=[hidden] now"),
+            ("pw=hunter2", "pw=[hidden]"),
             (
                 "key ghp_16C7e42F292c6912E7710c838347Ae178B4a end",
                 "key [hidden] end",

@@ -108,7 +108,7 @@ pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
     let wants = match (&question.input, &question.host) {
         (Some(QuestionInput::Secret { .. }), _) => "wants a secret",
         (Some(QuestionInput::Confirmation), _) => "wants you to sign in",
-        (Some(QuestionInput::Consent), _) => "asks for your consent",
+        (Some(QuestionInput::Consent { .. }), _) => "asks for your consent",
         (Some(QuestionInput::Choice { .. }), _) => "asks you",
         (None, Some(_)) => "wants to reach a host",
         (None, None) => "waits for your approval",
@@ -202,7 +202,7 @@ fn input_prompt(input: &QuestionInput) -> String {
             format!("The value of {name} (not shown; empty refuses): ")
         }
         QuestionInput::Confirmation => "Type d when it is done ([r]efuse): ".to_owned(),
-        QuestionInput::Consent => "Type yes to agree ([r]efuse): ".to_owned(),
+        QuestionInput::Consent { .. } => "Type yes to agree ([r]efuse): ".to_owned(),
     }
 }
 

@@ -66,8 +66,8 @@ impl TerminalAsker {
             },
             QuestionInput::Confirmation if ["d", "done"].contains(&word.as_str()) => yes,
             QuestionInput::Confirmation => anyhow::bail!("type d or r, then Enter"),
-            QuestionInput::Consent if word == "yes" => yes,
-            QuestionInput::Consent => anyhow::bail!("type yes or r, then Enter"),
+            QuestionInput::Consent { .. } if word == "yes" => yes,
+            QuestionInput::Consent { .. } => anyhow::bail!("type yes or r, then Enter"),
         };
         self.store_reply(question, reply)
     }

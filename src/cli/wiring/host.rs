@@ -69,8 +69,8 @@ pub struct ToolHost {
     pub(super) people: RunnerPeople,
     /// The plugins.
     pub plugins: PluginHost,
-    /// The categories of user signals that are on.
-    pub(super) signals_on: user::SwitchedOnCategories,
+    /// What the owner has set about user signals.
+    pub(super) signal_settings: user::LiveSignalSettings,
 }
 
 /// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
@@ -123,7 +123,7 @@ pub fn assemble_host(
         before_images: base.before_images,
         people: base.people.runner,
         plugins,
-        signals_on: base.signals.switched_on,
+        signal_settings: base.signals.settings,
     })
 }
 

@@ -20,13 +20,13 @@ use super::in_force::{
 };
 use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
-use super::user_signals::switched_on_categories;
+use super::user_signals::signal_settings;
 use crate::acp::local::confinement::Confinement;
 use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
-use crate::handlers::user::SwitchedOnCategories;
+use crate::handlers::user::LiveSignalSettings;
 use crate::home::{FolderWatch, Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
 use crate::tool::{
@@ -51,7 +51,7 @@ pub(super) struct LiveParts {
     pub calls: LiveCallSettings,
     pub trash: Trash,
     pub plugins: PluginHost,
-    pub signals_on: SwitchedOnCategories,
+    pub signal_settings: LiveSignalSettings,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -202,7 +202,8 @@ impl LiveConfig {
             .replace(call_settings(&applied, parts.calls.current()));
         parts.trash.set_limits(trash_limits(&applied));
         parts.plugins.set_configured(configured_servers(&applied));
-        parts.signals_on.replace(switched_on_categories(&applied));
+        let signals = signal_settings(&applied, &parts.home, &parts.environment);
+        parts.signal_settings.replace(signals);
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))

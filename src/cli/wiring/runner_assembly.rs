@@ -287,7 +287,7 @@ fn start_live_config(
         calls: settings.calls.clone(),
         trash: host.trash.clone(),
         plugins: host.plugins.clone(),
-        signals_on: host.signals_on.clone(),
+        signal_settings: host.signal_settings.clone(),
     };
     Ok(LiveConfig::new(config, parts))
 }

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 
 use super::masked_values::open_redactor;
 use crate::config::{Config, ProcessEnvironment, SignalSwitch};
-use crate::handlers::user::{SignalDeps, SignalReader, SwitchedOnCategories};
+use crate::handlers::user::{
+    LiveSignalSettings, SignalDeps, SignalReader, SignalSettings, remove_signal_leftovers,
+};
 use crate::home::{Home, IdentityMapStore, SignalConsents};
 use crate::redact::Redactor;
 use crate::signals::{Category, SignalPlaces};
@@ -17,10 +19,17 @@ pub fn signal_switch(config: &Config, category: Category) -> SignalSwitch {
     switch.unwrap_or(SignalSwitch::Off)
 }
 
-/// Returns the categories that agents can read with the owner's consent.
-pub fn switched_on_categories(config: &Config) -> Vec<Category> {
+/// Returns what the owner has set about user signals.
+pub fn signal_settings(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> SignalSettings {
     let is_on = |category: &Category| signal_switch(config, *category) == SignalSwitch::On;
-    Category::ALL.into_iter().filter(is_on).collect()
+    SignalSettings {
+        switched_on: Category::ALL.into_iter().filter(is_on).collect(),
+        places: signal_places(config, home, environment),
+    }
 }
 
 /// Builds what the tool for user signals needs.
@@ -30,35 +39,26 @@ pub fn signal_deps(
     environment: &ProcessEnvironment,
     redactor: &Redactor,
 ) -> SignalDeps {
-    let switched_on = SwitchedOnCategories::default();
-    switched_on.replace(switched_on_categories(config));
-    let reader = signal_reader(config, home, environment, redactor);
-    reader.remove_leftovers();
+    let settings = signal_settings(config, home, environment);
+    remove_signal_leftovers(&settings.places);
     SignalDeps {
-        reader,
+        reader: signal_reader(home, redactor),
         consents: SignalConsents::in_home(home),
-        switched_on,
+        settings: LiveSignalSettings::new(settings),
     }
 }
 
 /// Returns the reader of user signals for a command.
 pub fn open_signal_reader(
-    config: &Config,
     home: &Home,
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<SignalReader> {
     let redactor = open_redactor(home, environment)?;
-    Ok(signal_reader(config, home, environment, &redactor))
+    Ok(signal_reader(home, &redactor))
 }
 
-fn signal_reader(
-    config: &Config,
-    home: &Home,
-    environment: &ProcessEnvironment,
-    redactor: &Redactor,
-) -> SignalReader {
+fn signal_reader(home: &Home, redactor: &Redactor) -> SignalReader {
     SignalReader {
-        places: signal_places(config, home, environment),
         people: Arc::new(IdentityMapStore::in_home(home)),
         redactor: redactor.clone(),
     }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
 use schemars::JsonSchema;
@@ -12,11 +11,11 @@ use tokio::time::Instant;
 
 use super::UserDeps;
 use super::ask_user_question::nobody_to_ask_error;
-use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error};
+use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error, now_ms};
 use super::signal_consent_text::consent_text;
 use super::signal_reader::SignalReader;
 use crate::home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
-use crate::signals::Category;
+use crate::signals::{Category, SignalPlaces};
 use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// What CollectSignals needs, beside asking the owner.
@@ -26,22 +25,36 @@ pub struct SignalDeps {
     pub reader: SignalReader,
     /// The owner's consents.
     pub consents: SignalConsents,
-    /// The categories that are on.
-    pub switched_on: SwitchedOnCategories,
+    /// What the owner has set.
+    pub settings: LiveSignalSettings,
 }
 
-/// The categories that are on, while the configuration can change. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct SwitchedOnCategories(Arc<RwLock<Vec<Category>>>);
+/// What the owner has set about user signals.
+#[derive(Debug, Clone)]
+pub struct SignalSettings {
+    /// The categories that are on.
+    pub switched_on: Vec<Category>,
+    /// The folders in which sources look.
+    pub places: SignalPlaces,
+}
 
-impl SwitchedOnCategories {
-    /// Replaces the categories.
-    pub fn replace(&self, categories: Vec<Category>) {
-        *self.0.write() = categories;
+/// The settings while the configuration can change. Clones share them.
+#[derive(Debug, Clone)]
+pub struct LiveSignalSettings(Arc<RwLock<SignalSettings>>);
+
+impl LiveSignalSettings {
+    /// Begins with these.
+    pub fn new(settings: SignalSettings) -> Self {
+        Self(Arc::new(RwLock::new(settings)))
     }
 
-    /// Returns the categories that are on now.
-    pub fn list(&self) -> Vec<Category> {
+    /// Replaces the settings.
+    pub fn replace(&self, settings: SignalSettings) {
+        *self.0.write() = settings;
+    }
+
+    /// Returns the settings of this moment.
+    pub fn current(&self) -> SignalSettings {
         self.0.read().clone()
     }
 }
@@ -78,7 +91,7 @@ impl Tool for CollectSignals {
     }
 
     async fn run(self, cx: &ToolContext, deps: &UserDeps) -> Result<ToolReply, ToolError> {
-        let wanted = self.wanted_categories(&deps.signals.switched_on.list())?;
+        let wanted = self.wanted_categories(&deps.signals.settings.current().switched_on)?;
         let _turn = tokio::select! {
             biased;
             () = cx.wait_for_cancel() => return Err(cancelled_error()),
@@ -93,14 +106,22 @@ impl Tool for CollectSignals {
                 Some(why) => notes.push(format!("{category}: {why}")),
             }
         }
-        if agreed.is_empty() {
+        // The owner may have turned one off or withdrawn a consent while another was asked about.
+        let settings = deps.signals.settings.current();
+        let mut readable = Vec::new();
+        for category in agreed {
+            if settings.switched_on.contains(&category) && deps.has_consent(category).await? {
+                readable.push(category);
+            } else {
+                notes.push(format!("{category}: the owner has just closed it"));
+            }
+        }
+        if readable.is_empty() {
             let text = format!("Nothing was read. {}.", notes.join(". "));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
-        // A category may have been turned off while the owner was asked.
-        let still_on = deps.signals.switched_on.list();
-        agreed.retain(|category| still_on.contains(category));
-        let mut text = read_until_cancelled(cx, deps.signals.reader.clone(), agreed).await?;
+        let reader = deps.signals.reader.clone();
+        let mut text = read_until_cancelled(cx, reader, settings.places, readable).await?;
         for note in notes {
             let _ = writeln!(text, "- {note}");
         }
@@ -110,41 +131,44 @@ impl Tool for CollectSignals {
 
 impl CollectSignals {
     fn wanted_categories(&self, switched_on: &[Category]) -> Result<Vec<Category>, ToolError> {
+        if self.categories.is_empty() {
+            if switched_on.is_empty() {
+                return Err(closed_error("No category of user signals is", "CATEGORY"));
+            }
+            return Ok(switched_on.to_vec());
+        }
         let mut wanted = Vec::new();
         for name in &self.categories {
             let category: Category = name
                 .trim()
                 .parse()
                 .map_err(|why| ToolError::invalid_args(format!("CollectSignals: {why}.")))?;
+            if !switched_on.contains(&category) {
+                let which = format!("{category} is not");
+                return Err(closed_error(&which, category.name()));
+            }
             if !wanted.contains(&category) {
                 wanted.push(category);
             }
         }
-        if wanted.is_empty() {
-            wanted = switched_on.to_vec();
-        }
-        let off = wanted.iter().find(|one| !switched_on.contains(one));
-        let off = off.map(ToString::to_string);
-        let missing = off.or_else(|| wanted.is_empty().then(|| "CATEGORY".to_owned()));
-        match missing {
-            None => Ok(wanted),
-            Some(name) => {
-                let which = if wanted.is_empty() {
-                    "No category of user signals is on".to_owned()
-                } else {
-                    format!("{name} is not on")
-                };
-                let text = format!(
-                    "{which}, so nothing was read. The owner of the device decides: punie-runner config set \
-                     signals.{name} on"
-                );
-                Err(ToolError::new(ErrorCode::PolicyDenied, text))
-            }
-        }
+        Ok(wanted)
     }
 }
 
+fn closed_error(which: &str, name: &str) -> ToolError {
+    let text = format!(
+        "{which} on in this runner, so nothing was read. The owner of the device decides: punie-runner config set \
+         signals.{name} on, and a restart of the runner"
+    );
+    ToolError::new(ErrorCode::PolicyDenied, text)
+}
+
 impl UserDeps {
+    async fn has_consent(&self, category: Category) -> Result<bool, ToolError> {
+        let consents = self.signals.consents.clone();
+        use_consents(move || consents.has_consent(category.name(), &consent_text(category))).await
+    }
+
     /// Asks the owner for the consent to a category, unless it was given. Returns the reason if there is none.
     async fn ask_consent(
         &self,
@@ -152,13 +176,10 @@ impl UserDeps {
         category: Category,
         until: Instant,
     ) -> Result<Option<String>, ToolError> {
-        let text = consent_text(category);
-        let consents = self.signals.consents.clone();
-        let (name, asked) = (category.name(), text.clone());
-        let has_consent = use_consents(move || consents.has_consent(name, &asked)).await?;
-        if has_consent {
+        if self.has_consent(category).await? {
             return Ok(None);
         }
+        let text = consent_text(category);
         let question = PersonQuestion {
             tool: CollectSignals::NAME,
             number: Category::ALL
@@ -167,15 +188,15 @@ impl UserDeps {
                 .unwrap_or_default(),
             title: format!("Let agents read {category}?"),
             details: text.clone(),
-            input: QuestionInput::Consent,
+            input: QuestionInput::Consent {
+                subject: category.name().to_owned(),
+            },
         };
         match self.ask_person(cx, question, until).await? {
             QuestionEnd::Answered(_) => {
-                let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-                let now_ms = since_1970.unwrap_or_default().as_millis();
                 let record = ConsentRecord {
-                    at_ms: i64::try_from(now_ms).unwrap_or(i64::MAX),
-                    category: name.to_owned(),
+                    at_ms: now_ms(),
+                    category: category.name().to_owned(),
                     act: ConsentAct::Given,
                     text,
                     place: cx.request.to_string(),
@@ -208,12 +229,14 @@ async fn use_consents<T: Send + 'static>(
 async fn read_until_cancelled(
     cx: &ToolContext,
     reader: SignalReader,
+    places: SignalPlaces,
     categories: Vec<Category>,
 ) -> Result<String, ToolError> {
     let cancelled = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&cancelled);
-    let mut reading =
-        tokio::task::spawn_blocking(move || reader.read_categories(&categories, &seen));
+    let is_cancelled = Arc::clone(&cancelled);
+    let mut reading = tokio::task::spawn_blocking(move || {
+        reader.read_categories(&places, &categories, &is_cancelled)
+    });
     let read = tokio::select! {
         biased;
         read = &mut reading => read,

@@ -1,6 +1,5 @@
 //! Questions to a person, and what the device can tell about its owner: AskUserQuestion, RequestCredential,
-//! CollectSignals. Not here: where a question is shown, and who may answer
-//! (home, runner, command line).
+//! CollectSignals. Not here: where a question is shown, and who may answer (home, runner, command line).
 
 mod ask_user_question;
 mod collect_signals;
@@ -15,10 +14,10 @@ use std::time::Duration;
 use crate::home::{PeopleAsker, SecretStore};
 use crate::redact::Redactor;
 use crate::tool::{ToolEntry, ToolSet};
-pub use collect_signals::{SignalDeps, SwitchedOnCategories};
+pub use collect_signals::{LiveSignalSettings, SignalDeps, SignalSettings};
 pub use question_turns::QuestionTurns;
 pub use signal_consent_text::consent_text;
-pub use signal_reader::{SignalReader, SignalText};
+pub use signal_reader::{SignalReader, SignalText, remove_signal_leftovers};
 
 /// The dependencies of the tools that ask a person.
 #[derive(Debug, Clone)]
@@ -41,7 +40,7 @@ pub struct UserDeps {
 
 /// Returns the tools that ask a person.
 pub fn tools(deps: UserDeps) -> Vec<ToolEntry> {
-    let signals_are_off = deps.signals.switched_on.list().is_empty();
+    let signals_are_off = deps.signals.settings.current().switched_on.is_empty();
     ToolSet::new("user", deps)
         .with_tool::<ask_user_question::AskUserQuestion>()
         .with_tool::<request_credential::RequestCredential>()

@@ -112,6 +112,12 @@ impl UserDeps {
     }
 }
 
+/// Returns the milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
 pub(super) fn cancelled_error() -> ToolError {
     ToolError::call_cancelled("The question was withdrawn.")
 }
@@ -139,8 +145,7 @@ fn end_by_reply(reply: PersonReply) -> QuestionEnd {
 
 fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> OpenQuestion {
     let number = question.number.to_string();
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let asked_at_ms = i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+    let asked_at_ms = now_ms();
     let left = until.saturating_duration_since(Instant::now());
     OpenQuestion {
         // After a crash the same question has the same id, so that an answer to it counts.

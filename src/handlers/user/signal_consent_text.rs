@@ -7,14 +7,16 @@ use crate::signals::Category;
 pub fn consent_text(category: Category) -> String {
     let (read, kept) = match category {
         Category::BrowsingBookmarks => (
-            "the sites that you visited and how often, the titles of their pages, and your bookmarks, in Chromium, Chrome, \
-             Edge, Brave, Arc, Opera, Vivaldi, Firefox and Safari",
+            "the sites that you visited and how often, the titles of their pages (of chats with a model also those that you \
+             opened once), topics that Chromium made of your searches, and your bookmarks, in Chromium, Chrome, Edge, Brave, \
+             Arc, Opera, Vivaldi, Firefox and Safari",
             "Passwords, cookies and the content of pages are not read. Of an address only the host is told",
         ),
         Category::DevEnvironment => (
             "the names and folders of projects that you changed lately; the programs and folders in the history of your \
-             shells, with how often; the development tools and settings files that are there",
-            "Whole command lines and the content of files are not told",
+             shells, with how often; the development tools and settings files that are there; git's default branch and the \
+             names of its aliases",
+            "Whole command lines and other content of files are not told",
         ),
         Category::AppsSystem => (
             "the programs that are installed, run or were used lately, with how long; how many files of which kind lie in \
@@ -29,7 +31,7 @@ pub fn consent_text(category: Category) -> String {
     };
     format!(
         "Agents may read, at any time until you withdraw it: {read}. {kept}. What they read goes to the backend of this \
-         device and to the model that the agent uses. Known secrets are masked, and people whose names are known are \
+         device and to the model that the agent uses, and this device keeps it for 7 days. Known secrets are masked, and people whose names are known are \
          replaced by aliases. To withdraw it: punie-runner signals withdraw --category {category}"
     )
 }

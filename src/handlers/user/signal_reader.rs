@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::home::{HomeError, IdentityMapStore, MetPerson};
+use crate::home::{HomeError, IdentityMapStore, NamedPerson};
 use crate::redact::{Redactor, mask_log_line};
 use crate::signals::{
     Budget, Category, SignalPlaces, SourceReport, SourceState, collect_category, format_report,
@@ -23,12 +23,17 @@ const SOURCE_ENTRIES: u64 = 2_000_000;
 /// Reads user signals of one device.
 #[derive(Debug, Clone)]
 pub struct SignalReader {
-    /// The folders in which sources look.
-    pub places: SignalPlaces,
     /// The aliases of people.
     pub people: Arc<IdentityMapStore>,
     /// Masks known secrets.
     pub redactor: Redactor,
+}
+
+/// Removes the private copies of databases that a killed process left behind.
+pub fn remove_signal_leftovers(places: &SignalPlaces) {
+    if let Err(error) = sweep(&places.scratch) {
+        tracing::warn!(%error, "copies of databases cannot be removed");
+    }
 }
 
 /// The text that leaves the device, and the end of each source.
@@ -57,27 +62,21 @@ pub struct SignalSource {
 }
 
 impl SignalReader {
-    /// Removes the private copies of databases that a killed process left behind.
-    pub fn remove_leftovers(&self) {
-        if let Err(error) = sweep(&self.places.scratch) {
-            tracing::warn!(%error, "copies of databases cannot be removed");
-        }
-    }
-
-    /// Reads these categories. It blocks, for seconds where there is much to read. Cancelled, the rest is left out.
+    /// Reads these categories at these places. It blocks, for seconds where there is much to read. Cancelled, the rest is left out.
     ///
     /// # Errors
     /// The identity map cannot be used; then nothing may leave.
     pub fn read_categories(
         &self,
+        places: &SignalPlaces,
         categories: &[Category],
         cancelled: &Arc<AtomicBool>,
     ) -> Result<SignalText, HomeError> {
         let places = SignalPlaces {
             now: SystemTime::now(),
-            ..self.places.clone()
+            ..places.clone()
         };
-        self.remove_leftovers();
+        remove_signal_leftovers(&places);
         let begin = || Budget::begin(SOURCE_TIME, SOURCE_ENTRIES, Arc::clone(cancelled));
         let reports: Vec<(Category, SourceReport)> = categories
             .iter()
@@ -86,18 +85,18 @@ impl SignalReader {
                 reports.into_iter().map(move |report| (category, report))
             })
             .collect();
-        let met = reports.iter().flat_map(|(_, report)| &report.people);
-        let met: Vec<MetPerson> = met
-            .map(|person| MetPerson {
+        let people = reports.iter().flat_map(|(_, report)| &report.people);
+        let people: Vec<NamedPerson> = people
+            .map(|person| NamedPerson {
                 name: person.name.clone(),
                 identifiers: person.identifiers.clone(),
             })
             .collect();
-        let people = self.people.prepare_met_people(&met)?;
+        let aliases = self.people.prepare_text_aliases(&people)?;
         let clean = |text: &str| {
             let masked = self.redactor.mask(text).0;
             let lines: Vec<Cow<'_, str>> = masked.split('\n').map(mask_log_line).collect();
-            people.replace_people(&lines.join("\n"))
+            aliases.replace_people(&lines.join("\n"))
         };
         let sources: Vec<SignalSource> = reports
             .iter()

@@ -1,9 +1,9 @@
 //! The owner's identity map: contacts whose names, mail addresses and phone numbers leave this device only as aliases.
 //! One file, encrypted. Not here: finding and replacing them (redact).
 
-mod met_people;
+mod named_people;
 mod person_checks;
 mod store;
 
-pub use met_people::{MetPeopleAliases, MetPerson};
+pub use named_people::{NamedPerson, TextAliases};
 pub use store::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};

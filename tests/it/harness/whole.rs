@@ -63,7 +63,11 @@ fn assemble(is_switched_on: bool) -> Whole {
         .expect("a folder of the workspace");
     let user = user_deps(&home);
     if is_switched_on {
-        user.signals.switched_on.replace(Category::ALL.to_vec());
+        let off = user.signals.settings.current();
+        user.signals.settings.replace(user::SignalSettings {
+            switched_on: Category::ALL.to_vec(),
+            ..off
+        });
     }
     let registry = handlers::build_registry(handlers::HandlerDeps {
         file: file::FileDeps::new(
@@ -139,17 +143,19 @@ pub fn user_deps(home: &Home) -> user::UserDeps {
         turns: user::QuestionTurns::default(),
         signals: user::SignalDeps {
             reader: user::SignalReader {
+                people: Arc::new(IdentityMapStore::in_home(home)),
+                redactor: Redactor::default(),
+            },
+            consents: SignalConsents::in_home(home),
+            settings: user::LiveSignalSettings::new(user::SignalSettings {
+                switched_on: Vec::new(),
                 places: SignalPlaces::below(
                     System::Linux,
                     home.signals_dir(),
                     home.signals_dir(),
                     std::time::UNIX_EPOCH,
                 ),
-                people: Arc::new(IdentityMapStore::in_home(home)),
-                redactor: Redactor::default(),
-            },
-            consents: SignalConsents::in_home(home),
-            switched_on: user::SwitchedOnCategories::default(),
+            }),
         },
     }
 }

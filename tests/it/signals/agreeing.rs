@@ -7,13 +7,20 @@ use serde_json::{Value, json};
 use super::{make_chrome_history, write_below};
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::wait::{eventually, until};
 use crate::user::listed;
 
 const SECRET: &str = "planted-Zx81-signals-value";
 
 fn collecting(categories: &Value) -> Ask {
     Ask::new("CollectSignals", &json!({ "categories": categories }))
+}
+
+/// Agrees to the question about this category.
+async fn agree(stage: &Stage, id: &str, category: &str) {
+    let answer = ["questions", "answer", id, "yes", category];
+    let yes = stage.command(&answer).await;
+    assert_eq!(yes.code, Some(0), "{yes:?}");
 }
 
 /// Makes a project that was changed now.
@@ -46,7 +53,10 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     let asked = stage.command(&["questions"]).await.out;
     assert!(asked.contains("Agents may read, at any time"), "{asked}");
     assert!(
-        asked.contains(&format!("questions answer {} yes", &asked[..8])),
+        asked.contains(&format!(
+            "questions answer {} yes dev_environment",
+            &asked[..8]
+        )),
         "{asked}"
     );
     // The caller's side sees the question and can only refuse it.
@@ -54,10 +64,12 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     let options = open[0]["options"].as_array().expect("options");
     assert_eq!(options.len(), 1, "{open:?}");
     assert_eq!(options[0]["optionId"], "reject_once");
-    let wrong = stage.command(&["questions", "answer", &id, "done"]).await;
-    assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    let yes = stage.command(&["questions", "answer", &id, "yes"]).await;
-    assert_eq!(yes.code, Some(0), "{yes:?}");
+    for words in [&["done"][..], &["yes"], &["yes", "apps_system"]] {
+        let args = [&["questions", "answer", id.as_str()], words].concat();
+        let wrong = stage.command(&args).await;
+        assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    }
+    agree(&stage, &id, "dev_environment").await;
     let text = stage.answer(&id).await.text();
     assert!(text.contains("git (2)"), "{text}");
     for told in ["Ann", "Bonny", "ann@b.example", SECRET] {
@@ -160,4 +172,48 @@ async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
         ("error", "outside_workspace"),
         "{answer:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
+    let stage = Stage::with("[signals]\ndev_environment = \"on\"\n").await;
+    let _runner = stage.run();
+    let id = stage.ask(collecting(&json!([]))).await;
+    let question = eventually("a question at the caller's side", async || {
+        stage.caller.questions().await.pop()
+    })
+    .await;
+    let forged = "UPDATE permissions SET options = replace(options, 'reject_once', 'allow_once')";
+    assert_eq!(stage.database().execute(forged, []).expect("forged"), 1);
+    stage.caller.choose(&question, "allow_once").await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    let consents = stage.setting.home.join("state/signals/consents.jsonl");
+    assert!(!consents.exists(), "nothing was agreed to");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consent_that_is_withdrawn_during_the_next_question_counts_no_more() {
+    let config = "[signals]\ndev_environment = \"on\"\napps_system = \"on\"\n";
+    let stage = Stage::with(config).await;
+    write_below(&stage.setting.logs, ".bash_history", "git status\n");
+    let _runner = stage.run();
+    let id = stage.ask(collecting(&json!([]))).await;
+    listed(&stage).await;
+    agree(&stage, &id, "dev_environment").await;
+    eventually("the next question", async || {
+        let title = listed(&stage).await["title"].to_string();
+        title.contains("apps_system").then_some(())
+    })
+    .await;
+    let withdrawn = stage.command(&["signals", "withdraw"]).await;
+    assert!(withdrawn.out.contains("dev_environment"), "{withdrawn:?}");
+    agree(&stage, &id, "apps_system").await;
+    let text = stage.answer(&id).await.text();
+    assert!(text.contains("- apps (apps_system)"), "{text}");
+    assert!(
+        text.contains("- dev_environment: the owner has just closed it"),
+        "{text}"
+    );
+    assert!(!text.contains("git (1)"), "{text}");
 }

@@ -11,7 +11,16 @@ use crate::{Budget, SignalPlaces, System};
 
 const MAX_EXTENSIONS: usize = 5;
 const MAX_FOLDERS: usize = 20;
-const MAX_EXTENSION_CHARS: usize = 10;
+/// The kinds of files that are told. What else follows a dot can be a part of a name.
+const KINDS: &[&str] = &[
+    "7z", "aac", "apk", "appimage", "avi", "bin", "bz2", "c", "cpp", "css", "csv", "deb", "dmg",
+    "doc", "docx", "epub", "exe", "flac", "gif", "go", "gz", "h", "heic", "html", "ics", "ipynb",
+    "iso", "jar", "java", "jpeg", "jpg", "js", "json", "log", "m4a", "md", "mkv", "mov", "mp3",
+    "mp4", "msi", "odp", "ods", "odt", "ogg", "pdf", "pem", "pkg", "png", "ppt", "pptx", "psd",
+    "py", "rar", "rpm", "rs", "rtf", "sh", "sql", "sqlite", "svg", "tar", "tgz", "tiff", "toml",
+    "ts", "txt", "vcf", "wav", "webm", "webp", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip",
+    "zst",
+];
 const MAX_USER_FOLDERS_BYTES: u64 = 64 << 10;
 
 /// Returns a line for each folder that is there. Documents is not touched unless the owner allows it.
@@ -77,12 +86,9 @@ fn count_extensions(folder: &Path, budget: &Budget) -> io::Result<String> {
         let Some(extension) = extension.filter(|_| entry.kind == EntryKind::File) else {
             continue;
         };
-        // What is longer or has other characters is a part of a name.
-        let is_kind = extension.len() <= MAX_EXTENSION_CHARS
-            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && extension.bytes().any(|byte| byte.is_ascii_alphabetic());
-        if is_kind {
-            *counts.entry(extension.to_ascii_lowercase()).or_default() += 1;
+        let extension = extension.to_ascii_lowercase();
+        if KINDS.contains(&extension.as_str()) {
+            *counts.entry(extension).or_default() += 1;
         }
     }
     Ok(join_counts(&top_counts(counts, MAX_EXTENSIONS)))

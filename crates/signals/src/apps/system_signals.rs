@@ -158,6 +158,7 @@ mod tests {
             "secret",
             "d.my own ending",
             "e.2024",
+            "g.johnsmith",
             "f.pdf/x",
         ] {
             test.write(&format!("Téléchargements/{name}"), "");

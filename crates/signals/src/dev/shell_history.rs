@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::command_words::{base_command, program_name, split_commands};
 use super::history_files::{HistoryFormat, is_extended_zsh, parse_history};
 use super::history_secrets::{has_obvious_secret, has_token};
-use crate::file_access::{is_absent, read_tail};
+use crate::file_access::{exists, is_absent, read_tail};
 use crate::report_text::{join_counts, show_path, top_counts};
 use crate::{Budget, Section, SignalPlaces, SourceReport, System, Tier};
 
@@ -18,7 +18,8 @@ const MAX_HISTORY_BYTES: u64 = 1 << 20;
 const MAX_COMMAND_BYTES: usize = 16 << 10;
 const MAX_COMMANDS: usize = 15;
 const MAX_FOLDERS: usize = 10;
-/// A word that was typed seldom can be a mistake: a password in place of a command. Known tools are reported at once.
+/// A word that was typed seldom can be a mistake: a password in place of a command. A word that is no command can be a line
+/// of a text that a command was given. Known tools are reported at once.
 const MIN_UNKNOWN_COUNT: u64 = 3;
 /// The programs that say nothing about their user.
 const COMMON_PROGRAMS: [&str; 18] = [
@@ -185,7 +186,8 @@ impl ShellUsage {
         let is_tool = |program: &str| TOOLS.binary_search(&program).is_ok();
         let mut parts = Vec::new();
         let programs = self.programs.iter().filter(|(program, count)| {
-            let is_meant = is_tool(program) || **count >= MIN_UNKNOWN_COUNT;
+            let is_meant =
+                is_tool(program) || (**count >= MIN_UNKNOWN_COUNT && is_command(program, places));
             is_meant && !COMMON_PROGRAMS.contains(&program.as_str()) && !has_token(program)
         });
         let programs = programs.map(|(program, count)| (program.clone(), *count));
@@ -215,6 +217,12 @@ impl ShellUsage {
             markdown: parts.join("\n\n"),
         })
     }
+}
+
+/// Returns whether a word is a command of this machine, as far as that can be known.
+fn is_command(word: &str, places: &SignalPlaces) -> bool {
+    let mut folders = places.command_folders.iter();
+    places.command_folders.is_empty() || folders.any(|folder| exists(&folder.join(word)))
 }
 
 /// Returns the folder of a `cd` if it is absolute. It is unknown from where a relative one starts.
@@ -327,6 +335,20 @@ mod tests {
         let report = read_shell_history(&test.places, &budget());
         let expected = "## Shell History\nMost used commands: htop (3), go (1)\n\nTools: go\n";
         assert_eq!(text(&report), expected);
+    }
+
+    #[test]
+    fn w87_words_that_are_no_commands_are_not_reported() {
+        let mut test = TestPlaces::new(System::Linux);
+        test.write("bin/deploy-site", "");
+        test.places.command_folders = vec![test.places.user_home.join("bin")];
+        test.write(
+            ".bash_history",
+            "deploy-site\nEOF\nhunter2\n".repeat(3) + "git x\n",
+        );
+        let report = read_shell_history(&test.places, &budget());
+        let expected = "Most used commands: deploy-site (3), git (1)\n\nTools: git";
+        assert_eq!(report.sections[0].markdown, expected);
     }
 
     #[test]

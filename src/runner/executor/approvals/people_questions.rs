@@ -64,7 +64,12 @@ impl ApprovalService {
         let reply = match reply {
             ApprovalReply::Answer(Some(answer)) => {
                 let place = PersonAnswer::from_remote(&answer, here.as_ref());
-                let reply = read_remote_answer(answer, place.place, input.as_ref());
+                let mut reply = read_remote_answer(answer, place.place, input.as_ref());
+                // A backend may say anything.
+                let is_own_yes = here.is_some_and(|here| here.option.is_allowed());
+                if input.as_ref().is_some_and(QuestionInput::wants_this_device) && !is_own_yes {
+                    reply.option = ApprovalOption::RejectOnce;
+                }
                 if input.is_some() {
                     let kind = if reply.option.is_allowed() {
                         ANSWERED
@@ -104,7 +109,7 @@ fn remote_title(open: &OpenQuestion) -> String {
             let command = command_to_type(&format!("secrets set {name}"));
             let _ = write!(title, "\nType it on the device: {command}");
         }
-        Some(QuestionInput::Consent) => {
+        Some(QuestionInput::Consent { .. }) => {
             let command = command_to_type("questions");
             let _ = write!(title, "\nAgree to it on the device: {command}");
         }
@@ -120,7 +125,7 @@ fn remote_answers(open: &OpenQuestion) -> RemoteAnswerKind {
         Some(QuestionInput::Choice { options, .. }) => {
             RemoteAnswerKind::Text(options.iter().map(|option| option.label.clone()).collect())
         }
-        Some(QuestionInput::Secret { .. } | QuestionInput::Consent) => {
+        Some(QuestionInput::Secret { .. } | QuestionInput::Consent { .. }) => {
             RemoteAnswerKind::RefusalOnly
         }
         Some(QuestionInput::Confirmation) => RemoteAnswerKind::Confirmation,

@@ -15,7 +15,7 @@ const MIN_PHONE_DIGITS: usize = 6;
 
 /// A person whom a text may name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MetPerson {
+pub struct NamedPerson {
     /// The name; it may be empty.
     pub name: String,
     /// Mail addresses, phone numbers, names of accounts.
@@ -28,29 +28,33 @@ impl IdentityMapStore {
     ///
     /// # Errors
     /// [`HomeError`], when the map cannot be read or written.
-    pub fn prepare_met_people(&self, people: &[MetPerson]) -> Result<MetPeopleAliases, HomeError> {
+    pub fn prepare_text_aliases(&self, people: &[NamedPerson]) -> Result<TextAliases, HomeError> {
         let mut map = self.read_or_create_map()?;
         let mut without_alias = Vec::new();
         for person in people {
-            let given = std::iter::once(&person.name).chain(&person.identifiers);
-            let mut given = given
+            let texts = std::iter::once(&person.name).chain(&person.identifiers);
+            let texts = texts
                 .map(|text| text.trim())
                 .filter(|text| !text.is_empty());
-            let Some(first) = given.next() else { continue };
-            let first = (kind_of(first), first.to_owned());
-            for text in std::iter::once(&*first.1).chain(given) {
+            let mut first = None;
+            for text in texts {
                 let kind = kind_of(text);
-                // One that belongs to another person has the alias of that person.
-                let added = check_identifier(kind.identifier_kind(), text)
-                    .map(|checked| map.add_identifiers(&[first.clone(), (kind, checked)]));
-                if added.is_err() && text.chars().count() >= MIN_HIDDEN_CHARS {
-                    without_alias.push(text.to_owned());
+                match check_identifier(kind.identifier_kind(), text) {
+                    Ok(checked) => {
+                        let first = first.get_or_insert_with(|| (kind, checked.clone())).clone();
+                        // One that belongs to another person has the alias of that person.
+                        let _ = map.add_identifiers(&[first, (kind, checked)]);
+                    }
+                    Err(_) if text.chars().count() >= MIN_HIDDEN_CHARS => {
+                        without_alias.push(text.to_owned());
+                    }
+                    Err(_) => {}
                 }
             }
         }
         without_alias.sort_by_key(|text| std::cmp::Reverse(text.len()));
         let aliases = map.to_aliases().map_err(|why| self.damaged(why))?;
-        Ok(MetPeopleAliases {
+        Ok(TextAliases {
             aliases,
             without_alias,
         })
@@ -73,13 +77,13 @@ impl IdentityMapStore {
 
 /// Replaces people by aliases.
 #[derive(Debug)]
-pub struct MetPeopleAliases {
+pub struct TextAliases {
     aliases: PersonAliases,
     /// Texts that have no alias, the longest first.
     without_alias: Vec<String>,
 }
 
-impl MetPeopleAliases {
+impl TextAliases {
     /// Replaces the people in a text.
     pub fn replace_people(&self, text: &str) -> String {
         let mut replaced = self.aliases.replace_people(text).into_owned();
@@ -106,8 +110,8 @@ mod tests {
     use super::*;
     use crate::home::{Home, NewPerson};
 
-    fn met(name: &str, identifiers: &[&str]) -> MetPerson {
-        MetPerson {
+    fn person(name: &str, identifiers: &[&str]) -> NamedPerson {
+        NamedPerson {
             name: name.to_owned(),
             identifiers: identifiers.iter().map(|&text| text.to_owned()).collect(),
         }
@@ -119,21 +123,22 @@ mod tests {
         let home = Home::open_home(&folder.path().join("home")).expect("a home");
         let store = IdentityMapStore::in_home(&home);
         let people = [
-            met("Ann Bonny", &["ann@b.example", "+49 30 1234567"]),
-            met("", &["+1 415 555 1234"]),
-            met("Al", &[]),
-            met("12345", &[]),
+            person("Ann Bonny", &["ann@b.example", "+49 30 1234567"]),
+            person("", &["+1 415 555 1234"]),
+            person("Al", &[]),
+            person("12345", &["al@b.example"]),
         ];
-        let text = "Ann Bonny <ann@b.example>, +49301234567, +14155551234, Al, Alpha, 12345";
+        let text =
+            "Ann Bonny <ann@b.example>, +49301234567, +14155551234, Al, Alpha, 12345, al@b.example";
         let replace = || {
-            let aliases = store.prepare_met_people(&people).expect("prepared");
+            let aliases = store.prepare_text_aliases(&people).expect("prepared");
             aliases.replace_people(text)
         };
         let first = replace();
-        for name in ["Ann", "ann@", "1234567", "5551234", "12345,"] {
+        for name in ["Ann", "ann@", "1234567", "5551234", "12345,", "al@"] {
             assert!(!first.contains(name), "{first}");
         }
-        assert!(first.ends_with(", Al, Alpha, [name]"), "{first}");
+        assert!(first.contains(", Al, Alpha, [name], person-"), "{first}");
         assert_eq!(replace(), first);
         assert_eq!(
             store.list_people().expect("read").map(|all| all.len()),
