@@ -11,10 +11,10 @@ use crate::harness::wait::until;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_answered() {
     let stage = Stage::new().await;
-    // At rest some 40 are open, the confinement's and its tools' threads' among them. Sixteen claims at once have a
-    // connection each, and all sixteen commands together would have 100 open. Views of eight conversations are held
+    // At rest some 35 are open, the confinement's and its tools' threads' among them. Sixteen claims at once have a
+    // connection each, and all sixteen commands together would have 95 open. Views of eight conversations are held
     // by two each.
-    let runner = stage.run_after("ulimit -n 108");
+    let runner = stage.run_after("ulimit -n 84");
     let mut asked = Vec::new();
     for n in 0..16 {
         let command =
