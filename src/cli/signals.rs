@@ -2,8 +2,6 @@
 //! the tool by which agents get it (handlers::user).
 
 use std::io::IsTerminal as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
@@ -156,21 +154,12 @@ fn read_or_interrupt(
     let environment = context.environment();
     let reader = wiring::open_signal_reader(home, environment)?;
     let places = wiring::signal_settings(config, home, environment).places;
-    let (readable, cancelled) = (readable.to_vec(), Arc::<AtomicBool>::default());
-    let is_cancelled = Arc::clone(&cancelled);
     command_runtime()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
-        let mut reading = tokio::task::spawn_blocking(move || {
-            reader.read_categories(&places, &readable, &is_cancelled)
-        });
-        tokio::select! {
-            read = &mut reading => Ok(read??),
-            () = interrupts.next_press() => {
-                cancelled.store(true, Ordering::Relaxed);
-                let _ = reading.await;
-                Err(CommandError::with_exit(Exit::Failed, "interrupted; nothing was shown".to_owned()))
-            }
-        }
+        let read = reader.read_until(places, readable.to_vec(), interrupts.next_press());
+        let interrupted =
+            || CommandError::with_exit(Exit::Failed, "interrupted; nothing was shown".to_owned());
+        Ok(read.await.ok_or_else(interrupted)??)
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use schemars::JsonSchema;
@@ -120,8 +119,12 @@ impl Tool for CollectSignals {
             let text = format!("Nothing was read. {}.", notes.join(". "));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
-        let reader = deps.signals.reader.clone();
-        let mut text = read_until_cancelled(cx, reader, settings.places, readable).await?;
+        let reader = &deps.signals.reader;
+        let read = reader.read_until(settings.places, readable, cx.wait_for_cancel());
+        let read = read
+            .await
+            .ok_or_else(|| ToolError::call_cancelled("Nothing was sent."))?;
+        let mut text = read.map_err(|error| people_error(&error))?.text;
         for note in notes {
             let _ = writeln!(text, "- {note}");
         }
@@ -226,32 +229,9 @@ async fn use_consents<T: Send + 'static>(
     })
 }
 
-async fn read_until_cancelled(
-    cx: &ToolContext,
-    reader: SignalReader,
-    places: SignalPlaces,
-    categories: Vec<Category>,
-) -> Result<String, ToolError> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let is_cancelled = Arc::clone(&cancelled);
-    let mut reading = tokio::task::spawn_blocking(move || {
-        reader.read_categories(&places, &categories, &is_cancelled)
-    });
-    let read = tokio::select! {
-        biased;
-        read = &mut reading => read,
-        () = cx.wait_for_cancel() => {
-            cancelled.store(true, Ordering::Relaxed);
-            let _ = reading.await;
-            return Err(ToolError::call_cancelled("Nothing was sent."));
-        }
-    };
-    let read = read.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
-    let read = read.map_err(|error| {
-        tracing::error!(%error, "user signals cannot be read");
-        let text = "The names of people cannot be replaced just now, so nothing was sent. The owner sees why with \
-                    `punie-runner people`.";
-        ToolError::new(ErrorCode::Io, text)
-    });
-    read.map(|read| read.text)
+fn people_error(error: &HomeError) -> ToolError {
+    tracing::error!(%error, "the names of people in user signals cannot be replaced");
+    let text = "The names of people cannot be replaced just now, so nothing was sent. The owner sees why with \
+                `punie-runner people`.";
+    ToolError::new(ErrorCode::Io, text)
 }

@@ -31,7 +31,7 @@ pub fn consent_text(category: Category) -> String {
     };
     format!(
         "Agents may read, at any time until you withdraw it: {read}. {kept}. What they read goes to the backend of this \
-         device and to the model that the agent uses, and this device keeps it for 7 days. Known secrets are masked, and people whose names are known are \
-         replaced by aliases. To withdraw it: punie-runner signals withdraw --category {category}"
+         device and to the model that the agent uses, and this device keeps it for 7 days. \
+         Known secrets are masked, and people whose names are known are replaced by aliases. To withdraw it: punie-runner signals withdraw --category {category}"
     )
 }

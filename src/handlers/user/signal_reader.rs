@@ -2,8 +2,9 @@
 //! sources (signals), and whether the owner agrees (collect_signals, cli).
 
 use std::borrow::Cow;
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -62,11 +63,37 @@ pub struct SignalSource {
 }
 
 impl SignalReader {
+    /// Reads as [`SignalReader::read_categories`] does, beside the caller. Returns `None` if `stop` ended first; then no copy
+    /// of a database is left.
+    pub async fn read_until(
+        &self,
+        places: SignalPlaces,
+        categories: Vec<Category>,
+        stop: impl Future<Output = ()>,
+    ) -> Option<Result<SignalText, HomeError>> {
+        let (reader, cancelled) = (self.clone(), Arc::<AtomicBool>::default());
+        let is_cancelled = Arc::clone(&cancelled);
+        let mut reading = tokio::task::spawn_blocking(move || {
+            reader.read_categories(&places, &categories, &is_cancelled)
+        });
+        tokio::select! {
+            biased;
+            read = &mut reading => {
+                Some(read.unwrap_or_else(|fault| resume_unwind(fault.into_panic())))
+            }
+            () = stop => {
+                cancelled.store(true, Ordering::Relaxed);
+                let _ = reading.await;
+                None
+            }
+        }
+    }
+
     /// Reads these categories at these places. It blocks, for seconds where there is much to read. Cancelled, the rest is left out.
     ///
     /// # Errors
     /// The identity map cannot be used; then nothing may leave.
-    pub fn read_categories(
+    fn read_categories(
         &self,
         places: &SignalPlaces,
         categories: &[Category],

@@ -1,7 +1,7 @@
 //! Aliases for people whom one text names and who need not be in the identity map. The map stays as it is: else the names
 //! of strangers would be replaced in every file that an agent reads.
 
-use super::person_checks::check_identifier;
+use super::person_checks::{MIN_PHONE_DIGITS, check_identifier};
 use super::store::{IdentityMapStore, StoredKind, StoredMap, new_map};
 use crate::home::error::HomeError;
 use crate::home::runner_lock;
@@ -11,7 +11,6 @@ use crate::redact::people::PersonAliases;
 const HIDDEN: &str = "[name]";
 /// A shorter text is a part of many words.
 const MIN_HIDDEN_CHARS: usize = 4;
-const MIN_PHONE_DIGITS: usize = 6;
 
 /// A person whom a text may name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::redact::people::{IdentifierKind, fold_text, is_unspaced, normalized_d
 const MAX_TEXT: usize = 200;
 /// The fewest letters of a name of one word.
 const MIN_LETTERS: usize = 3;
-const MIN_PHONE_DIGITS: usize = 6;
+pub(super) const MIN_PHONE_DIGITS: usize = 6;
 const MAX_PHONE_DIGITS: usize = 15;
 
 /// Returns the text without needless space.
