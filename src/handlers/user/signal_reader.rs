@@ -63,8 +63,11 @@ pub struct SignalSource {
 }
 
 impl SignalReader {
-    /// Reads as [`SignalReader::read_categories`] does, beside the caller. Returns `None` if `stop` ended first; then no copy
-    /// of a database is left.
+    /// Reads these categories at these places on a thread of its own. Returns `None` if `stop` ended first; then no copy of a
+    /// database is left.
+    ///
+    /// # Errors
+    /// The identity map cannot be used; then nothing may leave.
     pub async fn read_until(
         &self,
         places: SignalPlaces,
@@ -89,10 +92,8 @@ impl SignalReader {
         }
     }
 
-    /// Reads these categories at these places. It blocks, for seconds where there is much to read. Cancelled, the rest is left out.
-    ///
-    /// # Errors
-    /// The identity map cannot be used; then nothing may leave.
+    /// Reads these categories at these places. It blocks, for seconds where there is much to read. Cancelled, the rest is left
+    /// out.
     fn read_categories(
         &self,
         places: &SignalPlaces,
