@@ -1,6 +1,7 @@
 //! `signals`: what this device can tell about its owner: shows it, and records the owner's consents. Not here: reading it, and
 //! the tool by which agents get it (handlers::user).
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -14,7 +15,7 @@ use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::{Config, SignalSwitch, WorkspaceRule};
 use crate::handlers::user::{SignalText, consent_text};
-use crate::home::{ConsentAct, ConsentRecord, Home, SignalConsents, command_to_type};
+use crate::home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use crate::runner::Clock;
 use crate::signals::Category;
 
@@ -140,7 +141,7 @@ fn print_signals(
     }
     console::print_text(&read.text);
     for category in off {
-        console::print_stderr(&format!("{category} is off: nothing of it was opened.\n"));
+        console::print_error(&format!("{category} is off: nothing of it was opened.\n"));
     }
     Ok(())
 }
@@ -195,12 +196,24 @@ fn record(category: Category, act: ConsentAct, text: String) -> ConsentRecord {
     }
 }
 
+/// Returns the consents in force, by category, and says on stderr what of their record cannot be read.
+fn read_consents(consents: &SignalConsents) -> Result<BTreeMap<String, ConsentRecord>, HomeError> {
+    let in_force = consents.list_in_force()?;
+    if let Some(line) = in_force.unreadable_line {
+        console::print_error(&format!(
+            "Line {line} of {} cannot be read. No consent before it counts.",
+            consents.file().display()
+        ));
+    }
+    Ok(in_force.by_category)
+}
+
 fn withdraw_consents(
     consents: &SignalConsents,
     named: &[Category],
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let in_force = consents.list_in_force()?;
+    let in_force = read_consents(consents)?;
     let mut withdrawn = Vec::new();
     for category in Category::ALL {
         let given = in_force.get(category.name());
@@ -227,7 +240,7 @@ fn list_categories(
     consents: &SignalConsents,
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let in_force = consents.list_in_force()?;
+    let in_force = read_consents(consents)?;
     let mut rows = Vec::new();
     for category in Category::ALL {
         let switch = wiring::signal_switch(config, category).as_str();

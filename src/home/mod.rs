@@ -113,7 +113,7 @@ pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
 pub use secrets::{SecretEntry, SecretError, SecretRequest, SecretStore, check_secret_name};
 pub use secrets_key::KeyPlace;
-pub use signal_consents::{ConsentAct, ConsentRecord, SignalConsents};
+pub use signal_consents::{ConsentAct, ConsentRecord, ConsentsInForce, SignalConsents};
 pub use skills::{Skill, load_skills};
 pub use stop_orders::{StopOrder, StopOutcome, StopTarget};
 pub use supervision::{AskedConversations, StoppedConversation, SupervisionStore};

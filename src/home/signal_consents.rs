@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,16 @@ pub struct ConsentRecord {
     pub place: String,
 }
 
+/// The consents in force.
+#[derive(Debug, Default)]
+pub struct ConsentsInForce {
+    /// The last consent to each category that was not withdrawn, by the category's name.
+    pub by_category: BTreeMap<String, ConsentRecord>,
+    /// The last line of the file that cannot be read, counted from 1. It may have been a withdrawal, so that no consent before
+    /// it is in force.
+    pub unreadable_line: Option<usize>,
+}
+
 /// The consents of one home.
 #[derive(Debug, Clone)]
 pub struct SignalConsents {
@@ -55,6 +65,11 @@ impl SignalConsents {
         }
     }
 
+    /// Returns the path of the file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Adds a consent or a withdrawal, durable when this returns.
     ///
     /// # Errors
@@ -65,27 +80,32 @@ impl SignalConsents {
             .map_err(HomeError::unwritable(&self.file))
     }
 
-    /// Returns the consents in force, by category. A line that cannot be read ends all before it, since it may have been a
-    /// withdrawal.
+    /// Returns the consents in force.
     ///
     /// # Errors
-    /// [`HomeError`] when they cannot be read.
-    pub fn list_in_force(&self) -> Result<BTreeMap<String, ConsentRecord>, HomeError> {
+    /// [`HomeError`] when the file cannot be read.
+    pub fn list_in_force(&self) -> Result<ConsentsInForce, HomeError> {
         let bytes = match std::fs::read(&self.file) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             read => read.map_err(HomeError::unreadable(&self.file))?,
         };
-        let mut in_force = BTreeMap::new();
-        for line in bytes.split(|byte| *byte == b'\n') {
+        let mut in_force = ConsentsInForce::default();
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             match serde_json::from_slice::<ConsentRecord>(line) {
                 Ok(record) if record.act == ConsentAct::Given => {
-                    in_force.insert(record.category.clone(), record);
+                    let category = record.category.clone();
+                    in_force.by_category.insert(category, record);
                 }
                 Ok(record) => {
-                    in_force.remove(&record.category);
+                    in_force.by_category.remove(&record.category);
                 }
                 Err(_) if line.is_empty() => {}
-                Err(_) => in_force.clear(),
+                Err(_) => {
+                    in_force = ConsentsInForce {
+                        unreadable_line: Some(number),
+                        ..ConsentsInForce::default()
+                    };
+                }
             }
         }
         Ok(in_force)
@@ -97,7 +117,8 @@ impl SignalConsents {
     /// [`HomeError`] when the consents cannot be read.
     pub fn has_consent(&self, category: &str, text: &str) -> Result<bool, HomeError> {
         let in_force = self.list_in_force()?;
-        Ok(in_force.get(category).is_some_and(|one| one.text == text))
+        let given = in_force.by_category.get(category);
+        Ok(given.is_some_and(|one| one.text == text))
     }
 }
 
@@ -136,6 +157,8 @@ mod tests {
         assert_eq!(whole.lines().count(), 3);
         std::fs::write(&file, format!("{whole}{{\"category\":")).expect("a torn line");
         assert!(!has("dev_environment"));
+        let in_force = consents.list_in_force().expect("read");
+        assert_eq!(in_force.unreadable_line, Some(4));
         let again = record("dev_environment", ConsentAct::Given);
         consents.add_record(&again).expect("written");
         assert!(has("dev_environment"), "added after the torn line");

@@ -159,4 +159,8 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     assert_eq!(stage.command(&["signals", "collect"]).await.code, Some(77));
     let recorded = std::fs::read_to_string(&consents).expect("the consents");
     assert_eq!(recorded.lines().count(), 2, "both stay: {recorded}");
+    std::fs::write(&consents, format!("{recorded}torn")).expect("written");
+    let said = stage.command(&["signals"]).await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.log.contains("Line 3 of "), "{said:?}");
 }
