@@ -141,7 +141,7 @@ fn print_signals(
     }
     console::print_text(&read.text);
     for category in off {
-        console::print_error(&format!("{category} is off: nothing of it was opened.\n"));
+        console::print_stderr(&format!("{category} is off: nothing of it was opened.\n"));
     }
     Ok(())
 }
