@@ -1,6 +1,6 @@
 //! An editor that offers tools of its own, and the agent that finds and calls them: step by step, in one process.
 //!
-//! `cargo run --example dynamic_tool_discovery`
+//! `cargo test --test dynamic_tool_discovery`
 //!
 //! The editor is a client of the protocol's official crate over an in-process channel, the agent is the one that
 //! `punie-runner acp` is. No backend is needed: this program itself asks for the calls, as the runner's engine would.

@@ -1,6 +1,6 @@
 //! Replays real edits through Edit, with the quoted text as models get it wrong, and counts what comes of them.
 //!
-//! `cargo run --release --example edit_replay -- OLD_FOLDER NEW_FOLDER ... [--git REPOSITORY COMMITS]`
+//! `cargo test --release --test edit_replay -- OLD_FOLDER NEW_FOLDER ... [--git REPOSITORY COMMITS]`
 //!
 //! An edit is one place at which two versions of a file differ, with a line of context on each side. Each is replayed
 //! as it is and once for every way of misquoting it. An edit that is applied must give the new version of that place

@@ -1,6 +1,6 @@
 //! Writes what packages carry beside the program: a manual page for each command, and the completion scripts.
 //!
-//! `cargo run --example package_documents -- DIR DATE` fills `DIR/man` and `DIR/completions`. The pages bear the date, such
+//! `cargo test --test package_documents -- DIR DATE` fills `DIR/man` and `DIR/completions`. The pages bear the date, such
 //! as 2026-12-31. It is no command of the program, because nobody needs it after the packages are made.
 
 #![expect(

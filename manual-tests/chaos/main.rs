@@ -3,7 +3,7 @@
 //! run, and each request must have one result that tells the truth, at its own backend. The same seed gives the same plan;
 //! the machine decides when exactly a kill strikes.
 //!
-//! `cargo run --release --example chaos -- --seeds 500`
+//! `cargo test --release --test chaos -- --seeds 500`
 #![expect(
     clippy::disallowed_methods,
     reason = "a program of its own: it starts processes and makes files"

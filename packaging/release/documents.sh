@@ -7,4 +7,4 @@ mkdir -p "${1:?"usage: documents.sh FOLDER"}"
 folder=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 date=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" +%F)
-cargo run --quiet --locked --example package_documents -- "$folder" "$date"
+cargo test --quiet --locked --test package_documents -- "$folder" "$date"

@@ -1,6 +1,5 @@
-//! Failpoints: a test can end, panic or pause the process at them, to check how the next process recovers. They need
-//! the feature `failpoints`, which the tests enable; without it they do nothing.
-//! Not here: their positions.
+//! Failpoints: a test can end, panic or pause the process at them, to check how the next process recovers. They work in
+//! builds with debug assertions, which the tests are; in the programs that people use they do nothing.
 
 /// Runs the action of this failpoint, if a test set one.
 #[inline]
@@ -9,14 +8,14 @@ pub fn reach(name: &'static str) {
 }
 
 /// Runs the action of this failpoint for one subject: a request's id, or a path.
-#[cfg(not(feature = "failpoints"))]
+#[cfg(not(debug_assertions))]
 #[inline]
 pub fn reach_of(_name: &'static str, _whose: &str) {}
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 pub use armed::reach_of;
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 mod armed {
     #![expect(
         clippy::disallowed_methods,
