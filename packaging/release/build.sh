@@ -43,5 +43,5 @@ binary=$target_dir/$target/dist/$program
 if [[ $target == *windows* ]]; then
   binary+=.exe
 fi
-test -f "$binary"
+packaging/release/check-failpoints.sh absent "$binary"
 printf '%s\n' "$binary"

@@ -99,7 +99,10 @@ impl Inside {
         let home = Home::open_home(&stage.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let functions = HttpFunctions::new(url, way).expect("an address");
-        let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
+        let (signer, tokens) = (
+            Arc::new(IdentitySigner(identity)),
+            Arc::new(InMemory::default()),
+        );
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
         let backend_at = BackendIdentity {
             address: url.to_owned(),
@@ -164,9 +167,10 @@ impl Inside {
     }
 }
 
-struct Device(DeviceIdentity);
+/// The identity of a home as the signer of its device.
+pub struct IdentitySigner(pub DeviceIdentity);
 
-impl DeviceSigner for Device {
+impl DeviceSigner for IdentitySigner {
     fn device_id(&self) -> &DeviceId {
         self.0.device_id()
     }

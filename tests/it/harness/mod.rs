@@ -11,6 +11,7 @@ pub mod flip;
 pub mod foreign;
 pub mod inside;
 pub mod on_terminal;
+pub mod pairing;
 pub mod process;
 pub mod program;
 pub mod proxy;

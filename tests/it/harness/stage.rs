@@ -17,6 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::caller::{Answer, Ask, Caller};
+use super::pairing::pair_home;
 use super::process::{Ended, Program, Setting};
 use super::wait::{eventually, until};
 
@@ -73,13 +74,7 @@ impl Stage {
 
     async fn paired(self) -> Self {
         let mut stage = self;
-        let code = stage.pairing_code.clone();
-        let paired = stage.command(&["--json", "pair", &code]).await;
-        assert_eq!(paired.code, Some(0), "{paired:?}");
-        let device = paired.json()["deviceId"]
-            .as_str()
-            .expect("an id")
-            .to_owned();
+        let device = pair_home(&stage.setting, &stage.pairing_code).await;
         let token = stage.backend().mint_caller_token("test").expect("a token");
         stage.caller = Caller::new(&stage.setting.url, token, device);
         stage
