@@ -426,6 +426,7 @@ async fn a_file_that_cannot_be_written_holds_nobody_up_and_gets_its_rows_later()
 /// Prints how long it takes; the bound is only there so that a quadratic walk does not pass.
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "a figure")]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn a_hundred_thousand_rows_are_verified() {
     let folder = Folder::new();
     let audit = folder.open(ALL);

@@ -17,6 +17,7 @@ use crate::harness::wait::until;
 const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir running/$$";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_heartbeat() {
     let stage =
         Stage::with("[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n").await;
@@ -106,6 +107,7 @@ fn peak_kb(pid: u32) -> u64 {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     const MANY: u32 = 120;
     let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
@@ -221,7 +223,7 @@ async fn replies_that_waited_for_six_days_are_all_delivered() {
 /// By hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; the figure is for people"]
-async fn ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
+async fn by_name_ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
     let took = drain(10_000).await;
     eprintln!(
         "10000 replies in {took:.1} s, {:.0} a second",

@@ -30,6 +30,7 @@ struct Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_killed() {
     let stage = Arc::new(Stage::new().await);
     let whole = whole();

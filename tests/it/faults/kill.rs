@@ -208,6 +208,7 @@ async fn f08_killed_after_the_post_it_is_posted_again_and_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn wherever_a_patch_is_cut_all_of_it_is_there_afterwards() {
     for (point, times) in [("temp.written", 3), ("rename.after", 6)] {
         for nth in 1..=times {
@@ -462,6 +463,7 @@ impl Dice {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
     const POINTS: [&str; 9] = [
         "accept.before",

@@ -406,12 +406,13 @@ fn forgets_nothing(powered: &Powered, asked: &BTreeMap<String, Option<String>>, 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f10_thirty_power_cuts_forget_no_promise() {
     cut(30).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute or two; `cargo test --test it -- --ignored two_hundred_power_cuts --nocapture`"]
-async fn two_hundred_power_cuts_forget_no_promise() {
+async fn by_name_two_hundred_power_cuts_forget_no_promise() {
     cut(200).await;
 }

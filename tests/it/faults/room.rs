@@ -175,6 +175,7 @@ fn peak(pid: u32) -> u64 {
 const SPOOL: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail() {
     let stage = Stage::new().await;
     let runner = stage.run();

@@ -166,6 +166,7 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn f60_what_every_version_left_is_settled_by_the_rules() {
     for version in 1..=VERSIONS.len() {
         let stage = Stage::new().await;

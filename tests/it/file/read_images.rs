@@ -45,6 +45,7 @@ fn sent(value: &Value) -> (DynamicImage, ImageFormat) {
 }
 
 #[tokio::test]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn an_image_over_the_limit_comes_scaled_down() {
     let bench = Bench::new();
     let large = noise(1_800, 900);

@@ -151,6 +151,7 @@ async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
     let tree = Tree::new(&[("sub/a.txt", "needle plain\n")]);
     let outside = tempfile::tempdir().expect("a folder");
@@ -339,6 +340,7 @@ async fn a_cancel_and_a_deadline_end_a_walk_in_its_middle() {
 /// 50,000 names in one folder, one in each of 500 more, and a cycle of links.
 #[cfg(target_os = "linux")]
 #[tokio::test]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn a_wide_tree_costs_little_memory() {
     use std::io::Read;
     use std::process::{Command, Stdio};

@@ -101,6 +101,7 @@ async fn revert_survives(point: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn w57_a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
     for point in POINTS {
         apply_survives(point).await;
@@ -109,6 +110,7 @@ async fn w57_a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn w60_a_kill_at_any_step_of_revert_leaves_the_old_or_the_new_state() {
     for point in POINTS {
         revert_survives(point).await;

@@ -191,6 +191,7 @@ impl Dice {
 }
 
 #[tokio::test]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn two_hundred_random_commands_are_undone_to_the_byte() {
     let this = Snapshots::new();
     let mut dice = Dice(4_711);

@@ -163,6 +163,7 @@ async fn a_message_has_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: `.ci/run` runs it"]
 async fn one_that_does_not_listen_holds_up_nobody_else() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
