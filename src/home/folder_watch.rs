@@ -166,7 +166,7 @@ mod tests {
         let (elsewhere, gone, mut linked) = (signal(&other), signal(&folder), signal(&link));
         drop(gone);
         std::fs::write(folder.join("a"), "text").expect("written");
-        tokio::time::timeout(Duration::from_secs(30), linked.changes.changed())
+        tokio::time::timeout(Duration::from_secs(90), linked.changes.changed())
             .await
             .expect("reported")
             .expect("the watch is held");

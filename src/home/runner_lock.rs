@@ -10,8 +10,11 @@ use super::error::HomeError;
 use super::layout::Home;
 use crate::durable::open_lock_file;
 
-/// The time to wait for commands that only test the lock. A test takes microseconds, unless the machine is busy.
-const SHARED_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time to wait for commands that only test the lock, and for children of a killed runner that have not started
+/// their program. Both take microseconds, unless the machine is busy.
+const SHARED_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The lock of a running runner. The file stays; the lock on it ends with the process.
 #[derive(Debug)]
@@ -80,6 +83,10 @@ impl RunnerLock {
     ///
     /// # Errors
     /// [`LockError::Held`] while another process (or another part of this one) holds it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing tells that a lock is given up"
+    )]
     pub fn try_acquire(home: &Home) -> Result<Self, LockError> {
         let path = home.runner_lock_file();
         let mut file = open_runner_lock(&path)?;
@@ -99,11 +106,11 @@ impl RunnerLock {
                 if pid.is_some_and(process_exists) {
                     return Err(LockError::Held { pid });
                 }
-                std::thread::yield_now();
+                std::thread::sleep(RETRY_INTERVAL);
                 continue;
             }
             file.unlock().map_err(HomeError::unwritable(&path))?;
-            std::thread::yield_now();
+            std::thread::sleep(RETRY_INTERVAL);
         }
         Err(LockError::Held {
             pid: read_pid(&mut file),

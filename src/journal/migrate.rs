@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -15,6 +16,12 @@ use crate::record_locks;
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
 const CHECKED: u64 = 16 << 20;
+
+/// The time that a write waits for another process that holds the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time to wait at the start for another process that holds the file: a runner that does not start is worse than one
+/// that starts late.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The tables' versions. A shipped one is never edited.
 const STEPS: &[&str] = &[
@@ -85,7 +92,9 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
         apply_migrations(&mut connection, path)?;
         connection = sync_wal_switch(connection, path)?;
     }
-    apply_pragmas(&connection).map_err(JournalError::cannot_open(path))?;
+    apply_pragmas(&connection)
+        .and_then(|()| connection.busy_timeout(BUSY_TIMEOUT))
+        .map_err(JournalError::cannot_open(path))?;
     // Also if an earlier run was cut off before it came to this.
     sync_parent_folder(path).map_err(JournalError::cannot_write(path))?;
     Ok(connection)
@@ -106,7 +115,6 @@ fn apply_migrations(connection: &mut Connection, path: &Path) -> Result<(), Jour
 
 /// The journal's ways with its file.
 fn apply_pragmas(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -135,7 +143,11 @@ fn sync_wal_switch(connection: Connection, path: &Path) -> Result<Connection, Jo
 
 fn open_connection(path: &Path) -> Result<Connection, JournalError> {
     record_locks::install_lock_calls();
-    Connection::open(path).map_err(JournalError::cannot_open(path))
+    let connection = Connection::open(path).map_err(JournalError::cannot_open(path))?;
+    connection
+        .busy_timeout(OPEN_TIMEOUT)
+        .map_err(JournalError::cannot_open(path))?;
+    Ok(connection)
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ async fn listed(stage: &Stage, name: &str) -> Option<Value> {
     lines.into_iter().find(|line| line["name"] == name)
 }
 
-/// The text of a file in the data folder of a bridge, once it is there.
+/// The text of a file in the data folder of a bridge, once it is there. The bridge must put it there whole.
 async fn data(stage: &Stage, name: &str, file: &str) -> String {
     let path = stage
         .setting

@@ -2,26 +2,20 @@
 //! docs/hosted.md, so that the page cannot become untrue.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punie_runner::backend::{
-    Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
-    EventPage, HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, ResultPost,
-};
-use punie_runner::ids::{LeaseId, RequestId};
 use punie_runner::journal::RequestState;
 use punie_runner::runner::WakeupMode;
 use punie_runner::tool::ToolRegistry;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::harness::caller::Ask;
 use crate::harness::inside::{Inside, settings_with};
+use crate::harness::instant_backend::InstantBackend;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
@@ -154,113 +148,6 @@ async fn copy(
     }
 }
 
-/// While it lives, a paused clock does not go on by itself: what is under way on a real socket takes no time. (The
-/// runtime lets the clock stand while a blocking task runs.)
-struct Standing(Option<Sender<Infallible>>);
-
-impl Standing {
-    fn still() -> Self {
-        let (ends, end) = channel();
-        tokio::task::spawn_blocking(move || end.recv().is_err());
-        Self(Some(ends))
-    }
-}
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        self.0.take();
-    }
-}
-
-/// A backend whose calls take no time of the paused clock.
-struct AtOnce(Arc<dyn Backend>);
-
-fn at_once<'a, T: 'a>(call: BackendReply<'a, T>) -> BackendReply<'a, T>
-where
-    Result<T, BackendError>: Send,
-{
-    Box::pin(async move {
-        let _still = Standing::still();
-        call.await
-    })
-}
-
-impl Backend for AtOnce {
-    fn open_session(&self) -> BackendReply<'_, BackendSession> {
-        at_once(self.0.open_session())
-    }
-    fn poll_events<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        limit: u32,
-        wait: Duration,
-    ) -> BackendReply<'a, EventPage> {
-        at_once(self.0.poll_events(cursor, limit, wait))
-    }
-    fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>> {
-        at_once(self.0.list_open_requests())
-    }
-    fn fetch_open_requests<'a>(
-        &'a self,
-        ids: &'a [RequestId],
-    ) -> BackendReply<'a, Vec<OfferedEvent>> {
-        at_once(self.0.fetch_open_requests(ids))
-    }
-    fn claim_request<'a>(
-        &'a self,
-        id: &'a RequestId,
-        lease: &'a LeaseId,
-    ) -> BackendReply<'a, ClaimReply> {
-        at_once(self.0.claim_request(id, lease))
-    }
-    fn send_progress<'a>(
-        &'a self,
-        id: &'a RequestId,
-        lease: &'a LeaseId,
-        n: u64,
-        data: &'a str,
-    ) -> BackendReply<'a, ProgressReply> {
-        at_once(self.0.send_progress(id, lease, n, data))
-    }
-    fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome> {
-        at_once(self.0.post_result(result))
-    }
-    fn send_heartbeat(
-        &self,
-        online: bool,
-        every: Duration,
-        health: Value,
-    ) -> BackendReply<'_, HeartbeatReply> {
-        at_once(self.0.send_heartbeat(online, every, health))
-    }
-    fn publish_catalog<'a>(
-        &'a self,
-        kind: CatalogKind,
-        revision: u64,
-        complete: bool,
-        items: &'a [CatalogEntry],
-    ) -> BackendReply<'a, ()> {
-        at_once(self.0.publish_catalog(kind, revision, complete, items))
-    }
-    /// Until it stands.
-    fn listen_for_wakeups<'a>(
-        &'a self,
-        heard: &'a (dyn Fn() + Send + Sync),
-    ) -> BackendReply<'a, Infallible> {
-        Box::pin(async move {
-            let dialling = Mutex::new(Some(Standing::still()));
-            let heard = || {
-                dialling
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
-                heard();
-            };
-            self.0.listen_for_wakeups(&heard).await
-        })
-    }
-}
-
 /// The catalogs that are published at the first start: tools, skills, agents and plugins.
 const CATALOGS: u64 = 4;
 
@@ -273,7 +160,7 @@ async fn idle(wakeup: WakeupMode, hours: u64) -> Counts {
     });
     let none = ToolRegistry::new([]).expect("no tools");
     let runner = Inside::with_at(&stage, &meter.url, none, settings, |parts| {
-        parts.backend = Arc::new(AtOnce(Arc::clone(&parts.backend)));
+        parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
     });
     until("the start to be over", || {
         let socket = wakeup == WakeupMode::Off || meter.calls("events:head") > 0;

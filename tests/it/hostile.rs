@@ -148,6 +148,13 @@ impl Yard {
         tools::text(&self.call(args).await.expect(command)).to_owned()
     }
 
+    /// What is said of a shell in the background.
+    async fn shell_status(&self, id: &str) -> String {
+        let status = json!({"shell_id": id});
+        let told = tools::call(&self.registry, "ShellStatus", status).await;
+        tools::text(&told.expect("it is there")).to_owned()
+    }
+
     /// What a word of `escapes.c` comes to; compiled here, where the compiler is confined as well.
     async fn escape(&self, words: &str) -> String {
         let source = include_str!("hostile/escapes.c");

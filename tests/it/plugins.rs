@@ -43,6 +43,11 @@ fn server(tools: &[&str], call: &str) -> String {
         .replace("CALL", call)
 }
 
+/// A number of seconds that nobody else sleeps.
+fn marker(test: u32) -> String {
+    format!("5{:07}{test:02}", std::process::id())
+}
+
 /// Writes a plugin: its manifest beside the command, and its server.
 fn install(stage: &Stage, id: &str, manifest: &str, server: &str) -> PathBuf {
     let folder = stage.setting.home.join("plugins").join(id);

@@ -48,6 +48,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::tools;
+use crate::harness::wait::eventually;
 
 /// A workspace with its tools. What still runs is killed when it is dropped.
 pub(crate) struct Bench {
@@ -179,6 +180,16 @@ impl Bench {
     pub(crate) async fn text(&self, tool: &str, args: Value) -> String {
         tools::text(&self.call(tool, args).await.expect(tool)).to_owned()
     }
+
+    /// What ShellStatus says, asked again until it shows this: one call waits for half a minute at most.
+    async fn shows(&self, mut args: Value, words: &str) -> String {
+        args["wait_ms"] = json!(30_000);
+        eventually(words, async || {
+            let shown = self.text("ShellStatus", args.clone()).await;
+            shown.contains(words).then_some(shown)
+        })
+        .await
+    }
 }
 
 /// The `since` that an answer of ShellStatus gives.
@@ -225,7 +236,7 @@ async fn gone(pid: &str) {
         poll(
             &mut [PollFd::new(&process, PollFlags::IN)],
             Some(&Timespec {
-                tv_sec: 30,
+                tv_sec: 90,
                 tv_nsec: 0,
             }),
         )

@@ -4,7 +4,7 @@
 #[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
@@ -94,6 +94,22 @@ impl SandboxProfile {
             view: None,
             mounts,
         }
+    }
+
+    /// Returns the descriptors by which a process takes this profile on.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let set = match &self.namespaces {
+            NamespaceChoice::Existing(set) => Some(set),
+            _ => None,
+        };
+        set.into_iter()
+            .flat_map(|set| [Some(&set.user), set.ipc.as_ref(), set.network.as_ref()])
+            .chain([
+                self.ruleset.as_deref(),
+                self.view.as_deref().map(|view| &view.mounts),
+            ])
+            .flatten()
+            .map(AsFd::as_fd)
     }
 }
 

@@ -77,6 +77,12 @@ impl ControlGroup {
             .map(|path| Self { path })
     }
 
+    /// The group of this folder.
+    #[cfg(test)]
+    pub fn from_folder(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     fn for_command_name(name: &str) -> Option<Self> {
         static MADE_READY: OnceLock<()> = OnceLock::new();
         let place = own_group_folder()?;

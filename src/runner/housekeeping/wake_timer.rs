@@ -231,7 +231,7 @@ mod tests {
             .await
             .is_err()
         {
-            assert!(begun.elapsed() < Duration::from_secs(30), "it never rings");
+            assert!(begun.elapsed() < Duration::from_secs(90), "it never rings");
         }
     }
 }

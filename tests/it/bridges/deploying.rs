@@ -64,7 +64,9 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     let bundle = write_bundle(
         &stage,
         "fresh",
-        "require('fs').writeFileSync(process.env.PUNIE_BRIDGE_DATA + '/said', require('scripted'));",
+        "const fs = require('fs'), said = process.env.PUNIE_BRIDGE_DATA + '/said';\n\
+         fs.writeFileSync(said + '.part', require('scripted'));\n\
+         fs.renameSync(said + '.part', said);",
     );
     let refused = deploy_with(
         &stage,

@@ -2,7 +2,6 @@
 //! on PATH that records its arguments.
 #![cfg(target_os = "linux")]
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use punie_runner::acp::local::group_limits::RUNNER_SUBGROUP;
@@ -10,6 +9,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{Said, User, said};
+use crate::harness::program::make_program;
 
 const UNIT: &str = ".config/systemd/user";
 
@@ -33,9 +33,7 @@ impl User {
         for name in ["systemctl", "loginctl"] {
             let below = format!("bin/{name}");
             if !self.path(&below).exists() {
-                self.write(&below, MANAGER);
-                let mode = std::fs::Permissions::from_mode(0o755);
-                std::fs::set_permissions(self.path(&below), mode).expect("set");
+                make_program(&self.path(&below), MANAGER);
             }
         }
         let mut command = self.command(args);

@@ -11,13 +11,13 @@ use punie_runner::runner::Clock;
 use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::inside::{Inside, settings_with};
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::wait::{eventually, until};
 
 const POLL: &str = "events:listForDevice";
 const MINUTE: i64 = 60_000;
@@ -270,8 +270,11 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     a_round(&relay).await;
     assert_eq!(stage.state(&known[0]), Some(RequestState::Delivered));
-    let health: Value = stage.caller.health().await;
-    assert_eq!(health["degraded"], json!(["clock_skew"]), "{health}");
+    eventually("the clock in the health", async || {
+        let health = stage.caller.health().await;
+        (health["degraded"] == json!(["clock_skew"])).then_some(())
+    })
+    .await;
     runner.stop().await;
 }
 

@@ -330,13 +330,9 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
             powered.stage.read("effects").contains("then")
         })
         .await;
-        assert!(
-            runner
-                .log()
-                .contains("the journal goes on in a file that was looked at"),
-            "{}",
-            runner.log()
-        );
+        runner
+            .logs("the journal goes on in a file that was looked at")
+            .await;
         runner.kill();
         // What a sync that came after the failed one has promised stands.
         powered.disk.lose_power(None);

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::process::{PROGRAM, Program, carrying, is_alive};
+use crate::harness::program::copy_program;
 use crate::harness::stage::Stage;
 use crate::harness::tools;
 use crate::harness::wait::until;
@@ -76,11 +77,8 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
         .caller
         .have(Ask::bash(&format!("sleep {marker} & echo hi")))
         .await;
-    assert_eq!(
-        carrying(&marker).len(),
-        1,
-        "it still holds the output while the answer is here"
-    );
+    // It still holds the output while the answer is here.
+    until("its own program", || carrying(&marker).len() == 1).await;
     assert!(
         answer.outcome == "ok" && answer.text().starts_with("hi\n"),
         "{answer:?}"
@@ -162,6 +160,7 @@ fn f51_a_command_outlives_the_pool_thread_that_asked_for_it() {
             Path::new("/proc").join(std::fs::read_link("/proc/thread-self").expect("this thread"))
         });
         let thread = asked.await.expect("no panic");
+        until("the command", || carrying(&marker).len() == 1).await;
         until("the end of the thread", || !thread.exists()).await;
         assert_eq!(carrying(&marker).len(), 1, "it died with the thread");
         let killed = tools::call(&whole.registry, "KillShell", json!({ "shell_id": "sh_1" })).await;
@@ -206,7 +205,7 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
 async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     let stage = Stage::new().await;
     let program = stage.setting.logs.join("runner-under-test");
-    std::fs::copy(PROGRAM, &program).expect("copied");
+    copy_program(Path::new(PROGRAM), &program);
     let mut command = Command::new(&program);
     command.arg("run");
     let runner = Program::launch(&stage.setting, command, &[]);

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::harness::caller::Ask;
 use crate::harness::proxy::{Proxy, Toxic};
 use crate::harness::stage::Stage;
+use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::eventually;
 
 /// A server that answers every call once it has all of it, and keeps its connections.
@@ -89,6 +90,8 @@ fn image() -> Value {
 }
 
 const KBIT: usize = 1_000 / 8;
+/// How far time moves before sockets have their turn again.
+const STEP: Duration = Duration::from_millis(100);
 /// A little more than the clock's own steps.
 const SLACK: Duration = Duration::from_millis(500);
 
@@ -103,15 +106,17 @@ async fn post(functions: &HttpFunctions) -> Result<Value, BackendError> {
         .await
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_large_result_gets_through_a_line_of_160_kbit_a_second() {
     let server = Server::start().await;
     let proxy = Proxy::before(&server.url);
     proxy.poison(Toxic::Uplink(160 * KBIT));
     let functions =
         HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
+    let mut time = SteppedTime::stop();
     let begun = Instant::now();
-    post(&functions).await.expect("it gets through");
+    let posted = time.run(STEP, post(&functions)).await;
+    posted.expect("it gets through");
     let took = begun.elapsed();
     assert!(
         took >= Duration::from_secs(33) && took <= Duration::from_secs(36),
@@ -119,20 +124,21 @@ async fn a_large_result_gets_through_a_line_of_160_kbit_a_second() {
     );
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
     let server = Server::start().await;
     let proxy = Proxy::before(&server.url);
     proxy.poison(Toxic::Uplink(1_000 * KBIT));
     let functions =
         HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
+    let mut time = SteppedTime::stop();
     let begun = Instant::now();
     let mut posts = JoinSet::new();
     for _ in 0..8 {
         let functions = functions.clone();
         posts.spawn(async move { post(&functions).await });
     }
-    for posted in posts.join_all().await {
+    for posted in time.run(STEP, posts.join_all()).await {
         posted.expect("it gets through");
     }
     let took = begun.elapsed();
@@ -143,13 +149,15 @@ async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
     assert_eq!(server.calls.load(Ordering::SeqCst), 8);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_large_result_that_nobody_reads_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let functions = HttpFunctions::new(&url, TransportOptions::default()).expect("an address");
+    let mut time = SteppedTime::stop();
     let begun = Instant::now();
-    let error = post(&functions).await.expect_err("nobody reads it");
+    let posted = time.run(STEP * 10, post(&functions)).await;
+    let error = posted.expect_err("nobody reads it");
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
     // 30 s, and as long as the slowest line needs: 4 KiB a second.
     let bytes = image().to_string().len() as u64 + 100;
@@ -167,7 +175,7 @@ impl Resolve for Here {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn heartbeats_share_a_connection() {
     let server = Server::start().await;
     let way = TransportOptions {
@@ -177,6 +185,7 @@ async fn heartbeats_share_a_connection() {
     };
     let url = server.url.replace("127.0.0.1", "backend.test");
     let functions = HttpFunctions::new(&url, way).expect("an address");
+    let mut time = SteppedTime::stop();
     for _ in 0..6 {
         let args = json!({});
         let beat = functions.call_function(
@@ -187,7 +196,7 @@ async fn heartbeats_share_a_connection() {
         );
         beat.await.expect("answered");
         // The longest time between two heartbeats: a minute, and an eighth of it.
-        tokio::time::sleep(Duration::from_millis(67_500)).await;
+        time.pass(Duration::from_millis(67_500), STEP * 10).await;
     }
     assert_eq!(server.calls.load(Ordering::SeqCst), 6);
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);

@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-use super::process::{PROGRAM, Setting};
+use super::process::{PROGRAM, Setting, new_numbered_file};
 use super::wait::{eventually, until};
 
 /// What an editor does about a request.
@@ -33,6 +34,7 @@ struct Shared {
 pub struct Editor {
     child: Child,
     shared: Arc<Shared>,
+    reader: JoinHandle<()>,
     next: u64,
 }
 
@@ -42,9 +44,7 @@ impl Editor {
         setting: &Setting,
         serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static,
     ) -> Self {
-        let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
-        let log =
-            std::fs::File::create(setting.logs.join(format!("{number}.acp.log"))).expect("a log");
+        let (_, log) = new_numbered_file(&setting.logs, ".acp.log");
         let mut child = Command::new(PROGRAM)
             .arg("acp")
             .current_dir("/")
@@ -66,7 +66,7 @@ impl Editor {
             reading: Arc::default(),
         });
         let (stdout, listens) = (child.stdout.take().expect("piped"), Arc::clone(&shared));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
                 drop(
@@ -82,6 +82,7 @@ impl Editor {
         Self {
             child,
             shared,
+            reader,
             next: 0,
         }
     }
@@ -268,12 +269,14 @@ impl Editor {
             .take();
     }
 
-    /// Waits until the agent has ended.
+    /// Waits until the agent has ended, and until all that it has said is read.
     pub async fn end(&mut self) -> ExitStatus {
-        eventually("the end of the agent", async || {
+        let status = eventually("the end of the agent", async || {
             self.child.try_wait().expect("it can be asked")
         })
-        .await
+        .await;
+        until("its last words", || self.reader.is_finished()).await;
+        status
     }
 }
 

@@ -27,7 +27,9 @@ use punie_runner::runner::{
 use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
 
+use super::instant_backend::InstantBackend;
 use super::stage::Stage;
+use super::stepped_time::SteppedTime;
 
 /// A runner at work in this process.
 pub struct Inside {
@@ -74,6 +76,22 @@ impl Inside {
             settings,
             change,
         )
+    }
+
+    /// The same in stepped time: it waits for this runner's calls and writes.
+    pub fn stepped(
+        stage: &Stage,
+        url: &str,
+        tools: ToolRegistry,
+        settings: RunnerSettings,
+        time: &mut SteppedTime,
+        change: impl FnOnce(&mut RunnerParts),
+    ) -> Self {
+        Self::with_at(stage, url, tools, settings, |parts| {
+            parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
+            time.wait_for_journal(parts.journal.clone());
+            change(parts);
+        })
     }
 
     /// The same, at another address and by another way.

@@ -10,12 +10,14 @@ pub mod fake_client;
 pub mod flip;
 pub mod foreign;
 pub mod inside;
+pub mod instant_backend;
 pub mod on_terminal;
 pub mod pairing;
 pub mod process;
 pub mod program;
 pub mod proxy;
 pub mod relay;
+pub mod reserved_port;
 pub mod stage;
 pub mod stepped_time;
 #[cfg(unix)]

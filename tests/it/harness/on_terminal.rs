@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -16,6 +17,7 @@ pub struct OnTerminal {
     child: Child,
     typed: File,
     shown: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl OnTerminal {
@@ -40,7 +42,7 @@ impl OnTerminal {
             .expect("started");
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (screen, mut output) = (Arc::clone(&shown), ours.try_clone().expect("a copy"));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut piece = [0; 4096];
             // Reading ends with an error when the last of the other sides is closed.
             while let Ok(read @ 1..) = output.read(&mut piece) {
@@ -52,6 +54,7 @@ impl OnTerminal {
             child,
             typed: ours,
             shown,
+            reader,
         }
     }
 
@@ -84,12 +87,13 @@ impl OnTerminal {
         kill_process(pid.expect("it runs"), Signal::INT).expect("it runs");
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends by itself, and until all that it has shown is read.
     pub async fn end(&mut self) -> Option<i32> {
         until("the end of the program", || {
             self.child.try_wait().expect("asked").is_some()
         })
         .await;
+        until("the last of what it showed", || self.reader.is_finished()).await;
         self.child.wait().expect("it ended").code()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -13,6 +14,9 @@ use super::wait::{eventually, until};
 
 /// The program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
+
+/// The lines of its log that a failed test shows.
+const SHOWN_LINES: usize = 40;
 
 /// The program as a worker.
 pub fn worker_program() -> WorkerProgram {
@@ -108,7 +112,7 @@ impl Program {
 
     /// Starts this, with what every program here is started with.
     pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
-        let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
+        let (number, log_file) = new_numbered_file(&setting.logs, ".log");
         let (log, out) = (
             setting.logs.join(format!("{number}.log")),
             setting.logs.join(format!("{number}.out")),
@@ -128,7 +132,7 @@ impl Program {
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))
-            .stderr(File::create(&log).expect("a file for its log"))
+            .stderr(log_file)
             .spawn()
             .expect("the program starts");
         Self { child, log, out }
@@ -187,6 +191,25 @@ impl Program {
         self.child.try_wait().expect("it can be asked")
     }
 
+    /// Prints how it ended, and the last lines of its log.
+    #[expect(clippy::print_stderr, reason = "the test's own output")]
+    fn explain_failure(&mut self) {
+        let ended = match self.child.try_wait() {
+            Ok(Some(status)) => status.to_string(),
+            Ok(None) => "it is still running".to_owned(),
+            Err(cause) => cause.to_string(),
+        };
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
+        eprintln!(
+            "process {}: {ended}; the end of {}:\n{last}",
+            self.child.id(),
+            self.log.display()
+        );
+    }
+
     /// Sends it this signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id())
@@ -199,6 +222,9 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.explain_failure();
+        }
         // One that has ended already is only collected.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -207,6 +233,18 @@ impl Drop for Program {
 
 fn read(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).expect("it is there")).into_owned()
+}
+
+/// Makes a file named after a number that no other file with this ending has.
+pub fn new_numbered_file(folder: &Path, ending: &str) -> (usize, File) {
+    let mut number = std::fs::read_dir(folder).expect("the logs").count();
+    loop {
+        match File::create_new(folder.join(format!("{number}{ending}"))) {
+            Ok(file) => return (number, file),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(error) => panic!("{}: {error}", folder.display()),
+        }
+    }
 }
 
 /// Whether a process runs; one that only waits to be collected does not.

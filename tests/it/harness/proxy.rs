@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+
+use super::reserved_port::ReservedPort;
 
 /// What is done to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl Shared {
 /// A running proxy.
 pub struct Proxy {
     pub url: String,
-    address: SocketAddr,
+    port: ReservedPort,
     shared: Arc<Shared>,
     serving: JoinSet<()>,
 }
@@ -77,8 +79,8 @@ impl Proxy {
             .trim_start_matches("http://")
             .parse()
             .expect("an address");
-        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let address = listener.local_addr().expect("an address");
+        let port = ReservedPort::new();
+        let listener = port.listen();
         let shared = Arc::new(Shared {
             upstream,
             toxic: watch::Sender::new(Toxic::Pass),
@@ -87,8 +89,8 @@ impl Proxy {
             free_at: Mutex::new(Instant::now()),
         });
         let mut proxy = Self {
-            url: format!("http://{address}"),
-            address,
+            url: format!("http://{}", port.address()),
+            port,
             shared,
             serving: JoinSet::new(),
         };
@@ -132,7 +134,7 @@ impl Proxy {
 
     /// They are taken again, at the same address.
     pub fn up(&mut self) {
-        self.serve(listen(self.address));
+        self.serve(self.port.listen());
     }
 
     fn serve(&mut self, listener: TcpListener) {
@@ -148,13 +150,6 @@ impl Proxy {
             }
         });
     }
-}
-
-fn listen(address: SocketAddr) -> TcpListener {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.set_reuseaddr(true).expect("set");
-    socket.bind(address).expect("the port is ours");
-    socket.listen(64).expect("listening")
 }
 
 async fn connection(shared: &Shared, near: TcpStream) -> io::Result<()> {

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use super::caller::{Answer, Ask, Caller};
 use super::pairing::pair_home;
 use super::process::{Ended, Program, Setting};
+use super::reserved_port::ReservedPort;
 use super::wait::{eventually, until};
 
 /// Waits that a test can afford.
@@ -37,6 +38,8 @@ crashes = 0
 pub struct Stage {
     backend: Option<DevBackend>,
     options: DevBackendOptions,
+    /// The backend's, also while it is stopped.
+    _port: ReservedPort,
     ahead_ms: Arc<AtomicI64>,
     pairing_code: String,
     /// What of the backend goes wrong on purpose.
@@ -107,9 +110,10 @@ impl Stage {
         let ahead_ms = Arc::new(AtomicI64::new(0));
         let ahead = Arc::clone(&ahead_ms);
         let faults = FaultInjector::new();
+        let port = ReservedPort::new();
         let options = DevBackendOptions {
             db: place("backend.sqlite3"),
-            port: 0,
+            port: port.address().port(),
             clock: BackendClock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
             production_errors: false,
             holds,
@@ -120,11 +124,6 @@ impl Stage {
             .await
             .expect("started");
         let url = backend.listen_url().to_owned();
-        let port = url
-            .rsplit(':')
-            .next()
-            .and_then(|port| port.parse().ok())
-            .expect("a port");
         let setting = Setting {
             home: place("home"),
             workspace: place("work"),
@@ -133,7 +132,8 @@ impl Stage {
             roots: None,
         };
         Self {
-            options: DevBackendOptions { port, ..options },
+            options,
+            _port: port,
             pairing_code: backend.pairing_code().to_owned(),
             backend: Some(backend),
             ahead_ms,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Yard;
 use crate::harness::tools;
-use crate::harness::wait::until;
+use crate::harness::wait::{eventually, until};
 
 #[tokio::test]
 async fn a_program_is_built_and_run_in_the_workspace() {
@@ -147,16 +147,11 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
-    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "Read-only"});
-    let told = tools::call(&yard.registry, "ShellStatus", status)
-        .await
-        .expect("it is there");
-    let last = tools::text(&told)
-        .lines()
-        .last()
-        .expect("a line")
-        .to_owned();
-    assert!(last.contains(line), "{}", tools::text(&told));
+    eventually("a line that says so at the end", async || {
+        let told = yard.shell_status("sh_1").await;
+        told.lines().last()?.contains(line).then_some(())
+    })
+    .await;
     let told = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it is there");
@@ -293,18 +288,12 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
         .await;
     assert!(text.contains("Exit code 7"), "{text}");
     yard.bash("touch go").await;
-    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "by-name"});
-    tools::call(&yard.registry, "ShellStatus", status)
-        .await
-        .expect("it is there");
-    let told = tools::call(&yard.registry, "ShellStatus", json!({"shell_id": "sh_1"}))
-        .await
-        .expect("so it is");
-    let text = tools::text(&told);
-    assert!(
-        text.contains("\nown\nby-name") && !text.contains("forged"),
-        "{text}"
-    );
+    let text = eventually("what it prints", async || {
+        let text = yard.shell_status("sh_1").await;
+        text.contains("\nown\nby-name").then_some(text)
+    })
+    .await;
+    assert!(!text.contains("forged"), "{text}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use super::Yard;
 use super::absence::Bare;
 use crate::harness::program::make_program;
 use crate::harness::tools;
+use crate::harness::wait::eventually;
 
 pub(super) const APPEARED: &str = "appeared while a command ran";
 
@@ -287,23 +288,20 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     // Of a command in the background when it has ended.
     let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
-    let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "nothing"});
-    let told = tools::call(&yard.registry, "ShellStatus", status)
-        .await
-        .expect("it is there");
-    assert!(
-        tools::text(&told).contains(".envrc appeared"),
-        "{}",
-        tools::text(&told)
-    );
+    eventually("what appeared by it", async || {
+        let told = yard.shell_status("sh_1").await;
+        told.contains(".envrc appeared").then_some(())
+    })
+    .await;
     // And of one that was stopped.
     let begun =
         json!({"command": "echo x > .mcp.json; echo made; sleep 600", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
-    let status = json!({"shell_id": "sh_2", "wait_ms": 20_000, "pattern": "made"});
-    tools::call(&yard.registry, "ShellStatus", status)
-        .await
-        .expect("it is there");
+    eventually("its change", async || {
+        let told = yard.shell_status("sh_2").await;
+        told.contains("\nmade\n").then_some(())
+    })
+    .await;
     let stopped = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_2"}))
         .await
         .expect("it ends");

@@ -252,12 +252,12 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let work = guarded.yard.path("work");
     furnish(&work);
     // The first write may reach the file that the owner's git is about to replace, and is lost with it.
-    let command = "for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config \
+    let command = "touch begun; for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config \
                    2>/dev/null && grep -q fsmonitor .git/config && break; sleep 0.05; done; touch planted; sleep 600";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
     // The cover is there once the command runs.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until("the command runs", || work.join("begun").exists()).await;
     let configured = guarded.owner("", "git config branch.main.description mine");
     assert!(configured.status.success(), "{configured:?}");
     until("the command wrote", || work.join("planted").exists()).await;

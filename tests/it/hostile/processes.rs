@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::{Yard, compiled};
 use crate::harness::foreign::can_be_tried;
 use crate::harness::process::PROGRAM;
+use crate::harness::program::copy_program;
 
 /// Somebody who is not root, with the program, a workspace and a home.
 pub(super) struct Ordinary {
@@ -25,7 +26,8 @@ impl Ordinary {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let user = Self { folder };
-        fs::copy(PROGRAM, user.path("program")).expect("a copy that this user can reach");
+        // A copy that this user can reach.
+        copy_program(Path::new(PROGRAM), &user.path("program"));
         compiled("bomb", user.folder.path());
         fs::set_permissions(user.folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
         for made in ["home", "user", "work"] {
@@ -35,7 +37,7 @@ impl Ordinary {
                 chown(user.path(made), Some(NOBODY), Some(NOBODY)).expect("given away");
             }
         }
-        fs::copy(user.path("bomb"), user.path("work/bomb")).expect("a copy");
+        copy_program(&user.path("bomb"), &user.path("work/bomb"));
         user
     }
 

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +9,7 @@ use tempfile::TempDir;
 
 use super::release::{CUT_PATH, Release, TARGET, VERSION};
 use super::{run, run_well, script};
+use crate::harness::program::make_program;
 
 /// The version that a user has, as far as the tests go.
 const OLD: &str = "#!/bin/sh\necho the old one\n";
@@ -35,12 +35,12 @@ impl User {
     fn put_old_program(&self) {
         let program = self.program();
         fs::create_dir_all(program.parent().expect("its folder")).expect("the folder");
-        put_executable(&program, OLD);
+        make_program(&program, OLD);
     }
 
     /// Puts a program in front of the system's.
     fn replace_program(&self, name: &str, text: &str) {
-        put_executable(&self.programs.path().join(name), text);
+        make_program(&self.programs.path().join(name), text);
     }
 
     /// The command that installs, by this shell.
@@ -79,11 +79,6 @@ impl User {
         assert_eq!(self.programs_there(), ["punie-runner"], "{part}");
         assert!(!self.home.path().join(".local/share").exists(), "{part}");
     }
-}
-
-fn put_executable(file: &Path, text: &str) {
-    fs::write(file, text).expect("a program");
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("its mode");
 }
 
 fn append(file: &Path, text: &str) {

@@ -1,7 +1,6 @@
 //! `update` against a release on a loopback port, typed to a copy of the real program.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +10,7 @@ use super::release::{Release, TARGET, VERSION};
 use super::{run, run_well};
 use crate::harness::caller::Ask;
 use crate::harness::process::PROGRAM;
+use crate::harness::program::{copy_program, make_program};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
@@ -40,7 +40,7 @@ impl User {
         for folder in ["prefix/bin", "home"] {
             fs::create_dir_all(user.path(folder)).expect("a folder");
         }
-        copy_program(&user.program());
+        put_program(&user.program());
         user.trust(&release.url, &release.public_key());
         user
     }
@@ -84,15 +84,10 @@ impl User {
 }
 
 /// Puts the real program there, and not by a link in the file system's sense: its own path is what it replaces.
-fn copy_program(to: &Path) {
+fn put_program(to: &Path) {
     if fs::hard_link(PROGRAM, to).is_err() {
-        fs::copy(PROGRAM, to).expect("copied");
+        copy_program(Path::new(PROGRAM), to);
     }
-}
-
-fn put_script(path: &Path, text: &str) {
-    fs::write(path, text).expect("written");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
 }
 
 fn version_of(program: &Path) -> String {
@@ -208,7 +203,7 @@ fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
     let elsewhere = user.path(".cargo/bin");
     fs::create_dir_all(&elsewhere).expect("a folder");
     let program = elsewhere.join("punie-runner");
-    copy_program(&program);
+    put_program(&program);
     let (succeeded, said) = run(Command::new(&program)
         .args([
             "--home",
@@ -224,7 +219,7 @@ async fn a_rollback_over_a_changed_journal_is_refused() {
     let release = newer_release();
     let user = User::new(&release);
     let previous = user.path("prefix/bin/punie-runner.previous");
-    put_script(&previous, &program_of("0.0.9"));
+    make_program(&previous, &program_of("0.0.9"));
     let journal = user.path("home/state/journal.sqlite3");
     fs::create_dir_all(journal.parent().expect("its folder")).expect("a folder");
     let set_version = |version: u32| {
@@ -286,7 +281,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
     .expect("written");
     let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
     fs::create_dir(user.path("bin")).expect("a folder");
-    put_script(&user.path("bin/systemctl"), MANAGER);
+    make_program(&user.path("bin/systemctl"), MANAGER);
     let start = format!(
         "#!/bin/sh\nexec {} --home {} --workspace {} --backend-url {} run\n",
         text(&user.program()),
@@ -294,7 +289,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         text(&stage.setting.workspace),
         stage.setting.url
     );
-    put_script(&user.path("start"), &start);
+    make_program(&user.path("start"), &start);
     let typed = |args: &[&str]| {
         let mut command = user.command(args);
         command

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{install, server, text_of, until_offered};
+use super::{install, marker, server, text_of, until_offered};
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
@@ -84,12 +84,13 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_call_ends_its_server() {
     let stage = Stage::new().await;
-    let waits = "echo begun > ${PUNIE_WORKSPACES%%:*}/begun; sleep 4712";
+    let marker = marker(12);
+    let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
     install(
         &stage,
         "slow",
         "paths = \"write\"",
-        &server(&["probe"], waits),
+        &server(&["probe"], &waits),
     );
     let runner = stage.run();
     until_offered(&stage, "probe").await;
@@ -99,7 +100,7 @@ async fn a_cancelled_call_ends_its_server() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled", "{answer:?}");
     until("the end of its processes", || {
-        crate::harness::process::carrying("4712").is_empty()
+        crate::harness::process::carrying(&marker).is_empty()
     })
     .await;
     runner.terminate();
@@ -109,12 +110,13 @@ async fn a_cancelled_call_ends_its_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
     let stage = Stage::new().await;
-    let waits = "echo begun > ${PUNIE_WORKSPACES%%:*}/begun; sleep 4713";
+    let marker = marker(13);
+    let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
     install(
         &stage,
         "left",
         "paths = \"write\"",
-        &server(&["probe"], waits),
+        &server(&["probe"], &waits),
     );
     let runner = stage.run();
     until_offered(&stage, "probe").await;
@@ -125,7 +127,7 @@ async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     until("the end of its processes", || {
-        crate::harness::process::carrying("4713").is_empty()
+        crate::harness::process::carrying(&marker).is_empty()
     })
     .await;
     next.terminate();

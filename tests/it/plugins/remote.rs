@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use super::{listed, problems, text_of, until_offered};
 use crate::harness::caller::Ask;
+use crate::harness::reserved_port::ReservedPort;
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
@@ -111,10 +112,9 @@ fn table(address: std::net::SocketAddr, token: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_over_http_lists_calls_and_changes_its_tools() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let serving = serve(listener);
-    let stage = Stage::with(&table(address, "t0ken-of-the-test")).await;
+    let port = ReservedPort::new();
+    let mut serving = serve(port.listen());
+    let stage = Stage::with(&table(port.address(), "t0ken-of-the-test")).await;
     let runner = stage.run();
     let body = until_offered(&stage, "web__greet").await;
     assert_eq!(body["effect"], "reads", "it cannot write the workspaces");
@@ -132,13 +132,12 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     until_offered(&stage, "web__new").await;
     assert_eq!(text_of(&ask("web__new").await), "hello");
 
-    drop(serving);
+    serving.shutdown().await;
     let answer = ask("web__greet").await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let log = runner.log();
     assert!(!log.contains("t0ken"), "{log}");
-    let listener = TcpListener::bind(address).await.expect("the same port");
-    let _again = serve(listener);
+    let _again = serve(port.listen());
     eventually("the server that is back", async || {
         (ask("web__greet").await.outcome == "ok").then_some(())
     })
@@ -149,13 +148,12 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_refuses_or_does_not_answer_is_named() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let serving = serve(listener);
-    let stage = Stage::with(&table(address, "wrong")).await;
+    let port = ReservedPort::new();
+    let mut serving = serve(port.listen());
+    let stage = Stage::with(&table(port.address(), "wrong")).await;
     let said = problems(&listed(&stage).await["mcp.web"]);
     assert!(said.contains("it wants authorization (HTTP 401)"), "{said}");
-    drop(serving);
+    serving.shutdown().await;
     let said = problems(&listed(&stage).await["mcp.web"]);
     assert!(
         said.contains("it cannot be reached (Connection refused"),

@@ -227,7 +227,7 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         assert_eq!(stage.answer(&first).await.outcome, "ok", "{cursor}");
         let second = stage.ask(Ask::bash("echo 2 >> effects")).await;
         assert_eq!(stage.answer(&second).await.outcome, "ok", "{cursor}");
-        assert!(runner.log().contains(words), "{}", runner.log());
+        runner.logs(words).await;
         assert_eq!(
             stage.read("effects"),
             "ran\n1\n2\n",

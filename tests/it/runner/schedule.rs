@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use punie_runner::backend::TransportOptions;
 use punie_runner::runner::WakeupMode;
 use punie_runner::tool::ToolRegistry;
 use serde_json::json;
@@ -30,27 +29,21 @@ async fn idle_polls(
             _ => Fate::Pass,
         });
     }
-    let time = SteppedTime::stop();
-    // A machine that is slow while time is moved is no silent backend.
-    let day = Duration::from_hours(24);
-    let way = TransportOptions {
-        connect_timeout: day,
-        total_timeout: day,
-        ..TransportOptions::default()
-    };
+    let mut time = SteppedTime::stop();
     let settings = settings_with(|settings| {
         settings.poll.wakeup = wakeup;
         settings.poll.jitter = 0.0;
     });
-    let runner = Inside::start_at(
+    let runner = Inside::stepped(
         &stage,
         &relay.url,
-        way,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings,
+        &mut time,
+        |_| {},
     );
     let polls = skipped + waits + 1;
-    time.move_until("polls", Duration::from_millis(250), || {
+    time.move_until("polls", Duration::from_secs(5), || {
         relay.calls(POLL).len() >= polls
     })
     .await;
@@ -96,30 +89,22 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
         "events:listOpenIds" => Fate::say("503 Service Unavailable", "", "{}"),
         _ => Fate::Pass,
     });
-    let time = SteppedTime::stop();
-    let day = Duration::from_hours(24);
-    let way = TransportOptions {
-        connect_timeout: day,
-        total_timeout: day,
-        ..TransportOptions::default()
-    };
+    let mut time = SteppedTime::stop();
     let settings = settings_with(|settings| {
         settings.poll.wakeup = WakeupMode::Off;
         settings.waits.retry = (Duration::from_secs(1), Duration::from_secs(10));
         settings.poll.list_open = Duration::from_secs(20);
     });
-    let runner = Inside::start_at(
+    let runner = Inside::stepped(
         &stage,
         &relay.url,
-        way,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings,
+        &mut time,
+        |_| {},
     );
-    let end = tokio::time::Instant::now() + Duration::from_mins(5);
-    time.move_until("the end", Duration::from_millis(250), || {
-        tokio::time::Instant::now() >= end
-    })
-    .await;
+    time.pass(Duration::from_mins(5), Duration::from_secs(1))
+        .await;
     let looks = relay.calls("events:listOpenIds").len();
     drop((runner, time));
     // Attempts are five seconds apart on average; 15 looks fall due besides.

@@ -25,12 +25,19 @@ async fn status(stage: &Stage, args: serde_json::Value) -> String {
         .text()
 }
 
-async fn waited_for(stage: &Stage, pattern: &str) -> String {
-    status(
-        stage,
-        json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000}),
-    )
+/// The same, asked again until it shows this: one call waits for half a minute at most.
+async fn status_with(stage: &Stage, args: serde_json::Value, words: &str) -> String {
+    eventually(words, async || {
+        let shown = status(stage, args.clone()).await;
+        shown.contains(words).then_some(shown)
+    })
     .await
+}
+
+async fn waited_for(stage: &Stage, pattern: &str) -> String {
+    let args = json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000});
+    let line = pattern.trim_start_matches('^').trim_end_matches('$');
+    status_with(stage, args, &format!("\n{line}\n")).await
 }
 
 /// The handle that an answer names.
@@ -213,8 +220,8 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
     )
     .await;
     stage.write("go", "");
-    let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
-    assert!(ended.contains("exit code 3"), "{ended}");
+    let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
+    status_with(&stage, end, "exit code 3").await;
     let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     eventually("its end in the journal", async || noted()).await;
     runner.kill();
@@ -235,15 +242,10 @@ async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
         "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
     let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
     stage.caller.have(Ask::new("Bash", &args)).await;
-    let cursor = status(
-        &stage,
-        json!({"shell_id": "sh_1", "pattern": "green", "wait_ms": 30_000}),
-    )
-    .await;
-    assert!(cursor.contains("\ngreen\n"), "{cursor}");
+    waited_for(&stage, "green").await;
     stage.write("go", "");
-    let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
-    assert!(ended.contains("exit code 3"), "{ended}");
+    let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
+    status_with(&stage, end, "exit code 3").await;
     let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     eventually("its end in the journal", async || noted()).await;
     runner.kill();
@@ -422,7 +424,7 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     let plain = stage.line("second").await;
     stage.write("go0", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
-    status(&stage, second).await;
+    status_with(&stage, second, "line 0").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
@@ -431,7 +433,8 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     typed(&stage, "two").await;
     stage.write("go1", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
-    assert!(status(&stage, second).await.contains("running for "));
+    let shown = status_with(&stage, second, "line 1").await;
+    assert!(shown.contains("running for "), "{shown}");
     let whole = status(&stage, json!({"shell_id": "sh_2"})).await;
     assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
     for shell in ["sh_1", "sh_2"] {

@@ -95,15 +95,13 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     assert!(so_far.text().contains("first\n[since=6 "), "{so_far:?}");
     stage.write("go", "");
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
-    let ended = stage
-        .caller
-        .have(Ask::new("TaskOutput", &args).of("talk"))
-        .await;
-    let text = ended.text();
-    assert!(
-        text.contains("is done after") && text.contains("exit code 3"),
-        "{text}"
-    );
+    let text = eventually("its end", async || {
+        let ask = Ask::new("TaskOutput", &args).of("talk");
+        let text = stage.caller.have(ask).await.text();
+        text.contains("is done after").then_some(text)
+    })
+    .await;
+    assert!(text.contains("exit code 3"), "{text}");
     assert!(
         text.ends_with("\nsecond\n") && !text.contains("first"),
         "there is no more to follow: {text}"

@@ -10,6 +10,8 @@ use serde_json::json;
 use super::{Tree, listed, put};
 #[cfg(target_os = "linux")]
 use crate::harness::flip::Flip;
+use crate::harness::process::PROGRAM;
+use crate::harness::program::copy_program;
 use crate::harness::tools::{call_with, text};
 
 #[tokio::test]
@@ -275,7 +277,7 @@ async fn what_cannot_be_opened_is_counted() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     };
     let (program, home) = (base.path().join("program"), base.path().join("home"));
-    fs::copy(env!("CARGO_BIN_EXE_punie-runner"), &program).expect("a copy");
+    copy_program(std::path::Path::new(PROGRAM), &program);
     fs::create_dir(&home).expect("a home");
     mode(base.path(), 0o755);
     mode(tree.path(), 0o755);

@@ -31,7 +31,8 @@ async fn what_holds_the_output_is_named_kept_and_ended() {
         .to_owned();
     assert!(is_there(&pid));
 
-    let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    let kill = json!({"shell_id": "sh_1", "grace_ms": 30_000});
+    let killed = bench.text("KillShell", kill).await;
     assert!(killed.contains("stopped with SIGTERM"), "{killed}");
     assert!(!is_there(&pid));
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
@@ -49,7 +50,8 @@ async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it()
         ))
         .await;
     assert!(text.contains("shell sh_1"), "{text}");
-    let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    let kill = json!({"shell_id": "sh_1", "grace_ms": 30_000});
+    let killed = bench.text("KillShell", kill).await;
     assert!(killed.ends_with("bye"), "{killed}");
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert!(again.contains("had ended already"), "{again}");
@@ -82,14 +84,15 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
     let start = json!({"command": command, "run_in_background": true, "description": "A test"});
     let begun = bench.text("Bash", start.clone()).await;
     assert!(
-        begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running\none"),
+        begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running"),
         "{begun}"
     );
     let (_, mut stream) = checkpoint.line().await;
 
-    let seen = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
+    let one = json!({"shell_id": "sh_1", "pattern": "^one"});
+    let seen = bench.shows(one, "\none\n").await;
     assert!(
-        seen.contains("running for") && seen.contains("\none\n") && seen.contains("A test"),
+        seen.contains("running for") && seen.contains("A test"),
         "{seen}"
     );
     let cursor = cursor(&seen);
@@ -111,13 +114,9 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
         "{new:?}"
     );
 
-    let end = bench
-        .text(
-            "ShellStatus",
-            json!({"shell_id": "sh_1", "wait_ms": 30_000}),
-        )
+    bench
+        .shows(json!({"shell_id": "sh_1"}), "exit code 5")
         .await;
-    assert!(end.contains("exit code 5"), "{end}");
     assert!(
         bench
             .text("KillShell", json!({"shell_id": "sh_1"}))
@@ -163,7 +162,7 @@ async fn a_short_shell_in_the_background_is_reported_whole() {
     let text = bench
         .text(
             "Bash",
-            json!({"command": "echo quick; exit 2", "background": true}),
+            json!({"command": "echo quick; exit 2", "background": true, "yield_ms": 60_000}),
         )
         .await;
     assert!(
@@ -188,13 +187,8 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
         )
         .await;
     let (_, mut stream) = checkpoint.line().await;
-    let shown = bench
-        .text(
-            "ShellStatus",
-            json!({"shell_id": "sh_1", "pattern": "^promp$", "wait_ms": 30_000}),
-        )
-        .await;
-    assert!(shown.contains("\npromp\n"), "{shown}");
+    let prompt = json!({"shell_id": "sh_1", "pattern": "^promp$"});
+    let shown = bench.shows(prompt, "\npromp\n").await;
     let first = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "since": 4}))
         .await;
@@ -211,17 +205,12 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
         "{nothing}"
     );
 
-    let waiting = bench.text(
-        "ShellStatus",
-        json!({"shell_id": "sh_1", "since": since, "wait_ms": 30_000}),
-    );
+    let next = json!({"shell_id": "sh_1", "since": since});
+    let waiting = bench.shows(next, "\nprompt: word\n");
     let (new, ()) = tokio::join!(waiting, async {
         stream.write_all(b"word\n").await.expect("written");
     });
-    assert!(
-        new.contains("\nprompt: word\n") && cursor(&new) > since,
-        "{new}"
-    );
+    assert!(cursor(&new) > since, "{new}");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
@@ -262,29 +251,21 @@ async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be
         )
         .await;
     let (_, mut stream) = checkpoint.line().await;
-    let prompt = json!({"shell_id": "sh_1", "pattern": "promp", "wait_ms": 30_000});
-    let shown = bench.text("ShellStatus", prompt).await;
-    assert!(
-        shown.contains("\nprompt\n") && !shown.contains("held back"),
-        "{shown}"
-    );
+    let prompt = json!({"shell_id": "sh_1", "pattern": "promp"});
+    let shown = bench.shows(prompt, "\nprompt\n").await;
+    assert!(!shown.contains("held back"), "{shown}");
 
     stream.write_all(b"\n").await.expect("written");
-    let next = json!({"shell_id": "sh_1", "since": cursor(&shown), "wait_ms": 30_000});
-    let held = bench.text("ShellStatus", next).await;
-    assert!(
-        held.contains("\npromp\n(then 5 characters, held back "),
-        "{held}"
-    );
+    let next = json!({"shell_id": "sh_1", "since": cursor(&shown)});
+    let held = bench
+        .shows(next, "\npromp\n(then 5 characters, held back ")
+        .await;
     assert!(!held.contains("t0p"), "{held}");
 
     stream.write_all(b"\n").await.expect("written");
-    let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp.", "wait_ms": 30_000});
-    let masked = bench.text("ShellStatus", next).await;
-    assert!(
-        masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"),
-        "{masked}"
-    );
+    let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp."});
+    let masked = bench.shows(next, &format!("\npromp{MASK}\n")).await;
+    assert!(!masked.contains("held back"), "{masked}");
 }
 
 #[tokio::test]
@@ -305,16 +286,13 @@ async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
         )
         .await;
     let (_, mut stream) = checkpoint.line().await;
-    let prompt = json!({"shell_id": "sh_1", "pattern": r"\$", "wait_ms": 30_000});
-    let shown = bench.text("ShellStatus", prompt).await;
-    assert!(
-        shown.contains("\n$ \n") && !shown.contains("held back"),
-        "{shown}"
-    );
+    let prompt = json!({"shell_id": "sh_1", "pattern": r"\$"});
+    let shown = bench.shows(prompt, "\n$ \n").await;
+    assert!(!shown.contains("held back"), "{shown}");
 
     stream.write_all(b"\n").await.expect("written");
-    let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
-    let whole = bench.text("ShellStatus", end).await;
+    let end = json!({"shell_id": "sh_1"});
+    let whole = bench.shows(end, "exit code 0").await;
     assert!(!whole.contains("business"), "{whole}");
     assert!(
         whole.contains(&format!("$ {MASK}")),

@@ -6,6 +6,7 @@ use punie_runner::redact::Redactor;
 use punie_runner::request::{CallOutcome, SealContext};
 
 use super::*;
+use crate::harness::wait::with_enough_time;
 
 fn small(limits: OutputLimits) -> Bench {
     Bench::keeping(limits, base(), plain(), Arc::new(NoChildLog))
@@ -28,8 +29,8 @@ async fn a_shell_that_has_ended_holds_no_room() {
                 json!({"command": printing(400_000), "run_in_background": true}),
             )
             .await;
-        let end = json!({"shell_id": format!("sh_{shell}"), "wait_ms": 30_000});
-        assert!(bench.text("ShellStatus", end).await.contains("exit code 0"));
+        let end = json!({"shell_id": format!("sh_{shell}")});
+        bench.shows(end, "exit code 0").await;
     }
     let (text, meta) = bench.bash("seq 1 100000").await;
     assert_eq!(meta.warnings, Vec::<String>::new(), "{text}");
@@ -54,8 +55,8 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
             json!({"command": filling, "run_in_background": true}),
         )
         .await;
-    let full = json!({"shell_id": "sh_1", "pattern": "full$", "wait_ms": 30_000});
-    assert!(bench.text("ShellStatus", full).await.contains("full\n"));
+    let full = json!({"shell_id": "sh_1", "pattern": "full$"});
+    bench.shows(full, "full\n").await;
 
     let cx = ToolContext::for_detached_call(RequestId::new());
     let handle = OutputStore::handle_for(&cx.request, 0);
@@ -111,14 +112,14 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
 #[tokio::test]
 async fn a_stopped_commands_output_is_as_long_as_the_call_asked_for() {
     let bench = Bench::new();
-    let args = json!({"command": "seq 1 100000; sleep 60", "timeout": 1_000, "max_chars": 100_000});
-    let stopped = bench.call("Bash", args).await.expect_err("too long");
+    let stopped = with_enough_time(1_000, async |timeout| {
+        let command = "seq 1 100000; sleep 600";
+        let args = json!({"command": command, "timeout": timeout, "max_chars": 100_000});
+        let stopped = bench.call("Bash", args).await.expect_err("too long");
+        (stopped.model_text().chars().count() > 90_000).then_some(stopped)
+    })
+    .await;
     let (text, request) = (stopped.model_text().to_owned(), RequestId::new());
-    assert!(
-        text.chars().count() > 90_000,
-        "{} characters",
-        text.chars().count()
-    );
     let sealed = CallOutcome::Error(stopped.into()).seal(&SealContext {
         redactor: &Redactor::new([]),
         store: &OutputStore::open_output_folder(bench.outputs.path()).expect("a store"),

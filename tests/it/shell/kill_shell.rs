@@ -9,8 +9,8 @@ async fn begin(bench: &Bench, command: &str) {
             json!({"command": command, "run_in_background": true}),
         )
         .await;
-    let ready = json!({"shell_id": "sh_1", "pattern": "ready", "wait_ms": 30_000});
-    assert!(bench.text("ShellStatus", ready).await.contains("\nready\n"));
+    let ready = json!({"shell_id": "sh_1", "pattern": "ready"});
+    bench.shows(ready, "\nready\n").await;
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ fn serve(bench: &Bench, home: &str, port: &str) -> String {
 
 /// The address in the first line that a server prints.
 async fn address(bench: &Bench, shell: &str) -> String {
-    let ready = json!({"shell_id": shell, "pattern": "http://", "wait_ms": 30_000});
-    let text = bench.text("ShellStatus", ready).await;
+    let ready = json!({"shell_id": shell, "pattern": "http://"});
+    let text = bench.shows(ready, "http://").await;
     let rest = text
         .split("http://")
         .nth(1)

@@ -10,9 +10,8 @@ async fn shown(bench: &Bench, command: &str, until: &str) -> String {
     let size =
         json!({"command": command, "tty": true, "run_in_background": true, "cols": 40, "rows": 10});
     bench.text("Bash", size).await;
-    let wait = json!({"shell_id": "sh_1", "pattern": until, "wait_ms": 30_000});
-    let found = bench.text("ShellStatus", wait).await;
-    assert!(found.contains(until), "{found}");
+    let wait = json!({"shell_id": "sh_1", "pattern": until});
+    bench.shows(wait, until).await;
     bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await
 }
 

@@ -47,10 +47,7 @@ async fn the_last_lines_are_shown_and_those_before_them_counted() {
         )
         .await;
     let shown = bench
-        .text(
-            "ShellStatus",
-            json!({"shell_id": "sh_1", "wait_ms": 30_000}),
-        )
+        .shows(json!({"shell_id": "sh_1"}), "exit code 0")
         .await;
     assert!(
         shown.contains("[150 lines before these]\n151\n") && shown.contains("\n200\n"),
@@ -114,8 +111,8 @@ async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
             )
             .await;
         if number != 5 {
-            let end = json!({"shell_id": format!("sh_{number}"), "wait_ms": 30_000});
-            bench.text("ShellStatus", end).await;
+            let end = json!({"shell_id": format!("sh_{number}")});
+            bench.shows(end, &format!("exit code {number}")).await;
         }
     }
     let list = bench.text("ShellStatus", json!({})).await;
@@ -148,6 +145,8 @@ async fn an_answer_names_a_shell_once_and_a_cursor_only_while_more_may_come() {
     let args = json!({"command": "echo one; sleep 600", "run_in_background": true});
     let begun = bench.text("Bash", args).await;
     assert_eq!(begun.matches("sh_1").count(), 1, "{begun}");
+    let one = json!({"shell_id": "sh_1", "pattern": "^one"});
+    bench.shows(one, "\none\n").await;
     let running = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     assert!(
         running.ends_with("\none\n[since=4 for what comes next]"),

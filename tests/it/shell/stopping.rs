@@ -4,6 +4,7 @@ use punie_runner::acp::terminals::{StopSequence, StopStep};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::harness::wait::with_enough_time;
 
 /// Passes on what it is told.
 struct Notes {
@@ -46,13 +47,14 @@ async fn start(bench: &Bench, line: &str) -> TerminalId {
 #[tokio::test]
 async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
     let bench = Bench::new();
-    let command = "trap '' TERM; echo $$; echo begun; sleep 60; echo never";
-    let stopped = bench
-        .call("Bash", json!({"command": command, "timeout": 300}))
-        .await
-        .expect_err("too long");
-    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
-    assert!(stopped.model_text().contains("begun"), "{stopped}");
+    let command = "trap '' TERM; echo $$; echo begun; sleep 600; echo never";
+    let stopped = with_enough_time(300, async |timeout| {
+        let args = json!({"command": command, "timeout": timeout});
+        let stopped = bench.call("Bash", args).await.expect_err("too long");
+        assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+        stopped.model_text().contains("begun").then_some(stopped)
+    })
+    .await;
     assert!(
         stopped.model_text().contains("SIGKILL")
             && stopped.model_text().contains("run_in_background"),
@@ -75,12 +77,14 @@ async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
 async fn what_left_the_session_is_ended_with_the_rest() {
     let bench = Bench::new();
     let command = "setsid sleep 60 & echo one $!; (setsid env -i sleep 61 & echo two $!); sleep 62";
-    let begun = bench
+    bench
         .text(
             "Bash",
             json!({"command": command, "run_in_background": true}),
         )
         .await;
+    let two = json!({"shell_id": "sh_1", "pattern": "^two"});
+    let begun = bench.shows(two, "\ntwo ").await;
     let pid = |name: &str| {
         let line = begun
             .lines()

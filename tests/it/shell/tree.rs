@@ -73,8 +73,8 @@ async fn kill_shell_ends_daemons_by_every_trick_and_nothing_of_another_command()
     bench.text("Bash", start(line)).await;
     bench.text("Bash", start(other_line)).await;
     for id in ["sh_1", "sh_2"] {
-        let ready = json!({"shell_id": id, "pattern": "ready", "wait_ms": 30_000});
-        assert!(bench.text("ShellStatus", ready).await.contains("\nready\n"));
+        let ready = json!({"shell_id": id, "pattern": "ready"});
+        bench.shows(ready, "\nready\n").await;
     }
     let killed = bench
         .text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 500}))

@@ -4,15 +4,14 @@ use punie_runner::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;
 use super::*;
-use crate::harness::wait::eventually;
+use crate::harness::wait::with_enough_time;
 
 /// Starts a command with a terminal and waits until it has printed this.
 async fn started(bench: &Bench, command: &str, until: &str) {
     let args = json!({"command": command, "tty": true, "run_in_background": true, "yield_ms": 250});
     bench.text("Bash", args).await;
-    let wait = json!({"shell_id": "sh_1", "pattern": until, "wait_ms": 30_000});
-    let shown = bench.text("ShellStatus", wait).await;
-    assert!(shown.contains(until), "{shown}");
+    let wait = json!({"shell_id": "sh_1", "pattern": until});
+    bench.shows(wait, until).await;
 }
 
 /// Types and waits until a line matches.
@@ -122,24 +121,26 @@ async fn a_password_prompt_is_said_to_be_one_and_shows_nothing() {
 async fn a_command_that_waits_for_input_is_said_to() {
     let bench = Bench::new();
     // Bash reads by `read`; nothing but the process's own state tells that it waits.
-    let args = json!({"command": "printf 'Name: '; read name", "tty": true, "timeout": 1_000});
-    let stopped = bench.call("Bash", args).await.expect_err("nobody answers");
-    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
-    assert!(
-        stopped
-            .model_text()
-            .contains("It was waiting for input: give its answers"),
-        "{}",
-        stopped.model_text()
-    );
+    with_enough_time(1_000, async |timeout| {
+        let args =
+            json!({"command": "printf 'Name: '; read name", "tty": true, "timeout": timeout});
+        let stopped = bench.call("Bash", args).await.expect_err("nobody answers");
+        assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+        let words = "It was waiting for input: give its answers";
+        stopped.model_text().contains(words).then_some(())
+    })
+    .await;
 
-    let args =
-        json!({"command": "printf 'Name: '; read name; sleep 60", "tty": true, "yield_ms": 1_000});
-    let left = bench.text("Bash", args).await;
-    assert!(
-        left.contains("\n[waits for input: WriteShell types it]\n"),
-        "{left}"
-    );
+    let bench = with_enough_time(1_000, async |yield_ms| {
+        let bench = Bench::new();
+        let command = "printf 'Name: '; read name; sleep 600";
+        // A command cannot be waited for longer than this.
+        let args = json!({"command": command, "tty": true, "yield_ms": yield_ms.min(60_000)});
+        let left = bench.text("Bash", args).await;
+        let words = "\n[waits for input: WriteShell types it]\n";
+        left.contains(words).then_some(bench)
+    })
+    .await;
     let answer = typed(&bench, json!({"text": "Ada"}), "Ada").await;
     assert!(answer.contains("Name: Ada"), "{answer}");
     eventually("it goes on", async || {

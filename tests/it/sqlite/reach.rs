@@ -123,7 +123,7 @@ async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
             "INSERT INTO t VALUES (2)"
         };
         let refused = desk
-            .refused(json!({"query": query, "mode": mode, "timeout_ms": 2_000}))
+            .refused(json!({"query": query, "mode": mode, "timeout_ms": 120_000}))
             .await;
         assert_eq!(
             refused.stable_code(),

@@ -44,7 +44,7 @@ async fn a_silent_editor_leaves_it_to_others_and_ends_with_the_time_or_the_call(
     };
     let silent = stage.caller.have(asking(&json!([color()]))).await.text();
     assert_eq!(silent, "Which color? -> (nobody answered within 2 s)");
-    assert_eq!(asked(&editor), 1);
+    until("the question in the editor", || asked(&editor) == 1).await;
     // Several choices and own words are not asked there.
     let id = stage.ask(long(&json!([{ "question": "Name?" }]))).await;
     listed(&stage).await;

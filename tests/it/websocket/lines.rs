@@ -105,11 +105,18 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     // It reads nothing, and so answers no ping.
     let mut second = worker.accept().await;
     drop(line);
-    let served = tokio::spawn(async move { while second.message().await.is_some() {} });
-    let status = shows("up").await;
+    // On a busy machine the pong comes too late now and then, and the runner comes back.
+    let serving = async {
+        loop {
+            while second.message().await.is_some() {}
+            second = worker.accept().await;
+        }
+    };
+    let status = tokio::select! {
+        status = shows("up") => status,
+        () = serving => unreachable!("it serves for ever"),
+    };
     assert_eq!(status["backend"]["kind"], "websocket");
-    served.abort();
-    assert!(served.await.is_err());
     let status = shows("down").await;
     assert_eq!(
         status["backend"]["reachable"], true,
@@ -127,8 +134,9 @@ async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
         // One answered ping makes the connection count.
         line.call("x", "no_such_tool", &json!({})).await;
         line.result("x").await;
-        drop(line);
+        // Before, since the runner waits from then on.
         gaps.push(std::time::Instant::now());
+        drop(line);
     }
     let waits: Vec<Duration> = gaps.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(
@@ -151,14 +159,20 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
         call["id"] = json!(format!("c{n}"));
         let text = call.to_string();
         let bytes = text.len();
-        match tokio::time::timeout(
-            Duration::from_secs(5),
-            line.socket.send(Message::text(text)),
-        )
-        .await
-        {
-            Ok(sending) => sending.expect("the connection stays"),
-            Err(_waits) => break,
+        let mut sending = std::pin::pin!(line.socket.send(Message::text(text)));
+        let mut sent_it = None;
+        // What is taken in slowly comes at least so far.
+        for _ in 0..if sent > 8 << 20 { 1 } else { 20 } {
+            sent_it = tokio::time::timeout(Duration::from_secs(5), &mut sending)
+                .await
+                .ok();
+            if sent_it.is_some() {
+                break;
+            }
+        }
+        match sent_it {
+            Some(sent) => sent.expect("the connection stays"),
+            None => break,
         }
         sent += bytes;
         assert!(sent < 128 << 20, "it takes in everything");

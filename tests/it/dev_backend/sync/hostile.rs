@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::super::server::TestBackend;
 use super::client::{NPM, OTHERS, Socket, add, knock, value};
 use super::{fill_catalog, get_result};
+use crate::harness::stepped_time::SteppedTime;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
@@ -244,16 +245,18 @@ async fn pages_of_other_hosts_get_no_socket() {
     assert_eq!(status(&[("convex-client", "odd")]).await, 400);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn silence_is_broken_by_pings_and_a_silent_client_is_let_go() {
+    let mut time = SteppedTime::stop();
     let server = TestBackend::start().await;
     let mut socket = Socket::open(&server.wire.url, NPM).await;
+    let second = std::time::Duration::from_secs(1);
     // One that reads answers the pings of its WebSocket, and may say nothing for as long as it likes.
     for _ in 0..12 {
-        socket.expect("Ping").await;
+        time.run(second, socket.expect("Ping")).await;
     }
     // From here on it does not read.
-    tokio::time::sleep(std::time::Duration::from_secs(150)).await;
+    time.pass(150 * second, second).await;
     for _ in 0..20 {
         if socket.hear().await.is_none() {
             return;
