@@ -14,7 +14,7 @@ fn as_editor(home: &Path) -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
                        "params": {"protocolVersion": 1, "clientCapabilities": {}}});
     format!(
-        "(printf '%s\\n' '{hello}'; sleep 2) | timeout 20 '{PROGRAM}' acp --home '{}' 2>&1; true",
+        "(printf '%s\\n' '{hello}'; sleep 2) | timeout 120 '{PROGRAM}' acp --home '{}' 2>&1; true",
         home.display()
     )
 }

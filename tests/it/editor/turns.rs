@@ -254,9 +254,12 @@ async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_end
     let stage = Stage::with("[editor]\nlinger_ms = 1500\n").await;
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     editor.attached(&json!({}), &stage.setting).await;
+    let command = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
+    let id = stage.ask(Ask::bash(command)).await;
+    stage.line("begun").await;
     editor.close();
-    let read = Ask::new("Glob", &json!({ "pattern": "*" }));
-    assert_eq!(stage.caller.have(read).await.outcome, "ok");
+    stage.write("go", "");
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(editor.end().await.code(), Some(0));
 }
 

@@ -103,7 +103,7 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
         *) text alive ;;
         esac"#;
     let tools = ["hang", "flood", "die", "fine"];
-    let stage = stage_with("bad", "timeout = 2", &server(&tools, calls)).await;
+    let stage = stage_with("bad", "timeout = 5", &server(&tools, calls)).await;
     let runner = stage.run();
     until_offered(&stage, "bad__hang").await;
     for (tool, code, words) in [

@@ -84,7 +84,8 @@ async fn what_left_the_session_is_ended_with_the_rest() {
         )
         .await;
     let two = json!({"shell_id": "sh_1", "pattern": "^two"});
-    let begun = bench.shows(two, "\ntwo ").await;
+    bench.shows(two, "\ntwo ").await;
+    let begun = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     let pid = |name: &str| {
         let line = begun
             .lines()
