@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 #[cfg(target_os = "linux")]
 use super::bpf::Instruction;
+#[cfg(target_os = "linux")]
+use super::cache_layers::{CacheLayers, CommandCache};
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
@@ -46,6 +48,8 @@ pub struct SandboxProfile {
     pub view: Option<Arc<HeldView>>,
     /// The mounts to make in the process's own copy of that view. Requires existing namespaces.
     pub mounts: Vec<MountStep>,
+    /// The caches to mount in that copy before, each where the kernel allows it.
+    pub caches: Option<Arc<CacheLayers>>,
 }
 
 /// Everything that confines one process: nothing here, the program is started by a wrapper.
@@ -93,6 +97,18 @@ impl SandboxProfile {
             namespaces,
             view: None,
             mounts,
+            caches: None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HeldView {
+    /// Wraps a mount namespace from which views are made and in which no program runs.
+    pub fn without_ruleset(mounts: OwnedFd) -> Self {
+        Self {
+            mounts,
+            ruleset: None,
         }
     }
 }
@@ -228,8 +244,13 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// The system's, for a folder that cannot be made.
-    pub fn plan_view(&self, temp: &Path, shown: Option<&Path>) -> io::Result<ViewPlan> {
-        ViewPlan::new(&self.current_rules(), temp, shown)
+    pub fn plan_view(
+        &self,
+        temp: &Path,
+        shown: Option<&Path>,
+        caches: &[CommandCache],
+    ) -> io::Result<ViewPlan> {
+        ViewPlan::new(&self.current_rules(), temp, shown, caches)
     }
 
     /// Completes a view from its mount namespace and the covered folders in it. Holds it if it has a signature.
@@ -348,6 +369,7 @@ impl ProfileBuilder {
             namespaces,
             view: None,
             mounts: Vec::new(),
+            caches: None,
         })
     }
 }

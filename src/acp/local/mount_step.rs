@@ -1,4 +1,4 @@
-//! Makes one mount of a view, by system calls only: it runs in a child that must not allocate. Not here: the plan of the
+//! Makes one mount of a view, or of a cache, by system calls only: it runs in a child that must not allocate. Not here: the plan of the
 //! mounts (sandbox), and the namespace in which they are made (enter_sandbox).
 #![expect(
     unsafe_code,
@@ -13,7 +13,7 @@ use std::ptr;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
 use rustix::io::Errno;
 
-use crate::sandbox::{BindAccess, MountStep};
+use crate::sandbox::{BindAccess, MountStep, OverlayMount};
 
 /// From the kernel's header; not every C library has them.
 const OPEN_TREE_CLONE: u32 = 1;
@@ -65,8 +65,16 @@ fn unless_there(made: rustix::io::Result<()>) -> io::Result<()> {
 }
 
 fn mount_empty(at: &CStr) -> io::Result<()> {
+    mount_new(c"tmpfs", at, c"size=4m,mode=700")
+}
+
+/// Mounts an overlay, and records what came of it.
+pub(super) fn mount_overlay(mount: &OverlayMount) {
+    mount.record_outcome(&mount_new(c"overlay", &mount.at, &mount.options));
+}
+
+fn mount_new(kind: &CStr, at: &CStr, options: &CStr) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    let (kind, options) = (c"tmpfs", c"size=4m,mode=700");
     // SAFETY: NUL-terminated strings, all alive; the mount is in this process's namespace alone.
     let done = unsafe {
         libc::mount(
