@@ -2,6 +2,8 @@
 //! share. Not here: applying it (acp::local).
 
 #[cfg(target_os = "linux")]
+use std::ffi::CString;
+#[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
@@ -71,6 +73,8 @@ struct WholeNetwork {
 pub struct HeldView {
     /// The mount namespace.
     pub mounts: OwnedFd,
+    /// The overlays in it over the user's caches.
+    pub shared_caches: Vec<CString>,
     ruleset: Option<Arc<OwnedFd>>,
 }
 
@@ -108,6 +112,7 @@ impl HeldView {
     pub fn without_ruleset(mounts: OwnedFd) -> Self {
         Self {
             mounts,
+            shared_caches: Vec::new(),
             ruleset: None,
         }
     }
@@ -267,7 +272,11 @@ impl ProfileBuilder {
     ) -> io::Result<Arc<HeldView>> {
         let grants = compute_view_grants(&self.current_rules(), plan);
         let ruleset = create_ruleset(&grants, covered, self.network_access())?;
-        let view = Arc::new(HeldView { mounts, ruleset });
+        let view = Arc::new(HeldView {
+            mounts,
+            shared_caches: plan.shared_caches.clone(),
+            ruleset,
+        });
         if let Some(signature) = signature {
             let mut views = self.views.lock();
             views.retain(|held| held.temp != temp);

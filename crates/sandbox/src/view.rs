@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::cache_layers::CommandCache;
+use super::cache_layers::{CacheContent, CommandCache};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
 use super::unix_sockets::bound_sockets;
@@ -26,6 +26,8 @@ pub struct ViewPlan {
     pub steps: Vec<MountStep>,
     /// The folders whose content is replaced.
     pub covered: Vec<PathBuf>,
+    /// The overlays over the user's caches.
+    pub(super) shared_caches: Vec<CString>,
     /// The folders on the disk that commands may write through the view, beside those of the rules.
     pub(super) writable: Vec<PathBuf>,
     /// The paths on the disk that commands may read through the view.
@@ -66,6 +68,7 @@ impl ViewPlan {
         command_home: &Path,
         caches: &[CommandCache],
     ) -> Self {
+        let mut shared_caches = Vec::new();
         let mut steps = vec![MountStep::SealMounts, MountStep::MountEmpty(to_c(stage))];
         let empty = stage.join("empty");
         steps.push(MountStep::MakeFile(to_c(&empty)));
@@ -86,6 +89,10 @@ impl ViewPlan {
             }));
             if base == command_home {
                 add_caches(&covered.staged, caches, &mut steps);
+                let shared = caches
+                    .iter()
+                    .filter(|cache| cache.content == CacheContent::Shared);
+                shared_caches.extend(shared.map(|cache| to_c(&covered.path.join(&cache.path))));
             }
         }
         for entry in &contents.entries {
@@ -135,6 +142,7 @@ impl ViewPlan {
         Self {
             steps,
             covered,
+            shared_caches,
             writable: contents.private,
             readable: contents.readable,
         }

@@ -146,6 +146,10 @@ fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
     let here = current_folder(&mut here)?;
     if let Some(view) = &cage.view {
         move_into_link_name_space(view.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+        for cache in &view.shared_caches {
+            // One that cannot be refreshed is older, and is there.
+            let _ = mount_step::refresh_overlay(cache);
+        }
     }
     if has_mounts {
         // SAFETY: only this process's namespace is unshared. In a user namespace that does not own the mounts, the kernel
