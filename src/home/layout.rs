@@ -171,9 +171,17 @@ impl Home {
     pub fn temp_dir(&self) -> PathBuf {
         self.root.join("tmp")
     }
-    /// Returns `command-home/`: the folder that confined commands see as the user's home, with their caches.
+    /// Returns `commands/`: what commands use in the place of folders of the user's home.
+    pub(super) fn commands_dir(&self) -> PathBuf {
+        self.root.join("commands")
+    }
+    /// Returns `commands/home/`: the folder that confined commands see as the user's home.
     pub fn command_home_dir(&self) -> PathBuf {
-        self.root.join("command-home")
+        self.commands_dir().join("home")
+    }
+    /// Returns `commands/caches/`: what commands write in the caches that they share with the user.
+    pub fn command_caches_dir(&self) -> PathBuf {
+        self.commands_dir().join("caches")
     }
     /// Returns `state/view/`: where the views of confined commands are put together, in mount namespaces of their own.
     pub fn view_dir(&self) -> PathBuf {

@@ -10,6 +10,7 @@ mod catalog_size;
 mod catalog_watch;
 mod command_hint;
 mod device_identity;
+mod disk_usage;
 mod document_checks;
 mod document_file;
 mod embedded_backend;

@@ -2,6 +2,8 @@
 //! themselves. Everything else in the home does not exist for them. Not here: how they are shown (view), and the
 //! files that hold no credentials once they are copied (git_settings).
 
+use std::path::{Path, PathBuf};
+
 /// Toolchains, programs and settings without credentials, which commands may read.
 pub(super) const SHOWN: &[&str] = &[
     // Programs of the user.
@@ -61,6 +63,9 @@ pub(super) const SHOWN: &[&str] = &[
     ".nix-profile",
     ".linuxbrew",
     // Settings.
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".cargo/env",
     ".config/git/ignore",
     ".config/git/attributes",
     ".editorconfig",
@@ -74,20 +79,26 @@ pub(super) const SHOWN: &[&str] = &[
 pub(super) struct PrivateFolder {
     /// The path in the home.
     pub path: &'static str,
-    /// The entries that are copied from the user's own folder when the private one is made.
-    pub filled_from: &'static [&'static str],
+    /// The caches in it of which commands see what the user's own have.
+    pub shared: &'static [&'static str],
 }
 
-const fn folder(path: &'static str, filled_from: &'static [&'static str]) -> PrivateFolder {
-    PrivateFolder { path, filled_from }
+impl PrivateFolder {
+    /// Returns the paths in the home of the caches.
+    pub fn shared_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.shared
+            .iter()
+            .map(|name| Path::new(self.path).join(name))
+    }
+}
+
+const fn folder(path: &'static str, shared: &'static [&'static str]) -> PrivateFolder {
+    PrivateFolder { path, shared }
 }
 
 /// Caches of package managers and build tools. Files that may hold credentials are in no list.
 pub(super) const PRIVATE: &[PrivateFolder] = &[
-    folder(
-        ".cargo",
-        &["registry", "git", "config", "config.toml", "env"],
-    ),
+    folder(".cargo", &["registry", "git"]),
     folder(".npm", &["_cacache"]),
     folder(
         ".cache",
@@ -109,14 +120,14 @@ pub(super) const PRIVATE: &[PrivateFolder] = &[
         ],
     ),
     folder(".local/state", &[]),
-    folder(".local/share/pnpm", &["."]),
+    folder(".local/share", &["pnpm"]),
     folder(".yarn", &["berry/cache"]),
     folder(".bun/install", &["cache"]),
     folder("go/pkg", &["mod"]),
-    folder(".m2/repository", &["."]),
+    folder(".m2", &["repository"]),
     folder(".gradle", &["caches", "wrapper", "jdks"]),
     folder(".ivy2", &["cache", "local"]),
-    folder(".nuget/packages", &["."]),
+    folder(".nuget", &["packages"]),
     folder(".cabal", &["packages", "store"]),
     folder(".stack", &["pantry", "programs", "snapshots"]),
     folder(".hex", &["packages"]),
@@ -138,19 +149,14 @@ pub(super) const SHOWN_IN_RUN: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::hidden_paths::builtin_hidden_names;
 
     #[test]
-    fn nothing_that_may_hold_credentials_is_shown_or_copied() {
-        let copied = PRIVATE.iter().flat_map(|private| {
-            let path = Path::new(private.path);
-            private.filled_from.iter().map(|name| path.join(name))
-        });
+    fn nothing_that_may_hold_credentials_is_shown() {
+        let shared = PRIVATE.iter().flat_map(PrivateFolder::shared_paths);
         let shown = SHOWN.iter().map(|path| Path::new(path).to_owned());
-        for path in shown.chain(copied) {
+        for path in shown.chain(shared) {
             for hidden in builtin_hidden_names().map(Path::new) {
                 assert!(
                     !hidden.starts_with(&path) && !path.starts_with(hidden),

@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 mod bpf;
 #[cfg(target_os = "linux")]
+mod cache_layers;
+#[cfg(target_os = "linux")]
 mod git_settings;
 mod hidden_paths;
 pub mod hint;
@@ -41,6 +43,8 @@ mod view_signature;
 
 #[cfg(target_os = "linux")]
 pub use bpf::Instruction;
+#[cfg(target_os = "linux")]
+pub use cache_layers::{CacheContent, CacheLayers, CommandCache, OverlayMount};
 pub use hidden_paths::is_absent;
 pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
 #[cfg(target_os = "linux")]

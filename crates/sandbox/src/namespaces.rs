@@ -10,8 +10,10 @@ use std::sync::Arc;
 pub enum NamespaceChoice {
     /// The runner's own.
     Inherited,
-    /// A new user namespace, created by the process itself, and optionally a new network namespace.
+    /// New namespaces, created by the process itself: for IPC, and optionally for the network.
     New {
+        /// The user namespace to enter; `None` to create one.
+        user: Option<Arc<OwnedFd>>,
         /// Also create a network namespace.
         network: bool,
         /// The ports of its loopback at which the process listens, by descriptors from [`FIRST_PORT_DESCRIPTOR`] on in
@@ -30,7 +32,7 @@ pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
 #[derive(Debug)]
 pub struct NamespaceSet {
     /// The user namespace, entered first.
-    pub user: OwnedFd,
+    pub user: Arc<OwnedFd>,
     /// The IPC namespace, entered with the rights that the first one gives.
     pub ipc: Option<OwnedFd>,
     /// The network namespace, entered likewise.
@@ -41,7 +43,7 @@ impl NamespaceSet {
     /// Copies the set without its network namespace: a process in it stays in the runner's network.
     pub(super) fn without_network(&self) -> io::Result<Self> {
         Ok(Self {
-            user: self.user.try_clone()?,
+            user: Arc::clone(&self.user),
             ipc: self.ipc.as_ref().map(OwnedFd::try_clone).transpose()?,
             network: None,
         })

@@ -2,6 +2,8 @@
 //! share. Not here: applying it (acp::local).
 
 #[cfg(target_os = "linux")]
+use std::ffi::CString;
+#[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,6 +17,8 @@ use parking_lot::Mutex;
 
 #[cfg(target_os = "linux")]
 use super::bpf::Instruction;
+#[cfg(target_os = "linux")]
+use super::cache_layers::{CacheLayers, CommandCache};
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
@@ -46,6 +50,8 @@ pub struct SandboxProfile {
     pub view: Option<Arc<HeldView>>,
     /// The mounts to make in the process's own copy of that view. Requires existing namespaces.
     pub mounts: Vec<MountStep>,
+    /// The caches to mount in that copy before, each where the kernel allows it.
+    pub caches: Option<Arc<CacheLayers>>,
 }
 
 /// Everything that confines one process: nothing here, the program is started by a wrapper.
@@ -67,6 +73,8 @@ struct WholeNetwork {
 pub struct HeldView {
     /// The mount namespace.
     pub mounts: OwnedFd,
+    /// The overlays in it over the user's caches.
+    pub shared_caches: Vec<CString>,
     ruleset: Option<Arc<OwnedFd>>,
 }
 
@@ -93,6 +101,19 @@ impl SandboxProfile {
             namespaces,
             view: None,
             mounts,
+            caches: None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HeldView {
+    /// Wraps a mount namespace from which views are made and in which no program runs.
+    pub fn without_ruleset(mounts: OwnedFd) -> Self {
+        Self {
+            mounts,
+            shared_caches: Vec::new(),
+            ruleset: None,
         }
     }
 
@@ -244,8 +265,13 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// The system's, for a folder that cannot be made.
-    pub fn plan_view(&self, temp: &Path, shown: Option<&Path>) -> io::Result<ViewPlan> {
-        ViewPlan::new(&self.current_rules(), temp, shown)
+    pub fn plan_view(
+        &self,
+        temp: &Path,
+        shown: Option<&Path>,
+        caches: &[CommandCache],
+    ) -> io::Result<ViewPlan> {
+        ViewPlan::new(&self.current_rules(), temp, shown, caches)
     }
 
     /// Completes a view from its mount namespace and the covered folders in it. Holds it if it has a signature.
@@ -262,7 +288,11 @@ impl ProfileBuilder {
     ) -> io::Result<Arc<HeldView>> {
         let grants = compute_view_grants(&self.current_rules(), plan);
         let ruleset = create_ruleset(&grants, covered, self.network_access())?;
-        let view = Arc::new(HeldView { mounts, ruleset });
+        let view = Arc::new(HeldView {
+            mounts,
+            shared_caches: plan.shared_caches.clone(),
+            ruleset,
+        });
         if let Some(signature) = signature {
             let mut views = self.views.lock();
             views.retain(|held| held.temp != temp);
@@ -364,6 +394,7 @@ impl ProfileBuilder {
             namespaces,
             view: None,
             mounts: Vec::new(),
+            caches: None,
         })
     }
 }

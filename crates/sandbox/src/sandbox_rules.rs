@@ -46,6 +46,8 @@ pub struct SandboxRules {
     pub temp: PathBuf,
     /// The folder that commands see as the user's home.
     pub command_home: PathBuf,
+    /// The folder of what commands write in the caches that they share with the user.
+    pub cache_layers: PathBuf,
     /// The folder where views are put together.
     pub view_stage: PathBuf,
     /// The search path for programs.
@@ -74,7 +76,8 @@ impl SandboxRules {
             shown: Vec::new(),
             own_folder: None,
             pipes: own_home.join("pipes"),
-            command_home: own_home.join("command-home"),
+            command_home: own_home.join("commands/home"),
+            cache_layers: own_home.join("commands/caches"),
             view_stage: own_home.join("view"),
             search_path: Vec::new(),
             write: Vec::new(),

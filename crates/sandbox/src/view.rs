@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::cache_layers::{CacheContent, CommandCache};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
 use super::unix_sockets::bound_sockets;
@@ -25,6 +26,8 @@ pub struct ViewPlan {
     pub steps: Vec<MountStep>,
     /// The folders whose content is replaced.
     pub covered: Vec<PathBuf>,
+    /// The overlays over the user's caches.
+    pub(super) shared_caches: Vec<CString>,
     /// The folders on the disk that commands may write through the view, beside those of the rules.
     pub(super) writable: Vec<PathBuf>,
     /// The paths on the disk that commands may read through the view.
@@ -33,11 +36,16 @@ pub struct ViewPlan {
 
 impl ViewPlan {
     /// Plans the view for a conversation with this folder for temporary files. `shown` is one more path for one command.
-    /// Makes the folders that it needs; blocks for some hundred system calls, and longer when caches are copied.
+    /// Makes the folders that it needs; blocks for some hundred system calls.
     ///
     /// # Errors
     /// The system's, for a folder that cannot be made.
-    pub fn new(rules: &SandboxRules, temp: &Path, shown: Option<&Path>) -> io::Result<Self> {
+    pub fn new(
+        rules: &SandboxRules,
+        temp: &Path,
+        shown: Option<&Path>,
+        caches: &[CommandCache],
+    ) -> io::Result<Self> {
         let stage = &rules.view_stage;
         for folder in [stage, temp, &rules.command_home] {
             fs::create_dir_all(folder)?;
@@ -48,13 +56,19 @@ impl ViewPlan {
             fs::create_dir_all(temp.join(name))?;
         }
         let contents = ViewContents::collect(rules, temp, shown, stage)?;
-        let mut plan = Self::from_contents(contents, stage);
+        let mut plan = Self::from_contents(contents, stage, &rules.command_home, caches);
         let temps = TEMP_FOLDERS.iter().map(|(_, name)| temp.join(name));
         plan.writable.extend(temps);
         Ok(plan)
     }
 
-    fn from_contents(contents: ViewContents, stage: &Path) -> Self {
+    fn from_contents(
+        contents: ViewContents,
+        stage: &Path,
+        command_home: &Path,
+        caches: &[CommandCache],
+    ) -> Self {
+        let mut shared_caches = Vec::new();
         let mut steps = vec![MountStep::SealMounts, MountStep::MountEmpty(to_c(stage))];
         let empty = stage.join("empty");
         steps.push(MountStep::MakeFile(to_c(&empty)));
@@ -73,6 +87,13 @@ impl ViewPlan {
                     .join(folder.strip_prefix(base).unwrap_or(folder));
                 bind(folder, &place, BindAccess::Writable)
             }));
+            if base == command_home {
+                add_caches(&covered.staged, caches, &mut steps);
+                let shared = caches
+                    .iter()
+                    .filter(|cache| cache.content == CacheContent::Shared);
+                shared_caches.extend(shared.map(|cache| to_c(&covered.path.join(&cache.path))));
+            }
         }
         for entry in &contents.entries {
             add_mount_point(&contents, &entry.path, &mut steps);
@@ -121,8 +142,20 @@ impl ViewPlan {
         Self {
             steps,
             covered,
+            shared_caches,
             writable: contents.private,
             readable: contents.readable,
+        }
+    }
+}
+
+/// Shows the caches in the folder that commands see as the home.
+fn add_caches(home: &Path, caches: &[CommandCache], steps: &mut Vec<MountStep>) {
+    for cache in caches {
+        if let Some(folder) = &cache.folder {
+            add_folders(home, Some(&cache.path), steps);
+            let place = home.join(&cache.path);
+            steps.push(bind(folder, &place, BindAccess::Writable));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::git_settings::copy_git_settings;
 use super::home_table::{SHOWN, SHOWN_IN_RUN};
-use super::private_folders::make_command_folders;
+use super::private_folders::make_private_folders;
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
 
@@ -173,7 +173,10 @@ impl ViewContents {
                 self.add_path(&home.join(name), false);
             }
             if rules.own_folder.is_none() {
-                self.add_command_folders(&rules.command_home, home)?;
+                for name in [".gitconfig", ".config/git/config"] {
+                    copy_git_settings(&home.join(name), &rules.command_home.join(name))?;
+                }
+                self.private = make_private_folders(&rules.command_home)?;
             }
         }
         if let Some(path) = &rules.own_folder {
@@ -189,19 +192,6 @@ impl ViewContents {
                 self.add_path(folder, false);
                 self.add_path(shown, false);
             }
-        }
-        Ok(())
-    }
-
-    /// Adds the folders of commands in the folder that they see as the home.
-    fn add_command_folders(&mut self, private_home: &Path, home: &Path) -> io::Result<()> {
-        for name in [".gitconfig", ".config/git/config"] {
-            copy_git_settings(&home.join(name), &private_home.join(name))?;
-        }
-        let too_large;
-        (self.private, too_large) = make_command_folders(private_home, home)?;
-        for path in &too_large {
-            self.add_path(path, false);
         }
         Ok(())
     }

@@ -142,6 +142,28 @@ impl Confinement {
         }
     }
 
+    /// Waits for the self-test and prepares what the first command would otherwise wait for.
+    pub async fn prepare_commands(&self) {
+        self.confinement_level().await;
+        #[cfg(target_os = "linux")]
+        if let Some(shared) = self.state()
+            && let Some(spawner) = shared.view_spawner.get()
+            && let Err(cause) = shared.caches.mount_once(&shared, spawner).await
+        {
+            tracing::warn!(%cause, "the caches of commands are not mounted; the next command tries again");
+        }
+    }
+
+    /// Returns the caches that commands use.
+    pub fn caches_in_use(&self) -> CachesInUse {
+        match self.state() {
+            #[cfg(target_os = "linux")]
+            Some(shared) if self.has_view() => shared.caches.describe_caches(&shared.setup.rules),
+            Some(shared) if shared.proven.get().is_none() => CachesInUse::Unknown,
+            _ => CachesInUse::OfUser,
+        }
+    }
+
     /// Returns the level; `None` until the self-test has run.
     pub fn proven_level(&self) -> Option<ConfinementLevel> {
         match self.state() {
@@ -355,6 +377,10 @@ mod wrapper_confinement;
 
 #[path = "temp_folders.rs"]
 mod temp_folders;
+
+#[path = "command_caches.rs"]
+mod command_caches;
+pub use command_caches::{CachesInUse, EmptyCache};
 
 #[cfg(target_os = "linux")]
 #[path = "linux_confinement.rs"]

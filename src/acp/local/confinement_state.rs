@@ -23,6 +23,8 @@ pub(super) struct ConfinementState {
     /// Starts the processes that make views, if commands have views of the files.
     #[cfg(target_os = "linux")]
     pub(super) view_spawner: std::sync::OnceLock<super::super::child_process::ProcessSpawner>,
+    #[cfg(target_os = "linux")]
+    pub(super) caches: Arc<super::command_caches::CacheMounts>,
     /// Passes connections on to the local ports.
     #[cfg(target_os = "linux")]
     pub(super) forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
@@ -40,6 +42,8 @@ impl ConfinementState {
             #[cfg(target_os = "linux")]
             view_spawner: std::sync::OnceLock::new(),
             #[cfg(target_os = "linux")]
+            caches: Arc::default(),
+            #[cfg(target_os = "linux")]
             forwarding: parking_lot::Mutex::default(),
             setup,
         }
@@ -54,6 +58,8 @@ impl ConfinementState {
         let state = Self {
             #[cfg(unix)]
             guard,
+            #[cfg(target_os = "linux")]
+            caches: Arc::clone(&self.caches),
             ..Self::new(setup, self.proxy.clone())
         };
         #[cfg(target_os = "linux")]

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
@@ -56,8 +56,12 @@ impl IdMaps {
 pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<()> {
     match &cage.namespaces {
         NamespaceChoice::Inherited => {}
-        NamespaceChoice::New { network, ports } => {
-            unshare_namespaces(maps, *network)?;
+        NamespaceChoice::New {
+            user,
+            network,
+            ports,
+        } => {
+            unshare_namespaces(user.as_deref(), maps, *network)?;
             for (port, descriptor) in ports.iter().zip(first_descriptor(ports.len())..) {
                 listen_at(*port, descriptor)?;
             }
@@ -134,19 +138,27 @@ fn load_filter(filter: &[Instruction]) -> io::Result<()> {
 /// Enters the view of the files and makes the process's own mounts in a copy of it. Before the other restrictions, which
 /// refuse mounts. The current folder is entered again by its path, since a relative name would lead past the mounts.
 fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
-    if cage.view.is_none() && cage.mounts.is_empty() {
+    let has_mounts = !cage.mounts.is_empty() || cage.caches.is_some();
+    if cage.view.is_none() && !has_mounts {
         return Ok(());
     }
     let mut here = [0; PATH_BYTES];
     let here = current_folder(&mut here)?;
     if let Some(view) = &cage.view {
         move_into_link_name_space(view.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+        for cache in &view.shared_caches {
+            // One that cannot be refreshed is older, and is there.
+            let _ = mount_step::refresh_overlay(cache);
+        }
     }
-    if !cage.mounts.is_empty() {
+    if has_mounts {
         // SAFETY: only this process's namespace is unshared. In a user namespace that does not own the mounts, the kernel
         // lets none of this propagate to the original namespace.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
             return Err(io::Error::last_os_error());
+        }
+        for mount in cage.caches.iter().flat_map(|caches| &caches.mounts) {
+            mount_step::mount_overlay(mount);
         }
         for step in &cage.mounts {
             mount_step::make_mount(step)?;
@@ -165,23 +177,21 @@ fn current_folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
     CStr::from_bytes_until_nul(path).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))
 }
 
-/// Creates new user and network namespaces, the latter with a working loopback, and an IPC namespace if the kernel
-/// supports it.
-fn unshare_namespaces(maps: &IdMaps, network: bool) -> io::Result<()> {
-    let which = libc::CLONE_NEWUSER | if network { libc::CLONE_NEWNET } else { 0 };
+/// Creates a network namespace with a working loopback, and an IPC namespace if the kernel supports it, in this user
+/// namespace or a new one.
+fn unshare_namespaces(user: Option<&OwnedFd>, maps: &IdMaps, network: bool) -> io::Result<()> {
+    let mut which = if network { libc::CLONE_NEWNET } else { 0 };
+    match user {
+        Some(user) => move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?,
+        None => which |= libc::CLONE_NEWUSER,
+    }
     // SAFETY: shares no files with another thread; only this process's namespaces are unshared.
     let unshare = |which| unsafe { libc::unshare(which) } == 0;
     if !unshare(which | libc::CLONE_NEWIPC) && !unshare(which) {
         return Err(io::Error::last_os_error());
     }
-    let told = [
-        (c"/proc/self/setgroups", "deny"),
-        (c"/proc/self/uid_map", maps.user.as_str()),
-        (c"/proc/self/gid_map", maps.group.as_str()),
-    ];
-    for (file, text) in told {
-        let file = open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::io::write(file, text.as_bytes())?;
+    if user.is_none() {
+        map_ids(maps)?;
     }
     if !network {
         return Ok(());
@@ -196,6 +206,20 @@ fn unshare_namespaces(maps: &IdMaps, network: bool) -> io::Result<()> {
     // SAFETY: reads the request, which is alive.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
         return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Maps the current user and group to themselves in a new user namespace.
+fn map_ids(maps: &IdMaps) -> io::Result<()> {
+    let told = [
+        (c"/proc/self/setgroups", "deny"),
+        (c"/proc/self/uid_map", maps.user.as_str()),
+        (c"/proc/self/gid_map", maps.group.as_str()),
+    ];
+    for (file, text) in told {
+        let file = open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(file, text.as_bytes())?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::super::{enter_sandbox, local_ports};
+use super::command_caches::MountedCaches;
 use super::{Confinement, ConfinementState};
 use crate::acp::network_proxy::PROXY_PORT;
 use crate::acp::terminals::{CommandLaunch, WindowSize};
@@ -56,7 +57,11 @@ impl Confinement {
             return Ok(None);
         }
         let made = if let Some(spawner) = shared.view_spawner.get() {
-            profile_in_view(&shared, spawner, process).await
+            let caches = shared.caches.mount_once(&shared, spawner);
+            match caches.await {
+                Ok(caches) => profile_in_view(&shared, spawner, process, caches).await,
+                Err(cause) => Err(cause),
+            }
         } else {
             let network = if process.whole_network {
                 NetworkAccess::Full
@@ -174,25 +179,29 @@ async fn profile_in_view(
     shared: &Arc<ConfinementState>,
     spawner: &ProcessSpawner,
     process: ConfinedProcess<'_>,
+    mounted: Option<&MountedCaches>,
 ) -> io::Result<SandboxProfile> {
     let temp = process
         .temp
         .map_or_else(|| shared.shared_temp(), Path::to_owned);
     let shown = process.shown.map(Path::to_owned);
     let (state, folder) = (Arc::clone(shared), temp.clone());
+    let caches = mounted.map_or_else(Vec::new, |mounted| mounted.caches.clone());
     let found = tokio::task::spawn_blocking(move || {
         let signature = match state.profiles.find_view(&folder) {
             Ok(view) if shown.is_none() => return Ok(Ok(view)),
             Ok(_) => None,
             Err(signature) => Some(signature).filter(|_| shown.is_none()),
         };
-        let plan = state.profiles.plan_view(&folder, shown.as_deref())?;
+        let plan = state
+            .profiles
+            .plan_view(&folder, shown.as_deref(), &caches)?;
         io::Result::Ok(Err((plan, signature)))
     });
     let view = match found.await.map_err(io::Error::other)?? {
         Ok(view) => view,
         Err((plan, signature)) => {
-            let (mounts, covered) = make_view(spawner, shared, &plan).await?;
+            let (mounts, covered) = make_view(spawner, shared, &plan, mounted).await?;
             shared
                 .profiles
                 .hold_view(&temp, &plan, mounts, covered, signature)?
@@ -207,18 +216,19 @@ async fn make_view(
     spawner: &ProcessSpawner,
     shared: &ConfinementState,
     plan: &ViewPlan,
+    mounted: Option<&MountedCaches>,
 ) -> io::Result<(OwnedFd, Vec<OwnedFd>)> {
     let Some(namespaces) = shared.profiles.namespaces() else {
         return Err(io::ErrorKind::Unsupported.into());
     };
-    let profile =
+    let mut profile =
         SandboxProfile::for_making(NamespaceChoice::Existing(namespaces), plan.steps.clone());
+    profile.view = mounted.map(|mounted| Arc::clone(&mounted.base));
     let maker = spawn_maker(spawner, profile).await?;
-    let process = PathBuf::from(format!("/proc/{}", maker.child.pid()));
-    let held = |path: PathBuf, flags| open(path, flags | OFlags::CLOEXEC, Mode::empty());
+    let root = PathBuf::from(format!("/proc/{}/root", maker.child.pid()));
     let in_view = |path: &PathBuf| {
-        let below = path.strip_prefix("/").unwrap_or(path);
-        held(process.join("root").join(below), OFlags::PATH)
+        let path = root.join(path.strip_prefix("/").unwrap_or(path));
+        open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
     };
     // One that does not show there needs no right.
     let covered = plan
@@ -226,11 +236,17 @@ async fn make_view(
         .iter()
         .filter_map(|path| in_view(path).ok())
         .collect();
-    Ok((held(process.join("ns/mnt"), OFlags::RDONLY)?, covered))
+    Ok((open_namespace(&maker, "mnt")?, covered))
+}
+
+/// Opens the namespace of this kind that a process is in.
+pub(super) fn open_namespace(process: &SpawnedProcess, kind: &str) -> io::Result<OwnedFd> {
+    let path = format!("/proc/{}/ns/{kind}", process.child.pid());
+    Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Starts a process that waits for input that never comes.
-async fn spawn_maker(
+pub(super) async fn spawn_maker(
     spawner: &ProcessSpawner,
     profile: SandboxProfile,
 ) -> io::Result<SpawnedProcess> {
@@ -256,7 +272,12 @@ pub(super) async fn run_self_test(
         ports.retain(|port| *port != PROXY_PORT);
         ports.insert(0, PROXY_PORT);
     }
-    let made = create_namespaces(&spawner, rules.network.needs_own_loopback(), &ports).await;
+    let made = match shared.caches.user_namespace(&spawner).await {
+        Ok(user) => {
+            create_namespaces(&spawner, user, rules.network.needs_own_loopback(), &ports).await
+        }
+        Err(cause) => Err(cause),
+    };
     if let Err(cause) = &made {
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no view of the files");
     }
@@ -311,7 +332,7 @@ async fn test_in_view(
         shown: Some(outside.shown_folder()),
         ..ConfinedProcess::default()
     };
-    let mut profile = profile_in_view(shared, spawner, process).await?;
+    let mut profile = profile_in_view(shared, spawner, process, None).await?;
     profile.mounts = vec![cover_step(to_c_path(outside.protected_file())?, true)];
     run_self_test_once(spawner, outside, shared, profile).await
 }
@@ -335,6 +356,7 @@ async fn run_self_test_once(
 /// listeners at these ports of their loopback.
 async fn create_namespaces(
     spawner: &ProcessSpawner,
+    user: Arc<OwnedFd>,
     network: bool,
     local_ports: &[u16],
 ) -> io::Result<(NamespaceSet, Vec<OwnedFd>)> {
@@ -344,20 +366,24 @@ async fn create_namespaces(
         Vec::new()
     };
     let count = ports.len();
-    let choice = NamespaceChoice::New { network, ports };
+    let choice = NamespaceChoice::New {
+        user: Some(Arc::clone(&user)),
+        network,
+        ports,
+    };
     let maker = spawn_maker(spawner, SandboxProfile::for_making(choice, Vec::new())).await?;
     let listeners = local_ports::take_listeners(maker.child.pid(), count)?;
-    let held = |kind: &str| {
-        let path = format!("/proc/{}/ns/{kind}", maker.child.pid());
-        open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-    };
-    let network = network.then(|| held("net")).transpose()?;
+    let network = network.then(|| open_namespace(&maker, "net")).transpose()?;
     // Without its own IPC namespace, the runner's would be held, and the filter would take it for a separate one.
     let own = |path: &str| std::fs::read_link(format!("{path}/ns/ipc")).ok();
     let is_apart = own("/proc/self") != own(&format!("/proc/{}", maker.child.pid()));
-    let names = if is_apart { held("ipc").ok() } else { None };
+    let names = if is_apart {
+        open_namespace(&maker, "ipc").ok()
+    } else {
+        None
+    };
     let set = NamespaceSet {
-        user: held("user")?,
+        user,
         ipc: names,
         network,
     };

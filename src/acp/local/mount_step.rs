@@ -1,4 +1,4 @@
-//! Makes one mount of a view, by system calls only: it runs in a child that must not allocate. Not here: the plan of the
+//! Makes one mount of a view, or of a cache, by system calls only: it runs in a child that must not allocate. Not here: the plan of the
 //! mounts (sandbox), and the namespace in which they are made (enter_sandbox).
 #![expect(
     unsafe_code,
@@ -13,13 +13,16 @@ use std::ptr;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
 use rustix::io::Errno;
 
-use crate::sandbox::{BindAccess, MountStep};
+use crate::sandbox::{BindAccess, MountStep, OverlayMount};
 
 /// From the kernel's header; not every C library has them.
 const OPEN_TREE_CLONE: u32 = 1;
 const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC.cast_unsigned();
 /// `MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH`.
 const MOVE_MOUNT_BY_DESCRIPTORS: u32 = 0x44;
+/// `FSPICK_CLOEXEC | FSPICK_EMPTY_PATH`.
+const FSPICK_BY_DESCRIPTOR: u32 = 0x9;
+const FSCONFIG_CMD_RECONFIGURE: u32 = 7;
 
 /// Takes one step. What a bind mount needs and is not there is skipped.
 pub(super) fn make_mount(step: &MountStep) -> io::Result<()> {
@@ -65,8 +68,46 @@ fn unless_there(made: rustix::io::Result<()>) -> io::Result<()> {
 }
 
 fn mount_empty(at: &CStr) -> io::Result<()> {
+    mount_new(c"tmpfs", at, c"size=4m,mode=700")
+}
+
+/// Mounts an overlay, and records what came of it.
+pub(super) fn mount_overlay(mount: &OverlayMount) {
+    mount.record_outcome(&mount_new(c"overlay", &mount.at, &mount.options));
+}
+
+/// Drops what the kernel remembers of an overlay's layers: the user's own tools change the lower one. Without this a
+/// folder that they removed and made again stays half there, for as long as the overlay is mounted.
+pub(super) fn refresh_overlay(at: &CStr) -> io::Result<()> {
+    let place = open_without_links(at)?;
+    // SAFETY: plain system calls on an open descriptor; the first returns a new one or an error.
+    let context = unsafe {
+        let empty = c"".as_ptr();
+        libc::syscall(
+            libc::SYS_fspick,
+            place.as_raw_fd(),
+            empty,
+            FSPICK_BY_DESCRIPTOR,
+        )
+    };
+    result(context)?;
+    let context = to_descriptor(context)?;
+    // SAFETY: as above.
+    result(unsafe {
+        let none = ptr::null::<libc::c_void>();
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            FSCONFIG_CMD_RECONFIGURE,
+            none,
+            none,
+            0,
+        )
+    })
+}
+
+fn mount_new(kind: &CStr, at: &CStr, options: &CStr) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    let (kind, options) = (c"tmpfs", c"size=4m,mode=700");
     // SAFETY: NUL-terminated strings, all alive; the mount is in this process's namespace alone.
     let done = unsafe {
         libc::mount(
@@ -95,9 +136,7 @@ fn bind(from: &CStr, to: &CStr, access: BindAccess) -> io::Result<()> {
     let tree =
         unsafe { libc::syscall(libc::SYS_open_tree, source.as_raw_fd(), c"".as_ptr(), flags) };
     result(tree)?;
-    let tree = RawFd::try_from(tree).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
-    // SAFETY: it was just opened and has no other owner.
-    let tree = unsafe { OwnedFd::from_raw_fd(tree) };
+    let tree = to_descriptor(tree)?;
     let read_only = libc::MOUNT_ATTR_RDONLY;
     let fd = tree.as_raw_fd();
     match access {
@@ -185,6 +224,13 @@ fn set_attributes(
         )
     };
     result(done)
+}
+
+/// Takes over a descriptor that a system call has just opened.
+fn to_descriptor(opened: libc::c_long) -> io::Result<OwnedFd> {
+    let number = RawFd::try_from(opened).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    // SAFETY: it was just opened and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 fn result(done: libc::c_long) -> io::Result<()> {

@@ -43,7 +43,7 @@ pub fn run_status(args: &StatusArgs, context: &CliContext) -> anyhow::Result<Exi
             "--watch needs a terminal, or --json for one line a second",
         ));
     }
-    let mut facts = StatusFacts::new(context);
+    let mut facts = StatusFacts::new(context, args.verbose);
     loop {
         let status = facts.collect_status()?;
         if context.is_json() {

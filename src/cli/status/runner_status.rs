@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::attention::AttentionItem;
 use super::protection::CommandLimits;
+use crate::acp::local::confinement::CachesInUse;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
 use crate::home::{
@@ -85,6 +86,20 @@ pub(super) struct RunnerStatus {
     pub in_force: Option<SettingsInForce>,
     #[serde(skip)]
     pub user_home: Option<PathBuf>,
+    /// The bytes that the home takes on the disk; only with `-v`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home_size: Option<HomeSize>,
+    /// The caches that commands use; of a running runner they are in `inForce`.
+    #[serde(skip)]
+    pub caches: CachesInUse,
+}
+
+/// The bytes that the home takes on the disk.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct HomeSize {
+    pub total: u64,
+    /// The part of commands: their caches and the like.
+    pub commands: u64,
 }
 
 /// The state of the runner in one word.

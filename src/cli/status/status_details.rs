@@ -1,7 +1,10 @@
 //! The details of the status, which `-v` adds to the summary (status_text).
 
+use std::collections::BTreeMap;
+
 use super::runner_status::{OtherBackendStatus, OutboxStatus, RunnerStatus};
 use super::status_text::Rows;
+use crate::acp::local::confinement::CachesInUse;
 use crate::cli::policy::describe_default;
 use crate::cli::{console, display_time};
 use crate::home::{KeyPlace, command_to_type};
@@ -182,6 +185,7 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
         "Protected",
         &format!(".git/hooks, .git/config and the like {protected}"),
     );
+    add_caches(rows, status);
     rows.add("Limits", &status.limits.describe_limits());
     let signatures = match status.request_auth.as_str() {
         "signed" => "required: only requests signed with backend.request_key are run",
@@ -209,6 +213,47 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
             command_to_type("policy")
         );
         rows.add("Policy", &text);
+    }
+}
+
+/// Adds the caches of commands, and the space that the home takes.
+fn add_caches(rows: &mut Rows, status: &RunnerStatus) {
+    match &status.caches {
+        CachesInUse::Unknown => rows.add("Caches", "chosen when a runner starts"),
+        CachesInUse::OfUser if status.confinement == "none" => {
+            rows.add("Caches", "yours: commands read and write them");
+        }
+        CachesInUse::OfUser => {
+            rows.add("Caches", "yours: commands read them and cannot write there")
+        }
+        CachesInUse::OfCommands { shared, empty } => {
+            let text = match (shared.join(", "), empty.is_empty()) {
+                (none, true) if none.is_empty() => {
+                    "of commands alone: you have none to share".to_owned()
+                }
+                (none, false) if none.is_empty() => "none is shared with commands".to_owned(),
+                (paths, _) => {
+                    format!("shared with commands, which write to a layer of their own: {paths}")
+                }
+            };
+            rows.add("Caches", &text);
+            let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for cache in empty {
+                reasons.entry(&cache.why).or_default().push(&cache.path);
+            }
+            for (why, paths) in reasons {
+                let text = format!("empty at first for commands: {} ({why})", paths.join(", "));
+                rows.add("Caches", &text);
+            }
+        }
+    }
+    if let Some(size) = status.home_size {
+        let text = format!(
+            "{} on the disk, {} of it caches and other files of commands",
+            format_size(size.total),
+            format_size(size.commands)
+        );
+        rows.add("Home", &text);
     }
 }
 

@@ -8,8 +8,8 @@ use super::attention;
 use super::journal_facts::JournalFacts;
 use super::protection::{self, CommandLimits};
 use super::runner_status::{
-    BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, RunningShell,
-    Verdict, WaitingApproval, WaitingCalls,
+    BackendStatus, CanExecute, HomeSize, OtherBackendStatus, OutboxStatus, RunnerStatus,
+    RunningShell, Verdict, WaitingApproval, WaitingCalls,
 };
 use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
@@ -29,14 +29,17 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Collects the status, once or again and again.
 pub(super) struct StatusFacts<'a> {
     context: &'a CliContext,
+    /// Also what takes long to find out.
+    verbose: bool,
     /// The confinement that this process measured, where no runner published one.
     measured: Option<ConfinementInForce>,
 }
 
 impl<'a> StatusFacts<'a> {
-    pub fn new(context: &'a CliContext) -> Self {
+    pub fn new(context: &'a CliContext, verbose: bool) -> Self {
         Self {
             context,
+            verbose,
             measured: None,
         }
     }
@@ -70,6 +73,10 @@ impl<'a> StatusFacts<'a> {
             holder,
             backend,
         )?;
+        status.home_size = self.verbose.then(|| HomeSize {
+            total: home.disk_usage(),
+            commands: home.commands_disk_usage(),
+        });
         status.user_home = self.context.environment().user_dir().map(Path::to_owned);
         status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
@@ -198,6 +205,8 @@ fn build_status(
         attention: Vec::new(),
         workspaces: list_workspaces(config, in_force.as_ref()),
         user_home: None,
+        home_size: None,
+        caches: confinement.caches.clone(),
         in_force,
     };
     let least_free = least_free_bytes(config, status.in_force.as_ref());

@@ -64,6 +64,7 @@ pub(super) fn confinement_setup(
         pipes: canonical_or_same(&home.shells_dir()),
         temp: canonical_or_same(&home.temp_dir()),
         command_home: real_home_path(home, &home.command_home_dir()),
+        cache_layers: real_home_path(home, &home.command_caches_dir()),
         view_stage: real_home_path(home, &home.view_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
         write: resolve_owner_paths(

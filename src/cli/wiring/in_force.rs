@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::openings::{SandboxOpening, list_openings};
-use crate::acp::local::confinement::Confinement;
+use crate::acp::local::confinement::{CachesInUse, Confinement};
 use crate::acp::permission::RulesSnapshot;
 use crate::config::{
     BackendKind, BackendUrl, ChangedSetting, Config, ProcessEnvironment, read_config_text,
@@ -80,6 +80,9 @@ pub struct ConfinementInForce {
     pub limits_processes: bool,
     /// The settings that give commands more than the defaults, and the gaps of a partial level.
     pub openings: Vec<SandboxOpening>,
+    /// The caches that commands use.
+    #[serde(default)]
+    pub caches: CachesInUse,
 }
 
 /// A setting in force.
@@ -205,6 +208,7 @@ impl ConfinementInForce {
                 environment.user_dir(),
                 level.as_ref().unwrap_or(&ConfinementLevel::None),
             ),
+            caches: confinement.caches_in_use(),
         }
     }
 

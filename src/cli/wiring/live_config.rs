@@ -102,6 +102,11 @@ impl LiveConfig {
         self.0.loaded.lock().in_force.clone()
     }
 
+    /// Returns the runner's home.
+    pub(super) fn home(&self) -> &Home {
+        &self.0.parts.home
+    }
+
     /// Waits for the self-test and describes the confinement of commands.
     pub async fn prove_confinement(&self) -> ConfinementInForce {
         let parts = &self.0.parts;
@@ -283,8 +288,8 @@ impl LiveConfig {
         loop {
             let live = self.clone();
             let read = tokio::task::spawn_blocking(move || live.reload_if_changed()).await;
-            // The level is only known then.
-            self.0.parts.confinement.confinement_level().await;
+            // The level and the caches are only known then.
+            self.0.parts.confinement.prepare_commands().await;
             let live = self.clone();
             let written = tokio::task::spawn_blocking(move || live.publish_settings()).await;
             if let Err(fault) = read.and(written) {

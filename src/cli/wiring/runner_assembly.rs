@@ -98,6 +98,7 @@ impl RunnerProcesses {
             trash,
             self.terminals.clone(),
         ));
+        tasks.spawn(adapters::remove_copied_caches(self.live.home().clone()));
         tasks.spawn(self.live.clone().keep_published());
         let changes = self.catalog.subscribe_catalog();
         tasks.spawn(self.plugins.clone().follow_changes(changes));
