@@ -24,6 +24,19 @@ pub enum NamespaceChoice {
     Existing(Arc<NamespaceSet>),
 }
 
+impl NamespaceChoice {
+    /// Returns the descriptors of existing namespaces.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        let set = match self {
+            Self::Existing(set) => Some(set),
+            Self::Inherited | Self::New { .. } => None,
+        };
+        set.into_iter()
+            .flat_map(|set| [Some(&set.user), set.ipc.as_ref(), set.network.as_ref()])
+            .flatten()
+    }
+}
+
 /// The first descriptor of a port's listener in the process that creates the namespaces, where its limit allows that.
 pub const FIRST_PORT_DESCRIPTOR: i32 = 100;
 

@@ -119,18 +119,9 @@ impl HeldView {
 
     /// Returns the descriptors by which a process takes this profile on.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let set = match &self.namespaces {
-            NamespaceChoice::Existing(set) => Some(set),
-            _ => None,
-        };
-        set.into_iter()
-            .flat_map(|set| [Some(&set.user), set.ipc.as_ref(), set.network.as_ref()])
-            .chain([
-                self.ruleset.as_deref(),
-                self.view.as_deref().map(|view| &view.mounts),
-            ])
-            .flatten()
-            .map(AsFd::as_fd)
+        let view = self.view.as_deref().map(|view| &view.mounts);
+        let others = [self.ruleset.as_deref(), view].into_iter().flatten();
+        self.namespaces.descriptors().chain(others).map(AsFd::as_fd)
     }
 }
 

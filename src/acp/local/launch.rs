@@ -90,12 +90,13 @@ pub(super) use shared_memory::launch_program;
 mod shared_memory {
     use std::ffi::{CString, c_char, c_int, c_void};
     use std::mem::MaybeUninit;
-    use std::os::fd::{AsFd, AsRawFd, RawFd};
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
     use std::ptr;
     use std::time::Duration;
 
+    use super::super::child_descriptors::UsedDescriptors;
     use super::super::control_group::ControlGroup;
     use super::super::enter_sandbox::{IdMaps, enter_sandbox};
     use super::super::memory_dumps::with_writable_proc_files;
@@ -120,8 +121,7 @@ mod shared_memory {
         streams: ChildStreams<'a>,
         tracking: PreparedTracking,
         profile: Option<(&'a SandboxProfile, IdMaps)>,
-        /// The descriptors that the child uses, in order.
-        used: Vec<RawFd>,
+        used: UsedDescriptors,
         /// Set by the child: the time it took to enter its control group, in nanoseconds.
         entered_in: u64,
         /// Set by the child if it could not start the program.
@@ -145,7 +145,7 @@ mod shared_memory {
         let entry = |(name, value): (&String, &String)| text(format!("{name}={value}").as_bytes());
         let env: Vec<CString> = plan.env.iter().map(entry).collect::<Result<_, _>>()?;
         let tracking = plan.tracking.prepare_tracking();
-        let used = used_descriptors(plan, &streams, &tracking);
+        let used = UsedDescriptors::of_child(plan, &streams, &tracking);
         let mut orders = ChildArgs {
             runner: rustix::process::getpid(),
             candidates: program_candidates(&plan.program, plan.env.get("PATH"))?,
@@ -184,43 +184,6 @@ mod shared_memory {
         } else {
             cause
         })
-    }
-
-    /// Returns the runner's descriptors that the child uses before the program starts, in order.
-    fn used_descriptors(
-        plan: &SpawnPlan,
-        streams: &ChildStreams<'_>,
-        tracking: &PreparedTracking,
-    ) -> Vec<RawFd> {
-        let streams = [Some(streams.input), Some(streams.output), streams.errors];
-        let mut used: Vec<RawFd> = streams
-            .into_iter()
-            .chain([tracking.procs_descriptor()])
-            .flatten()
-            .chain(plan.profile.iter().flat_map(SandboxProfile::descriptors))
-            .map(|descriptor| descriptor.as_raw_fd())
-            .collect();
-        used.sort_unstable();
-        used
-    }
-
-    /// Closes the child's copies of all other descriptors of the runner. A lock on a file belongs to the open file: if
-    /// the runner is killed now, the child would hold its locks until the program starts, which may take seconds on a
-    /// busy machine. Fails on kernels before 5.9, which have no such call.
-    fn close_other_descriptors(used: &[RawFd]) {
-        let mut first = 3;
-        for descriptor in used.iter().map(|used| used.cast_unsigned()) {
-            if descriptor > first {
-                close_descriptors(first, descriptor - 1);
-            }
-            first = first.max(descriptor + 1);
-        }
-        close_descriptors(first, u32::MAX);
-    }
-
-    fn close_descriptors(first: u32, last: u32) {
-        // SAFETY: the child has a table of its own, of copies that nothing in it uses.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
     }
 
     fn to_pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
@@ -282,7 +245,7 @@ mod shared_memory {
     }
 
     fn run_child_setup(orders: &mut ChildArgs<'_>) -> io::Result<std::convert::Infallible> {
-        close_other_descriptors(&orders.used);
+        orders.used.close_others();
         set_up_child(orders.runner, &orders.tracking)?;
         if let Some(door) = orders.tracking.procs_descriptor() {
             let before = monotonic_nanos();
@@ -516,56 +479,5 @@ mod tests {
         );
         let nul = run(&plan("true", &["a\0b"], "/usr/bin:/bin")).expect_err("a NUL");
         assert_eq!(nul.kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_child_that_has_not_started_its_program_holds_no_lock_of_the_runner() {
-        use std::io::Write;
-        use std::os::unix::fs::OpenOptionsExt;
-
-        use super::super::control_group::ControlGroup;
-
-        let folder = tempfile::tempdir().expect("a folder");
-        let lock = folder.path().join("lock");
-        let held = File::create(&lock).expect("a file");
-        held.lock().expect("free");
-        // The child waits for room in this pipe, which it takes for its control group.
-        let pipe = folder.path().join("cgroup.procs");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-        let open =
-            |options: &mut std::fs::OpenOptions| options.custom_flags(libc::O_NONBLOCK).open(&pipe);
-        let mut reader = open(File::options().read(true)).expect("one end");
-        let mut writer = open(File::options().write(true)).expect("the other");
-        while writer.write(&[0; 4096]).is_ok() {}
-        let mut plan = plan("true", &[], "/usr/bin:/bin");
-        plan.tracking.group = Some(ControlGroup::from_folder(folder.path().to_owned()));
-        let (tell, told) = std::sync::mpsc::channel();
-        let starting = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid()).expect("it listens");
-            run(&plan)
-        });
-        let thread = told.recv().expect("it runs").as_raw_nonzero();
-        let children = format!("/proc/self/task/{thread}/children");
-        let begun = std::time::Instant::now();
-        let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
-            while !is_so() {
-                assert!(begun.elapsed().as_secs() < 90, "{what}");
-                std::thread::yield_now();
-            }
-        };
-        wait_until("there is no child", &|| {
-            !std::fs::read_to_string(&children)
-                .expect("a list")
-                .is_empty()
-        });
-        // As if the runner were killed: nobody gives the lock up.
-        drop(held);
-        let other = File::open(&lock).expect("there");
-        wait_until("the child holds it", &|| other.try_lock().is_ok());
-        assert!(!starting.is_finished(), "the child waits");
-        while reader.read(&mut [0; 4096]).is_ok() {}
-        let (_, status) = starting.join().expect("no panic").expect("it runs");
-        assert_eq!(status, Some(0));
     }
 }

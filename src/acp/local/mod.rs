@@ -2,6 +2,8 @@
 
 pub(in crate::acp) mod argument_limit;
 mod atomic_write;
+#[cfg(target_os = "linux")]
+mod child_descriptors;
 pub mod child_log;
 #[cfg(unix)]
 mod child_process;

@@ -129,11 +129,14 @@ async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
     let worker = Worker::new().await;
     let _runner = worker.run();
     let mut gaps = Vec::new();
-    for _ in 0..7 {
+    let call = json!({"type": "tool_call", "tool": "no_such_tool", "id": "x", "args": {}});
+    while gaps.len() < 7 {
         let mut line = worker.accept().await;
-        // One answered ping makes the connection count.
-        line.call("x", "no_such_tool", &json!({})).await;
-        line.result("x").await;
+        // One answered ping makes the connection count. On a busy machine the runner may have given it up by now.
+        let sent = line.socket.send(Message::text(call.to_string())).await;
+        if sent.is_err() || line.message().await.is_none() {
+            continue;
+        }
         // Before, since the runner waits from then on.
         gaps.push(std::time::Instant::now());
         drop(line);
