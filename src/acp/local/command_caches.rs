@@ -109,7 +109,11 @@ mod linux {
             for cache in &mounted.caches {
                 let path = cache.path.display().to_string();
                 match cache.content {
-                    CacheContent::Own => {}
+                    CacheContent::Removed => {}
+                    CacheContent::ChangedInPlace => {
+                        let why = "your tools change files of it in place".to_owned();
+                        empty.push(EmptyCache { path, why });
+                    }
                     CacheContent::Shared => shared.push(path),
                     CacheContent::Refused(error) => {
                         let why = describe_refusal(&rules.cache_layers, error);
