@@ -172,10 +172,11 @@ impl CacheLayers {
             return None;
         }
         let shared = self.layers.iter().map(|layer| {
-            let (content, is_mounted) = match layer.mount.error_number() {
-                0 if layer.is_users => (CacheContent::Shared, true),
-                0 => (CacheContent::Removed, true),
-                error => (CacheContent::Refused(error), false),
+            let error = layer.mount.error_number();
+            let content = match error {
+                _ if !layer.is_users => CacheContent::Removed,
+                0 => CacheContent::Shared,
+                error => CacheContent::Refused(error),
             };
             let [_, work, merged] = layer_folders(&layer.folder);
             // The kernel makes it without any rights, and `rm -r` of the runner's home would end there.
@@ -183,7 +184,7 @@ impl CacheLayers {
             CommandCache {
                 path: layer.path.clone(),
                 content,
-                folder: is_mounted.then_some(merged),
+                folder: (error == 0).then_some(merged),
             }
         });
         let unshared = self.unshared.iter().map(|path| CommandCache {

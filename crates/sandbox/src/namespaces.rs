@@ -1,6 +1,7 @@
 //! The namespaces of commands: which ones a process enters, and the descriptors that hold them. Not here: making and
 //! entering them (acp::local).
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -47,5 +48,26 @@ impl NamespaceSet {
             ipc: self.ipc.as_ref().map(OwnedFd::try_clone).transpose()?,
             network: None,
         })
+    }
+}
+
+/// A view of the files that is held for the commands of one conversation.
+#[derive(Debug)]
+pub struct HeldView {
+    /// The mount namespace.
+    pub mounts: OwnedFd,
+    /// The overlays in it over the user's caches.
+    pub shared_caches: Vec<CString>,
+    pub(super) ruleset: Option<Arc<OwnedFd>>,
+}
+
+impl HeldView {
+    /// Wraps a mount namespace from which views are made and in which no program runs.
+    pub fn without_ruleset(mounts: OwnedFd) -> Self {
+        Self {
+            mounts,
+            shared_caches: Vec::new(),
+            ruleset: None,
+        }
     }
 }
