@@ -120,9 +120,9 @@ async fn mount_caches(
 
 /// Describes why the kernel refused an overlay, by the file system of the layers.
 fn describe_refusal(layers: &Path, error: i32) -> String {
-    const OVERLAY: i64 = 0x794c_7630;
-    const NFS: i64 = 0x6969;
-    let kind = rustix::fs::statfs(layers).map_or(0, |stat| i64::from(stat.f_type));
+    const OVERLAY: u32 = 0x794c_7630;
+    const NFS: u32 = 0x6969;
+    let kind = rustix::fs::statfs(layers).map_or(0, |stat| u32::try_from(stat.f_type).unwrap_or(0));
     match (kind, error) {
         (OVERLAY, _) => "the runner's home lies on an overlay, as in a container".to_owned(),
         (NFS, _) => "the runner's home lies on NFS".to_owned(),

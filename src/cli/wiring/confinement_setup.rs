@@ -105,7 +105,7 @@ pub(super) async fn remove_copied_caches(home: Home) {
             "removed the copies of your caches that an earlier version made; commands read yours now"
         ),
         Ok(Err(cause)) => {
-            tracing::warn!(%cause, "copies of your caches that an earlier version made stay in command-home")
+            tracing::warn!(%cause, "copies of your caches that an earlier version made stay in command-home");
         }
         Err(fault) => tracing::warn!(%fault, "removing the copies of caches broke off"),
     }
