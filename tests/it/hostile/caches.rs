@@ -293,6 +293,7 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 async fn in_a_container_the_caches_are_empty_and_status_says_why() {
     let stage = Stage::new().await;
     write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
