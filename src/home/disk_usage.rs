@@ -72,7 +72,7 @@ fn tree_size(path: &Path) -> u64 {
 }
 
 /// Makes the folders of a tree writable: Go's cache has read-only ones.
-fn open_folders(path: &Path) -> io::Result<()> {
+pub(super) fn open_folders(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     for entry in fs::read_dir(path)? {

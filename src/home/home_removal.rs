@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
+use super::disk_usage::open_folders;
 use super::error::HomeError;
 use super::layout::Home;
 use super::runner_lock::RunnerLock;
@@ -29,6 +30,7 @@ impl Home {
         if let Some(kept) = kept.iter().find(|kept| lies_inside(kept)) {
             return Err(refuse(&format!("{} lies in it", kept.display())));
         }
+        open_folders(&folder).map_err(HomeError::unwritable(path))?;
         fs::remove_dir_all(&folder).map_err(HomeError::unwritable(path))?;
         if path.is_symlink() {
             fs::remove_file(path).map_err(HomeError::unwritable(path))?;

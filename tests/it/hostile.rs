@@ -5,6 +5,7 @@
 
 mod absence;
 mod at_work;
+mod caches;
 mod closed_view;
 mod consent;
 mod done;
@@ -51,7 +52,7 @@ use crate::harness::tools;
 struct Yard {
     registry: ToolRegistry,
     confinement: Confinement,
-    folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
 impl Yard {
@@ -76,6 +77,20 @@ impl Yard {
         ] {
             std::fs::write(root.join(file), text).expect("written");
         }
+        Self::start_in(Arc::new(folder), network, change)
+    }
+
+    /// Another runner of the same home and user.
+    fn beside(&self) -> Self {
+        Self::start_in(Arc::clone(&self.folder), NetworkAccess::Loopback, |_| {})
+    }
+
+    fn start_in(
+        folder: Arc<TempDir>,
+        network: NetworkAccess,
+        change: impl FnOnce(&mut SandboxRules),
+    ) -> Self {
+        let root = folder.path().canonicalize().expect("a real one");
         let home = Home::open_home(&root.join("punie")).expect("a home");
         let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],

@@ -81,6 +81,9 @@ pub(super) struct PrivateFolder {
     pub path: &'static str,
     /// The caches in it of which commands see what the user's own have.
     pub shared: &'static [&'static str],
+    /// Those of which they do not: the user's tools change files in them in place, such as databases. What a command
+    /// has begun to write would be joined with what the tools write later.
+    pub unshared: &'static [&'static str],
 }
 
 impl PrivateFolder {
@@ -90,23 +93,41 @@ impl PrivateFolder {
             .iter()
             .map(|name| Path::new(self.path).join(name))
     }
+
+    /// Returns the paths in the home of the others.
+    pub fn unshared_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.unshared
+            .iter()
+            .map(|name| Path::new(self.path).join(name))
+    }
 }
 
 const fn folder(path: &'static str, shared: &'static [&'static str]) -> PrivateFolder {
-    PrivateFolder { path, shared }
+    partly(path, shared, &[])
+}
+
+const fn partly(
+    path: &'static str,
+    shared: &'static [&'static str],
+    unshared: &'static [&'static str],
+) -> PrivateFolder {
+    PrivateFolder {
+        path,
+        shared,
+        unshared,
+    }
 }
 
 /// Caches of package managers and build tools. Files that may hold credentials are in no list.
 pub(super) const PRIVATE: &[PrivateFolder] = &[
     folder(".cargo", &["registry", "git"]),
     folder(".npm", &["_cacache"]),
-    folder(
+    partly(
         ".cache",
         &[
             "pip",
             "uv",
             "pypoetry/cache",
-            "pre-commit",
             "go-build",
             "yarn",
             "pnpm",
@@ -118,6 +139,7 @@ pub(super) const PRIVATE: &[PrivateFolder] = &[
             "composer",
             "bazelisk",
         ],
+        &["pre-commit"],
     ),
     folder(".local/state", &[]),
     folder(".local/share", &["pnpm"]),
@@ -125,11 +147,11 @@ pub(super) const PRIVATE: &[PrivateFolder] = &[
     folder(".bun/install", &["cache"]),
     folder("go/pkg", &["mod"]),
     folder(".m2", &["repository"]),
-    folder(".gradle", &["caches", "wrapper", "jdks"]),
+    partly(".gradle", &["wrapper", "jdks"], &["caches"]),
     folder(".ivy2", &["cache", "local"]),
     folder(".nuget", &["packages"]),
     folder(".cabal", &["packages", "store"]),
-    folder(".stack", &["pantry", "programs", "snapshots"]),
+    partly(".stack", &["programs", "snapshots"], &["pantry"]),
     folder(".hex", &["packages"]),
     folder(".mix", &["archives", "elixir"]),
     folder(".pub-cache", &["hosted"]),

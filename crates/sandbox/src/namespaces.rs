@@ -1,6 +1,7 @@
 //! The namespaces of commands: which ones a process enters, and the descriptors that hold them. Not here: making and
 //! entering them (acp::local).
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,15 +26,18 @@ pub enum NamespaceChoice {
 }
 
 impl NamespaceChoice {
-    /// Returns the descriptors of existing namespaces.
+    /// Returns the descriptors of the namespaces to enter.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
-        let set = match self {
-            Self::Existing(set) => Some(set),
-            Self::Inherited | Self::New { .. } => None,
+        let descriptors = match self {
+            Self::Existing(set) => [
+                Some(set.user.as_ref()),
+                set.ipc.as_ref(),
+                set.network.as_ref(),
+            ],
+            Self::New { user, .. } => [user.as_deref(), None, None],
+            Self::Inherited => [None; 3],
         };
-        set.into_iter()
-            .flat_map(|set| [Some(&set.user), set.ipc.as_ref(), set.network.as_ref()])
-            .flatten()
+        descriptors.into_iter().flatten()
     }
 }
 
@@ -60,5 +64,33 @@ impl NamespaceSet {
             ipc: self.ipc.as_ref().map(OwnedFd::try_clone).transpose()?,
             network: None,
         })
+    }
+}
+
+/// A view of the files that is held for the commands of one conversation.
+#[derive(Debug)]
+pub struct HeldView {
+    /// The mount namespace.
+    pub mounts: OwnedFd,
+    /// The overlays in it over the user's caches.
+    pub shared_caches: Vec<CString>,
+    pub(super) ruleset: Option<Arc<OwnedFd>>,
+}
+
+impl HeldView {
+    /// Returns the descriptors by which a process enters this view.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        [Some(&self.mounts), self.ruleset.as_deref()]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Wraps a mount namespace from which views are made and in which no program runs.
+    pub fn without_ruleset(mounts: OwnedFd) -> Self {
+        Self {
+            mounts,
+            shared_caches: Vec::new(),
+            ruleset: None,
+        }
     }
 }

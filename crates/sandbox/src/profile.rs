@@ -2,8 +2,6 @@
 //! share. Not here: applying it (acp::local).
 
 #[cfg(target_os = "linux")]
-use std::ffi::CString;
-#[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +21,7 @@ use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
 #[cfg(target_os = "linux")]
-pub use super::namespaces::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, NamespaceSet};
+pub use super::namespaces::{FIRST_PORT_DESCRIPTOR, HeldView, NamespaceChoice, NamespaceSet};
 #[cfg(target_os = "linux")]
 use super::path_grants::{
     PathGrant, compute_grants, compute_self_test_grants, compute_view_grants,
@@ -67,17 +65,6 @@ struct WholeNetwork {
     filter: Option<Arc<Vec<Instruction>>>,
 }
 
-/// A view of the files that is held for the commands of one conversation.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-pub struct HeldView {
-    /// The mount namespace.
-    pub mounts: OwnedFd,
-    /// The overlays in it over the user's caches.
-    pub shared_caches: Vec<CString>,
-    ruleset: Option<Arc<OwnedFd>>,
-}
-
 /// The number of views that are held; a view is made again when its conversation goes on.
 #[cfg(target_os = "linux")]
 const MAX_HELD_VIEWS: usize = 8;
@@ -104,23 +91,12 @@ impl SandboxProfile {
             caches: None,
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-impl HeldView {
-    /// Wraps a mount namespace from which views are made and in which no program runs.
-    pub fn without_ruleset(mounts: OwnedFd) -> Self {
-        Self {
-            mounts,
-            shared_caches: Vec::new(),
-            ruleset: None,
-        }
-    }
 
     /// Returns the descriptors by which a process takes this profile on.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let view = self.view.as_deref().map(|view| &view.mounts);
-        let others = [self.ruleset.as_deref(), view].into_iter().flatten();
+        let view = self.view.as_deref();
+        let held = view.into_iter().flat_map(HeldView::descriptors);
+        let others = self.ruleset.as_deref().into_iter().chain(held);
         self.namespaces.descriptors().chain(others).map(AsFd::as_fd)
     }
 }

@@ -152,8 +152,8 @@ impl ViewPlan {
 /// Shows the caches in the folder that commands see as the home.
 fn add_caches(home: &Path, caches: &[CommandCache], steps: &mut Vec<MountStep>) {
     for cache in caches {
+        add_folders(home, Some(&cache.path), steps);
         if let Some(folder) = &cache.folder {
-            add_folders(home, Some(&cache.path), steps);
             let place = home.join(&cache.path);
             steps.push(bind(folder, &place, BindAccess::Writable));
         }

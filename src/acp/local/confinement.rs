@@ -3,7 +3,9 @@
 
 #[cfg(unix)]
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -139,28 +141,6 @@ impl Confinement {
         match self.state() {
             Some(state) => state.prove_level_once().await,
             None => ConfinementLevel::None,
-        }
-    }
-
-    /// Waits for the self-test and prepares what the first command would otherwise wait for.
-    pub async fn prepare_commands(&self) {
-        self.confinement_level().await;
-        #[cfg(target_os = "linux")]
-        if let Some(shared) = self.state()
-            && let Some(spawner) = shared.view_spawner.get()
-            && let Err(cause) = shared.caches.mount_once(&shared, spawner).await
-        {
-            tracing::warn!(%cause, "the caches of commands are not mounted; the next command tries again");
-        }
-    }
-
-    /// Returns the caches that commands use.
-    pub fn caches_in_use(&self) -> CachesInUse {
-        match self.state() {
-            #[cfg(target_os = "linux")]
-            Some(shared) if self.has_view() => shared.caches.describe_caches(&shared.setup.rules),
-            Some(shared) if shared.proven.get().is_none() => CachesInUse::Unknown,
-            _ => CachesInUse::OfUser,
         }
     }
 
@@ -383,41 +363,15 @@ mod command_caches;
 pub use command_caches::{CachesInUse, EmptyCache};
 
 #[cfg(target_os = "linux")]
+#[path = "cache_mounts.rs"]
+mod cache_mounts;
+
+#[cfg(target_os = "linux")]
 #[path = "linux_confinement.rs"]
 mod linux_confinement;
 #[cfg(target_os = "linux")]
 pub(super) use linux_confinement::ConfinedProcess;
 
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-impl Confinement {
-    /// Returns no wrapper: confinement is not implemented on this system.
-    ///
-    /// # Errors
-    /// None.
-    #[expect(
-        clippy::unused_async,
-        reason = "as where there is something to wait for"
-    )]
-    pub async fn wrapper_arguments(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
-        Ok(Vec::new())
-    }
-}
-
 #[cfg(not(target_os = "linux"))]
-impl Confinement {
-    /// Does nothing: on this system, only the wrapper's arguments confine a program, if anything does.
-    ///
-    /// # Errors
-    /// None.
-    #[expect(
-        clippy::unused_async,
-        reason = "as where there is something to wait for"
-    )]
-    pub async fn apply_confinement(
-        &self,
-        _command: &mut tokio::process::Command,
-        _writes: bool,
-    ) -> Result<(), ToolError> {
-        Ok(())
-    }
-}
+#[path = "confinement_elsewhere.rs"]
+mod confinement_elsewhere;

@@ -24,7 +24,7 @@ pub(super) struct ConfinementState {
     #[cfg(target_os = "linux")]
     pub(super) view_spawner: std::sync::OnceLock<super::super::child_process::ProcessSpawner>,
     #[cfg(target_os = "linux")]
-    pub(super) caches: Arc<super::command_caches::CacheMounts>,
+    pub(super) caches: Arc<super::cache_mounts::CacheMounts>,
     /// Passes connections on to the local ports.
     #[cfg(target_os = "linux")]
     pub(super) forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,

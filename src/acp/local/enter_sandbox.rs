@@ -157,7 +157,11 @@ fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        for mount in cage.caches.iter().flat_map(|caches| &caches.mounts) {
+        for mount in cage
+            .caches
+            .iter()
+            .flat_map(|caches| caches.overlay_mounts())
+        {
             mount_step::mount_overlay(mount);
         }
         for step in &cage.mounts {

@@ -16,7 +16,7 @@ use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::super::{enter_sandbox, local_ports};
-use super::command_caches::MountedCaches;
+use super::cache_mounts::MountedCaches;
 use super::{Confinement, ConfinementState};
 use crate::acp::network_proxy::PROXY_PORT;
 use crate::acp::terminals::{CommandLaunch, WindowSize};

@@ -224,7 +224,7 @@ fn add_caches(rows: &mut Rows, status: &RunnerStatus) {
             rows.add("Caches", "yours: commands read and write them");
         }
         CachesInUse::OfUser => {
-            rows.add("Caches", "yours: commands read them and cannot write there")
+            rows.add("Caches", "yours: commands read them and cannot write there");
         }
         CachesInUse::OfCommands { shared, empty } => {
             let text = match (shared.join(", "), empty.is_empty()) {

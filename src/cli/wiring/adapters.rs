@@ -30,7 +30,6 @@ use crate::home::{
 };
 use crate::ids::RequestId;
 use crate::journal::Journal;
-use crate::output::number_format::format_size;
 use crate::output::{FilterFactory, StreamFilter};
 use crate::redact::{Masker, Redactor, Secret};
 use crate::runner::{CatalogSource, Clock, InspectedEffects, LeftoverCleanup};
@@ -148,21 +147,6 @@ pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminal
             Ok(Ok(())) => {}
         }
         tokio::time::sleep(Duration::from_hours(1)).await;
-    }
-}
-
-/// Removes the copies of the user's caches that earlier versions made.
-pub(super) async fn remove_copied_caches(home: Home) {
-    match tokio::task::spawn_blocking(move || home.remove_copied_caches()).await {
-        Ok(Ok(None)) => {}
-        Ok(Ok(Some(bytes))) => tracing::info!(
-            size = format_size(bytes),
-            "removed the copies of your caches that an earlier version made; commands read yours now"
-        ),
-        Ok(Err(cause)) => {
-            tracing::warn!(%cause, "copies of your caches that an earlier version made stay in command-home")
-        }
-        Err(fault) => tracing::warn!(%fault, "removing the copies of caches broke off"),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
 use crate::host_traffic::HostTraffic;
 use crate::ids::RequestId;
+use crate::output::number_format::format_size;
 use crate::runner::ConfinementReport;
 use crate::runner_home::is_runner_home;
 use crate::sandbox::{SandboxRules, WorkspaceAccess, resolve_owner_paths};
@@ -92,6 +93,21 @@ pub(super) fn confinement_setup(
         confine: sandbox.confine,
         apps: sandbox.apps,
         self_test: real_home_path(home, &home.self_test_dir()),
+    }
+}
+
+/// Removes the copies of the user's caches that earlier versions made.
+pub(super) async fn remove_copied_caches(home: Home) {
+    match tokio::task::spawn_blocking(move || home.remove_copied_caches()).await {
+        Ok(Ok(None)) => {}
+        Ok(Ok(Some(bytes))) => tracing::info!(
+            size = format_size(bytes),
+            "removed the copies of your caches that an earlier version made; commands read yours now"
+        ),
+        Ok(Err(cause)) => {
+            tracing::warn!(%cause, "copies of your caches that an earlier version made stay in command-home");
+        }
+        Err(fault) => tracing::warn!(%fault, "removing the copies of caches broke off"),
     }
 }
 

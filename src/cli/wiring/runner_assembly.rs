@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
+use super::confinement_setup::remove_copied_caches;
 use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveGate, LiveParts};
@@ -98,7 +99,7 @@ impl RunnerProcesses {
             trash,
             self.terminals.clone(),
         ));
-        tasks.spawn(adapters::remove_copied_caches(self.live.home().clone()));
+        tasks.spawn(remove_copied_caches(self.live.home().clone()));
         tasks.spawn(self.live.clone().keep_published());
         let changes = self.catalog.subscribe_catalog();
         tasks.spawn(self.plugins.clone().follow_changes(changes));

@@ -267,51 +267,6 @@ async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command()
 }
 
 #[tokio::test]
-async fn a_cache_belongs_to_commands_and_begins_as_a_copy_without_credentials() {
-    let yard = Yard::new();
-    let user = yard.path("user");
-    for (path, text) in [
-        (".cargo/registry/index", "index"),
-        (".cargo/credentials.toml", "token"),
-        (".cargo/bin/tool", "#!/bin/sh\necho tool\n"),
-        (".npm/_cacache/x", "cached"),
-        (".npm/_logs/x", "log"),
-        (
-            ".gitconfig",
-            "[user]\n\tname = A Person\n[credential]\n\thelper = store --file x\n",
-        ),
-    ] {
-        std::fs::create_dir_all(user.join(path).parent().expect("one")).expect("made");
-        std::fs::write(user.join(path), text).expect("written");
-    }
-    let text = yard
-        .bash(
-            "cd; cat .cargo/registry/index .npm/_cacache/x; echo; git config user.name; cat .cargo/bin/tool .gitconfig; \
-             ls .cargo .npm; echo poison > .cargo/registry/index; echo x > .cargo/bin/tool; echo new > .cache/new; cat .cache/new",
-        )
-        .await;
-    assert!(
-        text.starts_with("indexcached\nA Person\n#!/bin/sh\necho tool\n"),
-        "{text}"
-    );
-    assert!(
-        !text.contains("helper") && !text.contains("credentials") && !text.contains("_logs"),
-        "{text}"
-    );
-    assert!(
-        text.contains("Read-only file system") && text.contains("\nnew"),
-        "{text}"
-    );
-    assert_eq!(yard.read("user/.cargo/registry/index"), "index");
-    assert!(!user.join(".cache/new").exists());
-    assert_eq!(
-        yard.bash("cat ~/.cargo/registry/index").await,
-        "poison",
-        "its own, and kept"
-    );
-}
-
-#[tokio::test]
 async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
     use std::io::{Read as _, Write as _};
 

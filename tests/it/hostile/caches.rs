@@ -1,0 +1,364 @@
+//! The caches of commands: they show what the user's own have, take what commands write, and leave the user's whole. The
+//! package managers themselves, on both sides at once, are in manual-tests (`caches_on_both_sides.sh`).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use punie_runner::acp::local::confinement::{CachesInUse, EmptyCache};
+use punie_runner::ids::{ConversationId, RequestId};
+use punie_runner::tool::ToolContext;
+use serde_json::{Value, json};
+
+use super::Yard;
+use crate::harness::caller::Ask;
+use crate::harness::process::Program;
+use crate::harness::stage::Stage;
+use crate::harness::tools;
+use crate::harness::wait::{eventually, until};
+
+fn write(path: &Path, text: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().expect("one")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+/// Runs a command of this conversation.
+async fn bash(yard: &Yard, conversation: &str, command: &str) -> String {
+    let mut cx = ToolContext::for_detached_call(RequestId::new());
+    cx.conversation = ConversationId::parse(conversation).expect("an id");
+    let args = json!({ "command": command });
+    let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+    said_by(tools::text(&reply.expect("it runs")))
+}
+
+/// The output; nothing for a command that printed nothing.
+fn said_by(text: &str) -> String {
+    if text.starts_with("Command completed successfully (no output)") {
+        String::new()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The bytes on the disk below a folder.
+fn disk_usage(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let entries = entries.map(|entry| entry.expect("readable").path());
+    let sizes = entries.map(|path| {
+        let metadata = path.symlink_metadata().expect("readable");
+        let inside = if metadata.is_dir() {
+            disk_usage(&path)
+        } else {
+            0
+        };
+        metadata.blocks() * 512 + inside
+    });
+    sizes.sum()
+}
+
+#[tokio::test]
+async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_commands_write() {
+    let yard = Yard::new();
+    let user = yard.path("user");
+    for (path, text) in [
+        (".cargo/registry/index", "index"),
+        (".cargo/credentials.toml", "token"),
+        (".cargo/config.toml", "[net]"),
+        (".cargo/bin/tool", "#!/bin/sh\necho tool\n"),
+        (".m2/repository/a.jar", "jar"),
+        (".m2/settings.xml", "password"),
+        (".npm/_cacache/x", "cached"),
+        (".npm/_logs/x", "log"),
+        (
+            ".gitconfig",
+            "[user]\n\tname = A Person\n[credential]\n\thelper = store --file x\n",
+        ),
+    ] {
+        write(&user.join(path), text);
+    }
+    let text = yard
+        .bash(
+            "cd; cat .cargo/registry/index .npm/_cacache/x .m2/repository/a.jar .cargo/config.toml; echo; git config user.name; \
+             cat .cargo/bin/tool .gitconfig; ls .cargo .npm .m2; echo poison > .cargo/registry/index; \
+             echo x > .cargo/bin/tool; echo new > .cache/new; echo jar > .m2/repository/b.jar; cat .cache/new",
+        )
+        .await;
+    assert!(
+        text.starts_with("indexcachedjar[net]\nA Person\n#!/bin/sh\necho tool\n"),
+        "{text}"
+    );
+    for hidden in ["helper", "credentials", "_logs", "settings"] {
+        assert!(!text.contains(hidden), "{hidden} in {text}");
+    }
+    assert!(
+        text.contains("Read-only file system") && text.contains("\nnew"),
+        "{text}"
+    );
+    assert_eq!(yard.read("user/.cargo/registry/index"), "index");
+    assert!(!user.join(".cache/new").exists() && !user.join(".m2/repository/b.jar").exists());
+    let text = yard
+        .bash("cd; cat .cargo/registry/index .m2/repository/b.jar")
+        .await;
+    assert_eq!(text, "poison\njar", "its own, and kept");
+    let shared = [".cargo/registry", ".npm/_cacache", ".m2/repository"].map(str::to_owned);
+    let in_use = CachesInUse::OfCommands {
+        shared: shared.to_vec(),
+        empty: Vec::new(),
+    };
+    assert_eq!(yard.confinement.caches_in_use(), in_use);
+}
+
+#[tokio::test]
+async fn nothing_is_copied_beside_large_caches() {
+    let yard = Yard::new();
+    let registry = yard.path("user/.cargo/registry");
+    write(&registry.join("large"), vec![b'x'; 64 << 20]);
+    for number in 0..3000 {
+        let folder = registry.join(format!("src/{}", number / 100));
+        write(&folder.join(number.to_string()), "small");
+    }
+    let text = yard
+        .bash("cd ~/.cargo/registry; stat -c %s large; find src -type f | wc -l")
+        .await;
+    assert_eq!(text, "67108864\n3000");
+    let size = disk_usage(&yard.path("punie"));
+    assert!(size < 20 << 20, "the home takes {size} bytes");
+}
+
+#[tokio::test]
+async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stays_whole() {
+    let yard = Yard::new();
+    for name in ["a/one", "a/two", "b/three"] {
+        write(&yard.path("user/.npm/_cacache").join(name), name);
+    }
+    let files = "cd ~/.npm/_cacache; find . -type f | sort";
+    for conversation in ["one", "two"] {
+        let text = bash(&yard, conversation, files).await;
+        assert_eq!(text, "./a/one\n./a/two\n./b/three");
+    }
+    let both = tokio::join!(
+        bash(
+            &yard,
+            "one",
+            "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/1-$n; done; rm a/one; ls a | wc -l"
+        ),
+        bash(
+            &yard,
+            "two",
+            "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/2-$n; done; ls a >/dev/null"
+        ),
+    );
+    assert_eq!(both.1, "", "of {both:?}");
+    let text = bash(
+        &yard,
+        "two",
+        "ls ~/.npm/_cacache/a | wc -l; ls ~/.npm/_cacache/a/one 2>&1",
+    )
+    .await;
+    assert!(
+        text.starts_with("401\n") && text.contains("No such file"),
+        "{text}"
+    );
+    bash(&yard, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
+    assert_eq!(bash(&yard, "two", files).await, "");
+    assert_eq!(
+        bash(
+            &yard,
+            "two",
+            "mkdir ~/.npm/_cacache/a && ls ~/.npm/_cacache/a"
+        )
+        .await,
+        ""
+    );
+    assert_eq!(count_files(&yard.path("user/.npm/_cacache")), 3);
+}
+
+fn count_files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).expect("readable");
+    let entries = entries.map(|entry| entry.expect("readable").path());
+    entries
+        .map(|path| if path.is_dir() { count_files(&path) } else { 1 })
+        .sum()
+}
+
+#[tokio::test]
+async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_runs_works_on() {
+    let yard = Yard::new();
+    let package = yard.path("user/.cargo/registry/src/package");
+    let unpack = |text: &str| {
+        for name in ["done", "first", "second"] {
+            write(&package.join(name), text);
+        }
+    };
+    unpack("old");
+    let read = "cd ~/.cargo/registry/src/package; cat done first";
+    assert_eq!(yard.bash(read).await, "oldold");
+    // A tool of the user's removes what it unpacked, and unpacks it again.
+    fs::remove_dir_all(&package).expect("removed");
+    assert_eq!(bash(&yard, "one", "ls ~/.cargo/registry/src").await, "");
+    unpack("new");
+    let read = "cd ~/.cargo/registry/src/package; cat done first second; ls | wc -l";
+    assert_eq!(yard.bash(read).await, "newnewnew3");
+    let waits = "cd ~/.cargo/registry/src/package; exec 3< first; echo mine > fourth; touch $OUT/work/waits; \
+                 until [ -e $OUT/work/changed ]; do sleep 0.05; done; cat <&3; cat fourth";
+    let change = async {
+        until("the command waits", || yard.path("work/waits").exists()).await;
+        fs::remove_dir_all(&package).expect("removed");
+        unpack("newer");
+        // Another command drops what is remembered while this one runs.
+        let text = bash(&yard, "other", "cat ~/.cargo/registry/src/package/fourth").await;
+        assert_eq!(text, "mine");
+        write(&yard.path("work/changed"), "");
+    };
+    let (text, ()) = tokio::join!(yard.bash(waits), change);
+    assert_eq!(text, "newmine");
+}
+
+#[tokio::test]
+async fn two_runners_of_a_home_never_write_to_one_layer() {
+    let first = Yard::new();
+    write(&first.path("user/.npm/_cacache/x"), "the user's");
+    let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
+    first.bash("echo first > ~/.npm/_cacache/mine").await;
+    let second = first.beside();
+    assert_eq!(second.bash(read).await, "the user's");
+    second.bash("echo second > ~/.npm/_cacache/mine").await;
+    assert_eq!(first.bash(read).await, "the user'sfirst");
+    assert_eq!(second.bash(read).await, "the user'ssecond");
+    drop(first);
+    // The kernel unmounts a little later.
+    let kept = async || {
+        let next = second.beside();
+        let text = next.bash(read).await;
+        (text == "the user'sfirst").then_some(())
+    };
+    eventually("the first layers again", kept).await;
+}
+
+/// What the running runner says of the caches, read in its own mount namespace.
+async fn published_caches(stage: &Stage, runner: &Program) -> CachesInUse {
+    let file = format!(
+        "/proc/{}/root{}/state/in-force.json",
+        runner.pid(),
+        stage.setting.home.display()
+    );
+    let read = async || {
+        let settings: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+        let caches = serde_json::from_value(settings["confinement"]["caches"].clone()).ok()?;
+        (caches != CachesInUse::Unknown).then_some(caches)
+    };
+    eventually("the caches in force", read).await
+}
+
+async fn said(stage: &Stage, command: &str) -> String {
+    stage.caller.have(Ask::bash(command)).await.text()
+}
+
+#[tokio::test]
+async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
+    let stage = Stage::new().await;
+    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let runner = stage.run();
+    let shell = json!({
+        "command": "cd ~/.npm/_cacache; echo left > mine; while sleep 0.1; do date > alive; done",
+        "run_in_background": true
+    });
+    let shell = stage.caller.have(Ask::new("Bash", &shell)).await.text();
+    let layer = stage
+        .setting
+        .home
+        .join("commands/caches/1/.npm-_cacache/upper");
+    until("the command writes", || layer.join("alive").exists()).await;
+    runner.kill();
+    let next = stage.run();
+    let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
+    assert!(
+        said(&stage, read).await.starts_with("the user's"),
+        "{shell}"
+    );
+    said(&stage, "echo next > ~/.npm/_cacache/mine").await;
+    assert_eq!(
+        fs::read_to_string(layer.join("mine")).expect("there"),
+        "left\n"
+    );
+    let kill = json!({ "shell_id": "sh_1" });
+    let killed = stage.caller.have(Ask::new("KillShell", &kill)).await;
+    assert_eq!(killed.verdict().0, "ok", "{killed:?}");
+    next.terminate();
+    next.end().await;
+    let last = stage.run();
+    assert!(said(&stage, read).await.starts_with("the user'sleft"));
+    drop(last);
+}
+
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+async fn in_a_container_the_caches_are_empty_and_status_says_why() {
+    let stage = Stage::new().await;
+    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let layers = stage.file("../layers");
+    for name in ["upper", "work"] {
+        fs::create_dir_all(layers.join(name)).expect("made");
+    }
+    let (home, layers) = (stage.setting.home.display(), layers.display());
+    let mount = format!(
+        "mount -t overlay overlay -o lowerdir={home},upperdir={layers}/upper,workdir={layers}/work,userxattr {home}"
+    );
+    let tried = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", &mount])
+        .status();
+    if !tried.is_ok_and(|tried| tried.success()) {
+        eprintln!("skipped: this system lets no user mount an overlay");
+        return;
+    }
+    let start = format!("{mount} && exec \"$0\" run");
+    let mut command = Command::new("unshare");
+    command.args([
+        "-Urm",
+        "sh",
+        "-c",
+        &start,
+        env!("CARGO_BIN_EXE_punie-runner"),
+    ]);
+    let runner = Program::launch(&stage.setting, command, &[]);
+    let text = said(
+        &stage,
+        "ls ~/.npm/_cacache; echo mine > ~/.npm/_cacache/mine && echo wrote",
+    )
+    .await;
+    assert_eq!(text.lines().next(), Some("wrote"), "{text}");
+    let text = said(&stage, "cat ~/.npm/_cacache/mine").await;
+    assert!(text.starts_with("mine"), "kept: {text}");
+    let why = "the runner's home lies on an overlay, as in a container".to_owned();
+    let path = ".npm/_cacache".to_owned();
+    let in_use = CachesInUse::OfCommands {
+        shared: Vec::new(),
+        empty: vec![EmptyCache { path, why }],
+    };
+    assert_eq!(published_caches(&stage, &runner).await, in_use);
+}
+
+#[tokio::test]
+async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
+    let stage = Stage::new().await;
+    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    write(
+        &stage.setting.home.join("command-home/.npm/_cacache/x"),
+        vec![b'x'; 1 << 20],
+    );
+    let runner = stage.run();
+    published_caches(&stage, &runner).await;
+    runner.logs("removed the copies of your caches").await;
+    assert!(!stage.setting.home.join("command-home").exists());
+    let text = stage.command(&["status", "-v"]).await.out;
+    assert!(text.contains("shared with commands"), "{text}");
+    assert!(text.contains(".npm/_cacache"), "{text}");
+    assert!(
+        text.contains("of it caches and other files of commands"),
+        "{text}"
+    );
+    let size =
+        stage.command(&["--json", "status", "-v"]).await.json()["homeSize"]["total"].as_u64();
+    assert!(size.is_some_and(|size| size < 20 << 20), "{size:?}");
+}
