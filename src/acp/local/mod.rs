@@ -93,6 +93,8 @@ pub mod process_identity;
 #[cfg(unix)]
 pub mod process_kill;
 #[cfg(unix)]
+pub mod process_limit;
+#[cfg(unix)]
 mod process_stat;
 #[cfg(target_os = "linux")]
 mod process_tags;

@@ -123,6 +123,11 @@ impl ProcessTree {
         !peopled.is_empty()
     }
 
+    /// Returns whether a control group has refused a process or thread because of its limit.
+    pub fn has_met_group_limit(&self) -> bool {
+        self.groups.iter().any(ControlGroup::has_met_limit)
+    }
+
     /// Removes the control groups, once no process is left.
     pub fn remove_cgroups(&self) {
         self.groups.iter().for_each(ControlGroup::remove_group);

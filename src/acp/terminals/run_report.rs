@@ -9,6 +9,8 @@ use super::{
 use crate::output::number_format::format_count;
 use crate::tool::{ErrorCode, ResultMeta, ToolError};
 
+/// Says that a command met its limit of processes.
+const PROCESS_LIMIT_NOTE: &str = "It met the limit of 1,024 processes and threads a command.";
 /// The most processes that a report names.
 const MAX_NAMED_PROCESSES: usize = 3;
 
@@ -24,7 +26,8 @@ pub fn build_run_report(run: &CommandRun, advice: &str) -> Result<(String, Resul
     match &run.ending {
         RunEnding::Finished(exit) => {
             let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
-            let status = [status.as_deref(), killed_note(exit)]
+            let limit = exit.at_process_limit.then_some(PROCESS_LIMIT_NOTE);
+            let status = [status.as_deref(), killed_note(exit), limit]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>()
@@ -87,11 +90,16 @@ fn describe_stop(stopped: &StopReport) -> String {
         }
         (None, None) => "the command had just ended by itself".to_owned(),
     };
+    let limit = if stopped.at_process_limit {
+        " at the limit of 1,024 processes and threads a command"
+    } else {
+        ""
+    };
     if stopped.survivors.is_empty() {
-        return how;
+        return format!("{how}{limit}");
     }
     format!(
-        "{how}, but {} could not be ended",
+        "{how}{limit}, but {} could not be ended",
         list_processes(&stopped.survivors)
     )
 }
