@@ -269,7 +269,8 @@ impl TerminalClient for LocalTerminals {
                 && output.hint.is_none()
             {
                 let confinement = &self.shared.setup.confinement;
-                output.hint = confinement.output_hint(&output.text, exit.status.has_failed());
+                let failed = exit.status.has_failed();
+                output.hint = confinement.output_hint(&output.text, failed, exit.at_process_limit);
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.

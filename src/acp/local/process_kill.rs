@@ -5,17 +5,17 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, poll};
 
 use super::child_process::ChildProcess;
-#[cfg(target_os = "linux")]
-use super::child_process::signal_number;
 use super::control_group;
+#[cfg(target_os = "linux")]
+use super::process_handle::{ProcessHandle, wait_until_all_ended, wait_until_any_ended};
 use super::process_identity::ProcessIdentity;
 #[cfg(target_os = "linux")]
 use super::process_limit::are_at_limit;
 #[cfg(target_os = "linux")]
-use super::process_stat::{ProcessStat, ignores_signal, is_member_alive, to_pid};
+use super::process_stat::is_member_alive;
 use super::process_stat::{TreeMember, process_names};
 use super::process_tree::ProcessTree;
 use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
@@ -31,6 +31,10 @@ const MAX_KILL_TIME: Duration = Duration::from_secs(30);
 /// The largest number of scans for new processes before those that were found are killed.
 #[cfg(target_os = "linux")]
 const MAX_HALT_SCANS: usize = 100;
+
+/// The most processes of a command that has a grace before the kill: half of what it may have.
+#[cfg(target_os = "linux")]
+const MAX_WITH_GRACE: usize = 512;
 
 /// The most processes that are waited for at a time. Each takes one of the runner's descriptors.
 #[cfg(target_os = "linux")]
@@ -153,8 +157,8 @@ pub(super) fn find_lasting_members(tree: &ProcessTree) -> Vec<TreeMember> {
 }
 
 /// Runs one step before the kill: signals all processes, new ones too, until all have ended (true) or the grace is over.
-/// With `in_vain`, the grace also ends as soon as all that are left ignore the signal. A command at its limit of
-/// processes has no grace: those that end make room for others.
+/// With `in_vain`, the grace also ends as soon as all that are left ignore the signal. A crowd has no grace: those that
+/// end make room for others.
 #[cfg(target_os = "linux")]
 fn run_stop_step(
     tree: &ProcessTree,
@@ -169,7 +173,7 @@ fn run_stop_step(
         let Some(members) = find_living_members(tree) else {
             return true;
         };
-        if members.len() > MAX_WAITED && are_at_limit(&members) {
+        if members.len() > MAX_WITH_GRACE {
             return false;
         }
         let in_group =
@@ -262,19 +266,28 @@ fn halt_tree(tree: &ProcessTree) {
     let mut quiet = 0;
     for _ in 0..MAX_HALT_SCANS {
         let before = halted.len();
-        let mut halt = |member: TreeMember| {
-            if halted.insert(member)
-                && let Some(handle) = ProcessHandle::open_process(member)
-            {
-                handle.halt();
-            }
-        };
-        tree.for_each_tagged(&mut halt);
-        tree.find_members().into_iter().for_each(&mut halt);
+        // The quick search is repeated until it finds nothing: each process that still runs takes time from this one.
+        tree.for_each_tagged(|member| halt_once(&mut halted, member));
+        if halted.len() > before {
+            quiet = 0;
+            continue;
+        }
+        for member in tree.find_members() {
+            halt_once(&mut halted, member);
+        }
         quiet = if halted.len() == before { quiet + 1 } else { 0 };
         if quiet == EMPTY_SCANS {
             return;
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn halt_once(halted: &mut HashSet<TreeMember>, member: TreeMember) {
+    if halted.insert(member)
+        && let Some(handle) = ProcessHandle::open_process(member)
+    {
+        handle.halt();
     }
 }
 
@@ -300,93 +313,7 @@ fn wait_briefly(most: Duration) {
     let _ = poll(&mut [], Some(&time));
 }
 
-/// An open process: a signal through it cannot reach another one that got the same id.
-#[cfg(target_os = "linux")]
-struct ProcessHandle {
-    fd: std::os::fd::OwnedFd,
-    pid: u32,
-}
-
-#[cfg(target_os = "linux")]
-impl ProcessHandle {
-    fn open_process(member: TreeMember) -> Option<Self> {
-        let pid = to_pid(member.pid)?;
-        let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
-        let still =
-            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.start == member.start);
-        still.then_some(Self {
-            fd,
-            pid: member.pid,
-        })
-    }
-
-    fn ignores_interrupt(&self) -> bool {
-        ignores_signal(self.pid, rustix::process::Signal::INT)
-    }
-
-    /// Stops the process, and forbids it and what it has begun to start to start others: one that is stopped could be
-    /// told to go on by another one.
-    fn halt(&self) {
-        // A process that has just ended is absent from the next scan.
-        let stopped = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
-        let none = rustix::process::Rlimit {
-            current: Some(0),
-            maximum: Some(0),
-        };
-        // One that is stopped keeps its number.
-        if stopped.is_ok()
-            && let Some(pid) = to_pid(self.pid)
-        {
-            let _ = rustix::process::prlimit(Some(pid), rustix::process::Resource::Nproc, none);
-        }
-    }
-
-    fn send_signal(&self, signal: StopSignal) {
-        // A process that has just ended, or that we may not signal, shows in the next scan.
-        let _ = rustix::process::pidfd_send_signal(&self.fd, signal_number(signal));
-        if signal != StopSignal::Kill {
-            let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
-        }
-    }
-}
-
-/// Waits until all have ended; returns false on timeout.
-#[cfg(target_os = "linux")]
-fn wait_until_all_ended(handles: &[ProcessHandle], until: Instant) -> bool {
-    wait_until_few_left(handles, until, 0)
-}
-
-/// Waits until one has ended, or there is none; returns false on timeout.
-#[cfg(target_os = "linux")]
-fn wait_until_any_ended(handles: &[ProcessHandle], until: Instant) -> bool {
-    wait_until_few_left(handles, until, handles.len().saturating_sub(1))
-}
-
-/// Waits until at most so many are left.
-#[cfg(target_os = "linux")]
-fn wait_until_few_left(handles: &[ProcessHandle], until: Instant, left: usize) -> bool {
-    let mut open: Vec<&ProcessHandle> = handles.iter().collect();
-    while open.len() > left {
-        let time = until.saturating_duration_since(Instant::now());
-        let mut fds: Vec<PollFd<'_>> = open
-            .iter()
-            .map(|handle| PollFd::new(&handle.fd, PollFlags::IN))
-            .collect();
-        match poll(&mut fds, Some(&to_timespec(time))) {
-            Ok(0) => return false,
-            Ok(_) => {
-                let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-                let mut ended = ended.into_iter();
-                open.retain(|_| !ended.next().unwrap_or(false));
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-fn to_timespec(duration: Duration) -> Timespec {
+pub(super) fn to_timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec {
         tv_sec: 1,
         tv_nsec: 0,
@@ -402,6 +329,8 @@ mod tests {
     use super::super::child_tracking::ChildTracking;
     use super::super::control_group::ControlGroup;
     use super::super::limit_mark::LimitMark;
+    use rustix::event::{PollFd, PollFlags};
+
     use super::super::spawn_plan::SpawnPlan;
     use super::*;
 

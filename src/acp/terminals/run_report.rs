@@ -9,8 +9,6 @@ use super::{
 use crate::output::number_format::format_count;
 use crate::tool::{ErrorCode, ResultMeta, ToolError};
 
-/// Says that a command met its limit of processes.
-const PROCESS_LIMIT_NOTE: &str = "It met the limit of 1,024 processes and threads a command.";
 /// The most processes that a report names.
 const MAX_NAMED_PROCESSES: usize = 3;
 
@@ -26,8 +24,7 @@ pub fn build_run_report(run: &CommandRun, advice: &str) -> Result<(String, Resul
     match &run.ending {
         RunEnding::Finished(exit) => {
             let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
-            let limit = exit.at_process_limit.then_some(PROCESS_LIMIT_NOTE);
-            let status = [status.as_deref(), killed_note(exit), limit]
+            let status = [status.as_deref(), killed_note(exit)]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>()
