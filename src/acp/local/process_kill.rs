@@ -32,9 +32,9 @@ const MAX_KILL_TIME: Duration = Duration::from_secs(30);
 #[cfg(target_os = "linux")]
 const MAX_HALT_SCANS: usize = 100;
 
-/// The most processes of a command that has a grace before the kill: half of what it may have.
+/// The most processes of a command that has a grace before the kill: a quarter of what it may have.
 #[cfg(target_os = "linux")]
-const MAX_WITH_GRACE: usize = 512;
+const MAX_WITH_GRACE: usize = 256;
 
 /// The most processes that are waited for at a time. Each takes one of the runner's descriptors.
 #[cfg(target_os = "linux")]

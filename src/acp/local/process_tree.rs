@@ -230,7 +230,7 @@ impl ProcessTree {
 
     /// Returns whether the process has one of our marks or holds our pipe.
     fn is_tagged(&self, pid: u32) -> bool {
-        self.limits.iter().any(|limit| limit.is_set_on(pid))
+        LimitMark::is_any_set_on(&self.limits, pid)
             || has_env_entry(pid, &self.mark)
             || self.pipe.as_ref().is_some_and(|pipe| holds_pipe(pid, pipe))
     }
