@@ -319,16 +319,11 @@ impl Confinement {
     }
 
     /// Returns a hint for the output of a command that confinement may have made fail.
-    pub fn output_hint(
-        &self,
-        output: &str,
-        failed: bool,
-        at_process_limit: bool,
-    ) -> Option<String> {
+    pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.state()?;
         let level = shared.proven.get()?;
         let network = shared.profiles.network_access();
-        if at_process_limit || self.limits_processes() && hint::tells_process_limit(output) {
+        if self.limits_processes() && hint::tells_process_limit(output) {
             return Some(hint::PROCESS_LIMIT.to_owned());
         }
         match *level {

@@ -210,8 +210,8 @@ impl HostGate {
         let shown = target.to_string();
         let answered = {
             let answers = self.answers.lock();
-            let keys = std::iter::once(&of_call).chain(&of_conversation);
-            keys.filter_map(|key| answers.get(key)).next().copied()
+            let mut keys = std::iter::once(&of_call).chain(&of_conversation);
+            keys.find_map(|key| answers.get(key)).copied()
         };
         let is_allowed = match answered {
             Some(answer) => answer,
