@@ -359,6 +359,8 @@ pub struct TerminalExit {
     pub output_open: bool,
     /// The background processes that still run.
     pub left: Vec<ProcessName>,
+    /// The command met its limit of processes and threads.
+    pub at_process_limit: bool,
     /// The command or one of its processes was killed, and the system ended a process for lack of memory meanwhile.
     pub out_of_memory: bool,
 }
@@ -385,6 +387,8 @@ pub struct StopReport {
     pub by: Option<StopSignal>,
     /// The processes that could not be ended.
     pub survivors: Vec<ProcessName>,
+    /// The command had as many processes and threads as it may have.
+    pub at_process_limit: bool,
     /// The editor that was told to stop the command, if it ran there; the editor chooses the signal.
     pub in_editor: Option<String>,
 }

@@ -131,7 +131,7 @@ fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Sha
     let tool = text("toolName")?.ok_or("toolName is missing")?;
     let conversation = match text("conversationId")? {
         Some(conversation) => ConversationId::parse(conversation).map_err(|bad| bad.to_string())?,
-        None => ConversationId::from(id),
+        None => ConversationId::OwnOf(id.clone()),
     };
     Ok(ToolRequest {
         id: id.clone(),
@@ -160,7 +160,7 @@ fn salvage_request(id: RequestId, body: &Value) -> ToolRequest {
         args.to_string()
     });
     ToolRequest {
-        conversation: ConversationId::from(&id),
+        conversation: ConversationId::OwnOf(id.clone()),
         tool: tool.unwrap_or_else(|| ToolName::parse("unreadable").expect("a word is a tool name")),
         args: args.unwrap_or_default(),
         id,

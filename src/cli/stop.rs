@@ -196,8 +196,8 @@ pub(super) fn show_stopped(outcome: &StopOutcome) {
     console::print_line(&describe_ended(outcome));
     if !outcome.left.is_empty() {
         console::print_line(&format!(
-            "Still running: {}. A process that SIGKILL does not end hangs in the system; stopping the runner ends the \
-             rest.",
+            "Still running: {}. The same command again ends what has been started meanwhile. A process that stays waits \
+             for the system, such as a disk that does not answer, and ends with that wait.",
             outcome.left.join(", ")
         ));
     }

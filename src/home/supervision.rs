@@ -71,7 +71,7 @@ impl SupervisionStore {
     fn decision_file(&self, kind: &str, conversation: &ConversationId) -> PathBuf {
         self.folder.join(format!(
             "{kind}-{}",
-            to_hex(&Sha256::digest(conversation.as_str()))
+            to_hex(&Sha256::digest(conversation.key()))
         ))
     }
 
@@ -125,7 +125,7 @@ impl SupervisionStore {
     /// [`HomeError`] when it cannot be written.
     pub fn start_asking(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
         let path = self.asked_marker(of);
-        let text = of.map(ConversationId::as_str).unwrap_or_default();
+        let text = of.map(ConversationId::key).unwrap_or_default();
         ensure_private_file(&path, text.as_bytes()).map(drop)
     }
 

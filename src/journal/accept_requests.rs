@@ -309,7 +309,7 @@ impl PageTransaction<'_> {
                 Ok(KnownOffer {
                     hash: row.get(0)?,
                     backend: row.get(1)?,
-                    conversation: parse_column(row, 2, ConversationId::parse)?,
+                    conversation: parse_column(row, 2, ConversationId::from_key)?,
                 })
             })
             .optional()
@@ -333,7 +333,7 @@ impl PageTransaction<'_> {
                 request.tool.as_str(),
                 request.args,
                 hash,
-                request.conversation.as_str(),
+                request.conversation.key(),
                 request.agent_type,
                 effect.as_str(),
                 request.created_at_ms,

@@ -80,7 +80,7 @@ impl JournalReader {
     /// The file cannot be read.
     pub fn waiting_conversations(&self) -> Result<Vec<ConversationId>, JournalError> {
         self.query_all(CONVERSATIONS, [], |row| {
-            parse_column(row, 0, ConversationId::parse)
+            parse_column(row, 0, ConversationId::from_key)
         })
     }
 
@@ -95,7 +95,7 @@ impl JournalReader {
         busy: &HashSet<RequestId>,
     ) -> Result<WaitingRequests, JournalError> {
         let mut numbers = self.prepare_scoped(OF_CONVERSATION)?;
-        let numbers = numbers.query_map([conversation.as_str()], |row| row.get::<_, i64>(0))?;
+        let numbers = numbers.query_map([conversation.key()], |row| row.get::<_, i64>(0))?;
         let mut id_of = self
             .connection
             .prepare_cached("select id from request where rowid = ?")?;

@@ -241,7 +241,7 @@ fn is_request_row(columns: &[String], row: &[Value]) -> bool {
     let parse_all = || {
         RequestId::parse(text("id")?).ok()?;
         ToolName::parse(text("tool")?).ok()?;
-        ConversationId::parse(text("conversation")?).ok()?;
+        ConversationId::from_key(text("conversation")?).ok()?;
         LeaseId::parse(text("lease_id")?).ok()
     };
     parse_all().is_some()

@@ -164,7 +164,7 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         id: parse_column(row, 0, RequestId::parse)?,
         tool: parse_column(row, 1, ToolName::parse)?,
         args: row.get(2)?,
-        conversation: parse_column(row, 3, ConversationId::parse)?,
+        conversation: parse_column(row, 3, ConversationId::from_key)?,
         agent_type: row.get(4)?,
         caller: row.get(9)?,
         created_at_ms: row.get(5)?,

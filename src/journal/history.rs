@@ -136,7 +136,8 @@ const UNWANTED: &str = "select id from request where state = 'finished' and {own
 #[cfg(test)]
 pub(super) const REGULAR: &[&str] = &[PENDING, UNWANTED];
 
-const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code, offers, attempt, epoch, \
+/// A request's own conversation is stored with a mark in front of its id ([`crate::ids::ConversationId::key`]).
+const LIFE: &str = "id, tool, origin, ltrim(conversation, '~'), effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
     deliver_attempts, last_error, deadline_ms, \
     (select nullif(address, '') from backend where number = request.backend), title, exit_code, exit_signal, rule, denial, run_ms";
@@ -157,7 +158,7 @@ impl HistoryQuery {
             values.push(tool);
         }
         if let Some(conversation) = &self.conversation {
-            conditions.push("conversation = ?");
+            conditions.push("ltrim(conversation, '~') = ?");
             values.push(conversation);
         }
         if let Some(since) = &self.since_ms {

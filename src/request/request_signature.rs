@@ -39,7 +39,7 @@ impl SignedRequest<'_> {
             .map_or_else(|| "-".to_owned(), |at| at.to_string());
         let conversation = self
             .conversation
-            .map_or(self.request.as_str(), ConversationId::as_str);
+            .map_or_else(|| self.request.to_string(), ToString::to_string);
         format!(
             "punie-request:v1\n{}\n{}\n{}\n{args}\n{}\n{deadline}\n{conversation}\n{}",
             self.request,

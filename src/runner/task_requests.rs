@@ -51,7 +51,7 @@ impl TaskRequests {
             reason = "milliseconds since 1970 are far below 2^53"
         )]
         let request = ToolRequest {
-            conversation: ConversationId::from(&id),
+            conversation: ConversationId::OwnOf(id.clone()),
             id: id.clone(),
             tool,
             args,

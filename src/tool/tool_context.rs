@@ -50,7 +50,7 @@ pub struct ToolContext {
 impl ToolContext {
     /// Creates a context for a call outside any conversation, as `punie-runner call` makes.
     pub fn for_detached_call(request: RequestId) -> Self {
-        let conversation = ConversationId::from(&request);
+        let conversation = ConversationId::OwnOf(request.clone());
         Self {
             request,
             conversation,

@@ -88,9 +88,8 @@ identifier!(
     DeviceId, "a device id", 128, ""
 );
 identifier!(
-    /// A conversation's id. Calls of one conversation keep their order. Callers use their own keys, hence the wider
-    /// grammar.
-    ConversationId, "a conversation id", 256, ".:/@+="
+    /// The key by which a caller names a conversation. Callers use their own keys, hence the wider grammar.
+    ConversationName, "a conversation id", 256, ".:/@+="
 );
 identifier!(
     /// A tool's name as a request gives it; the tool need not exist.
@@ -104,6 +103,79 @@ identifier!(
     /// The id of a device's process, made at its start. It tells two processes with the same identity apart.
     ProcessId, "a process id", 128, ""
 );
+
+/// The first character of the key of a request's own conversation. No caller's key can contain it.
+const OWN_CONVERSATION: char = '~';
+
+/// A conversation. Calls of one conversation keep their order, and share answers of people, terminals and temporary
+/// files. Callers choose both the ids of requests and the names of conversations, so that equal texts do not make a
+/// request a part of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ConversationId {
+    /// The conversation that requests name.
+    Named(ConversationName),
+    /// The conversation of a request that names none. No other request can join it.
+    OwnOf(RequestId),
+}
+
+impl ConversationId {
+    /// Parses the conversation that a request names.
+    ///
+    /// # Errors
+    /// [`BadId`] if the text is empty, too long, or contains other characters.
+    pub fn parse(text: impl Into<String>) -> Result<Self, BadId> {
+        ConversationName::parse(text).map(Self::Named)
+    }
+
+    /// Returns the text under which this conversation is stored, and no other one.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Named(name) => name.as_str().to_owned(),
+            Self::OwnOf(request) => format!("{OWN_CONVERSATION}{request}"),
+        }
+    }
+
+    /// Reads what [`ConversationId::key`] returned.
+    ///
+    /// # Errors
+    /// [`BadId`] if the text is no key.
+    pub fn from_key(key: impl Into<String>) -> Result<Self, BadId> {
+        let key = key.into();
+        match key.strip_prefix(OWN_CONVERSATION) {
+            Some(request) => RequestId::parse(request).map(Self::OwnOf),
+            None => Self::parse(key),
+        }
+    }
+
+    /// Returns whether other requests can join it.
+    pub fn is_named(&self) -> bool {
+        matches!(self, Self::Named(_))
+    }
+}
+
+impl TryFrom<String> for ConversationId {
+    type Error = BadId;
+    fn try_from(key: String) -> Result<Self, BadId> {
+        Self::from_key(key)
+    }
+}
+
+impl From<ConversationId> for String {
+    fn from(id: ConversationId) -> Self {
+        id.key()
+    }
+}
+
+/// Writes the caller's name for it, or the id of the request.
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => name.fmt(f),
+            Self::OwnOf(request) => request.fmt(f),
+        }
+    }
+}
 
 /// Returns the bytes in lower-case hexadecimal, the form of all hashes and random names.
 pub fn to_hex(bytes: &[u8]) -> String {
@@ -174,13 +246,6 @@ impl ProcessId {
     }
 }
 
-impl From<&RequestId> for ConversationId {
-    /// Returns the request's id as the conversation of a request without one.
-    fn from(id: &RequestId) -> Self {
-        Self(id.0.clone())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +267,19 @@ mod tests {
         ] {
             assert_ne!(one, other);
         }
+    }
+
+    #[test]
+    fn no_name_leads_to_the_conversation_of_another_request() {
+        let own = ConversationId::OwnOf(RequestId::parse("r1").expect("an id"));
+        let named = ConversationId::parse("r1").expect("a name");
+        assert_ne!(own, named);
+        assert_eq!(own.to_string(), named.to_string());
+        for id in [&own, &named] {
+            assert_eq!(ConversationId::from_key(id.key()).as_ref(), Ok(id));
+        }
+        let refused = ConversationId::parse(own.key()).expect_err("a key is no name");
+        assert!(refused.to_string().contains("~r1"), "{refused}");
     }
 
     #[test]

@@ -86,6 +86,28 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
     (&["Failed to connect to bus"], NO_SERVICES),
 ];
 
+/// The words of programs that were refused a process or a thread.
+const NO_PROCESS: &[&[&str]] = &[
+    &["fork", "Resource temporarily unavailable"],
+    &["clone", "Resource temporarily unavailable"],
+    &["thread", "Resource temporarily unavailable"],
+    &["can't start new thread"],
+    &["unable to create native thread"],
+];
+
+/// The hint for a command that met its limit of processes and threads.
+pub const PROCESS_LIMIT: &str = "A command may have 1,024 processes and threads at a time, and this one met that limit. \
+                                 Have it start fewer: fewer jobs, a smaller pool.";
+
+/// Returns whether a command was refused processes or threads, by what it printed.
+pub fn tells_process_limit(output: &str) -> bool {
+    let is_refused = |line: &str| {
+        let mut refusals = NO_PROCESS.iter();
+        refusals.any(|words| words.iter().all(|word| line.contains(word)))
+    };
+    output_tail(output).lines().any(is_refused)
+}
+
 /// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
 /// messages that a program prefixes with its name count, since other lines may come from a file.
 pub fn hint_after_success(
@@ -365,6 +387,21 @@ mod tests {
 
     fn said(output: &str) -> Option<String> {
         hint_after_failure(&rules(), NetworkAccess::Loopback, output)
+    }
+
+    #[test]
+    fn a_refused_process_or_thread_is_known_by_the_usual_words() {
+        for output in [
+            "bash: fork: retry: Resource temporarily unavailable",
+            "RuntimeError: can't start new thread",
+            "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
+            "thread 'main' panicked: failed to spawn thread: Os { code: 11, message: \"Resource temporarily unavailable\" }",
+        ] {
+            assert!(tells_process_limit(output), "{output}");
+        }
+        assert!(!tells_process_limit(
+            "read: Resource temporarily unavailable"
+        ));
     }
 
     #[test]

@@ -82,7 +82,7 @@ mod tests {
         else {
             panic!("a conversation")
         };
-        assert_eq!(conversation.as_str(), "talk-1");
+        assert_eq!(conversation.to_string(), "talk-1");
         assert_eq!(
             PromptCommand::parse_prompt("/status"),
             PromptCommand::Status

@@ -153,6 +153,7 @@ impl EditorCommand {
             status: convert_exit_status(status),
             output_open: false,
             left: Vec::new(),
+            at_process_limit: false,
             out_of_memory: false,
         };
         let elapsed = self.started.elapsed();

@@ -157,7 +157,7 @@ async fn call_editor_tool(
             .validate_arguments(&arguments)
             .map_err(|why| ToolError::invalid_args(format!("{name}: {why}.")))?;
     }
-    let own = json!({ "requestId": cx.request, "conversationId": cx.conversation });
+    let own = json!({ "requestId": cx.request, "conversationId": cx.conversation.to_string() });
     let params = json!({ "sessionId": session.id, "args": arguments, "_meta": { "punie": own } });
     shown.mark_sent_to_editor();
     await_tool_answer(session, tool, cx, params).await

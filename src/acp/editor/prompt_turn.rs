@@ -53,13 +53,11 @@ impl PromptTurn {
         self.conversation.as_ref()
     }
 
-    /// Records the conversation of a shown call. A request without a conversation is its own, and has no later calls.
+    /// Records the conversation of a shown call.
     pub(super) fn record_conversation(&self, call: &CallView<'_>) {
-        if call.conversation.as_str() != call.request.as_str() {
-            self.shown_conversations
-                .lock()
-                .insert(call.conversation.clone());
-        }
+        self.shown_conversations
+            .lock()
+            .insert(call.conversation.clone());
     }
 
     /// Stops the turn for the person: refuses writes and commands of its conversations, and tells its calls to stop.
@@ -71,7 +69,8 @@ impl PromptTurn {
         self.stop.cancel();
     }
 
-    /// Refuses writes and commands of these conversations until a person resumes them.
+    /// Refuses writes and commands of these conversations until a person resumes them. A call's own conversation has no
+    /// later calls.
     pub(super) async fn stop_conversations(
         &self,
         conversations: impl IntoIterator<Item = ConversationId> + Send + 'static,
@@ -81,7 +80,7 @@ impl PromptTurn {
             return;
         };
         let stopping = tokio::task::spawn_blocking(move || {
-            for conversation in conversations {
+            for conversation in conversations.into_iter().filter(ConversationId::is_named) {
                 if let Err(error) = supervision.stop_conversation(&conversation, &reason) {
                     tracing::error!(%error, %conversation, "a stopped conversation is not held");
                 }

@@ -101,7 +101,7 @@ impl ShownCall {
         };
         let mut meta = single_meta(
             "punie",
-            json!({ "requestId": call.request, "conversationId": call.conversation }),
+            json!({ "requestId": call.request, "conversationId": call.conversation.to_string() }),
         );
         let mut first = ToolCall::new(shown.id.clone(), shown.title.clone())
             .kind(shown.kind)

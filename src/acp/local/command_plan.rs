@@ -60,9 +60,9 @@ impl LocalTerminals {
         let (program, args) = wrap_program(words, program, args);
         let watch = confinement.watch_protected_paths(&request.cwd).await;
         let shown_folder = mounted.and_then(MountedSecrets::secrets_folder);
-        // A request that belongs to no conversation has its own id as one: such requests share their temporary files.
+        // Requests that name no conversation share their temporary files.
         let conversation = request.conversation.as_ref();
-        let temp = conversation.filter(|id| id.as_str() != request.request.as_str());
+        let temp = conversation.filter(|conversation| conversation.is_named());
         let temp = temp.and_then(|conversation| confinement.conversation_temp(conversation));
         let profile = self
             .build_command_profile(watch.as_ref(), shown_folder, temp.as_deref(), request)

@@ -20,6 +20,8 @@ use super::input_wait::is_any_reading_terminal;
 use super::listening_sockets;
 use super::oom_kills::OomKillCount;
 use super::process_kill::{find_lasting_members, stop_process_tree};
+use super::process_limit::are_at_limit;
+use super::process_stat::TreeMember;
 use super::process_tree::ProcessTree;
 use super::protected_path_watch::ProtectedPathWatch;
 use super::pty::TerminalKeyboard;
@@ -189,11 +191,15 @@ impl CommandTerminal {
             CommandPhase::Ended(exit, elapsed) => (Some(exit), elapsed),
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
-        let left = if left_something {
-            self.find_output_holders()
+        let (left, is_at_limit) = if left_something {
+            self.find_left(ProcessTree::find_members)
         } else {
-            Vec::new()
+            Default::default()
         };
+        let exit = exit.map(|exit| TerminalExit {
+            at_process_limit: exit.at_process_limit || is_at_limit,
+            ..exit
+        });
         let input = if exit.is_none() {
             self.detect_input_wait()
         } else {
@@ -279,21 +285,14 @@ impl CommandTerminal {
         true
     }
 
-    /// Returns the command's processes that are still running.
-    fn find_output_holders(&self) -> Vec<ProcessName> {
+    /// Returns the command's processes that are still running, and whether it met its limit of processes and threads.
+    fn find_left(&self, find: fn(&ProcessTree) -> Vec<TreeMember>) -> (Vec<ProcessName>, bool) {
         let Some(tree) = &self.process_tree else {
-            return Vec::new();
+            return Default::default();
         };
-        let members = tree.find_members();
-        tree.output_holders(&members)
-    }
-
-    /// Returns the same, without processes that are just ending.
-    fn find_lasting_holders(&self) -> Vec<ProcessName> {
-        let Some(tree) = &self.process_tree else {
-            return Vec::new();
-        };
-        tree.output_holders(&find_lasting_members(tree))
+        let members = find(tree);
+        let is_at_limit = tree.has_met_group_limit() || are_at_limit(&members);
+        (tree.output_holders(&members), is_at_limit)
     }
 
     pub fn may_have_processes(&self) -> bool {
@@ -345,17 +344,17 @@ impl PumpListener for CommandTerminal {
             CommandPhase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             CommandPhase::Running => false,
         });
-        if after_the_end && self.find_lasting_holders().is_empty() {
+        if after_the_end && self.find_left(find_lasting_members).0.is_empty() {
             self.report_end();
         }
     }
 
     fn on_exit(&self, status: ExitStatus, held: bool) {
-        let left = if held {
-            self.find_output_holders()
+        let (left, at_process_limit) = self.find_left(if held {
+            ProcessTree::find_members
         } else {
-            self.find_lasting_holders()
-        };
+            find_lasting_members
+        });
         let is_all_over = !held && left.is_empty();
         if is_all_over {
             self.report_end();
@@ -368,6 +367,7 @@ impl PumpListener for CommandTerminal {
             status: status.clone(),
             output_open: held,
             left,
+            at_process_limit,
             out_of_memory,
         };
         self.phase

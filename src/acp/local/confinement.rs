@@ -251,14 +251,13 @@ impl Confinement {
         })
     }
 
-    /// Returns whether all commands' processes are counted together, apart from the user's others, and limited. False
-    /// for root, and until the self-test has run.
+    /// Returns whether the processes of each command are counted apart and limited. False until the self-test has run.
     pub fn limits_processes(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self
             .state()
             .is_some_and(|shared| shared.profiles.namespaces().is_some())
-            && !rustix::process::geteuid().is_root();
+            && super::process_limit::uncounted_reason().is_none();
         #[cfg(not(target_os = "linux"))]
         false
     }
@@ -326,6 +325,9 @@ impl Confinement {
         let shared = self.state()?;
         let level = shared.proven.get()?;
         let network = shared.profiles.network_access();
+        if self.limits_processes() && hint::tells_process_limit(output) {
+            return Some(hint::PROCESS_LIMIT.to_owned());
+        }
         match *level {
             ConfinementLevel::None => None,
             _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),

@@ -142,6 +142,13 @@ impl ControlGroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
+    /// Returns whether the group has refused a process or thread because of its limit.
+    pub fn has_met_limit(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("pids.events")).unwrap_or_default();
+        let refused = events.lines().find_map(|line| line.strip_prefix("max "));
+        refused.is_some_and(|count| count.trim() != "0")
+    }
+
     /// Removes the group, now or as soon as the kernel allows.
     pub fn remove_group(&self) {
         if !self.try_remove() {

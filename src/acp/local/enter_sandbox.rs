@@ -8,15 +8,16 @@
 use std::ffi::CStr;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
 use super::local_ports::first_descriptor;
 use super::mount_step;
+use super::process_limit::{self, MAX_COMMAND_TASKS, MAX_USER_TASKS};
 use crate::sandbox::Instruction;
 use crate::sandbox::profile::{NamespaceChoice, SandboxProfile};
 
@@ -25,9 +26,6 @@ const PATH_BYTES: usize = 4096;
 /// The connections to a local port that wait until the runner takes them.
 const PENDING_CONNECTIONS: i32 = 64;
 
-/// The number of processes of all commands together, if the system counts them apart from the user's others.
-const MAX_PROCESSES: u64 = 4096;
-
 /// The largest size of one file that a command writes: a runaway write ends before the disk is full.
 const MAX_FILE_BYTES: u64 = 64 << 30;
 
@@ -35,6 +33,8 @@ const MAX_FILE_BYTES: u64 = 64 << 30;
 pub(super) struct IdMaps {
     user: String,
     group: String,
+    /// The kernel counts the processes of each user namespace apart.
+    has_own_count: bool,
 }
 
 impl IdMaps {
@@ -47,6 +47,7 @@ impl IdMaps {
         Self {
             user: format!("{user} {user} 1"),
             group: format!("{group} {group} 1"),
+            has_own_count: process_limit::counts_by_namespace(),
         }
     }
 }
@@ -67,6 +68,8 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
             }
         }
         NamespaceChoice::Existing(made) => {
+            // Opened before the view, whose files in /proc are read-only.
+            let own_files = open_own_files()?;
             move_into_link_name_space(made.user.as_fd(), Some(LinkNameSpaceType::User))?;
             if let Some(names) = &made.ipc {
                 move_into_link_name_space(
@@ -78,12 +81,7 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
             enter_view(cage)?;
-            let most = Rlimit {
-                current: Some(MAX_PROCESSES),
-                maximum: Some(MAX_PROCESSES),
-            };
-            // A lower limit already in force stays.
-            let _ = setrlimit(Resource::Nproc, most);
+            limit_processes(maps, own_files.as_fd())?;
         }
     }
     let most = Rlimit {
@@ -109,6 +107,49 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
     }
     if !cage.filter.is_empty() {
         load_filter(&cage.filter)?;
+    }
+    Ok(())
+}
+
+/// Limits the processes and threads of this command. They are counted in a user namespace of its own, so that it leaves
+/// those of others their room. Before the limit is set: the new namespace keeps the one in force for all of its parent's.
+fn limit_processes(maps: &IdMaps, own_files: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: this process has one thread and shares no files; only its own namespace is unshared.
+    let is_alone = maps.has_own_count && unsafe { libc::unshare(libc::CLONE_NEWUSER) } == 0;
+    let most = if is_alone {
+        write_id_maps(maps, own_files)?;
+        MAX_COMMAND_TASKS
+    } else {
+        MAX_USER_TASKS
+    };
+    let most = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    // A lower limit already in force stays.
+    let _ = setrlimit(Resource::Nproc, most);
+    Ok(())
+}
+
+/// Opens this process's folder in /proc.
+fn open_own_files() -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(open(c"/proc/self", flags, Mode::empty())?)
+}
+
+/// Writes the id maps of the user namespace that this process has just made.
+fn write_id_maps(maps: &IdMaps, own_files: BorrowedFd<'_>) -> io::Result<()> {
+    // The files belong to root in a process whose memory cannot be dumped, as that of the runner and of its copies.
+    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    let told = [
+        (c"setgroups", "deny"),
+        (c"uid_map", maps.user.as_str()),
+        (c"gid_map", maps.group.as_str()),
+    ];
+    for (file, text) in told {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(own_files, file, flags, Mode::empty())?;
+        rustix::io::write(file, text.as_bytes())?;
     }
     Ok(())
 }
@@ -195,7 +236,7 @@ fn unshare_namespaces(user: Option<&OwnedFd>, maps: &IdMaps, network: bool) -> i
         return Err(io::Error::last_os_error());
     }
     if user.is_none() {
-        map_ids(maps)?;
+        write_id_maps(maps, open_own_files()?.as_fd())?;
     }
     if !network {
         return Ok(());
@@ -210,20 +251,6 @@ fn unshare_namespaces(user: Option<&OwnedFd>, maps: &IdMaps, network: bool) -> i
     // SAFETY: reads the request, which is alive.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
         return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-/// Maps the current user and group to themselves in a new user namespace.
-fn map_ids(maps: &IdMaps) -> io::Result<()> {
-    let told = [
-        (c"/proc/self/setgroups", "deny"),
-        (c"/proc/self/uid_map", maps.user.as_str()),
-        (c"/proc/self/gid_map", maps.group.as_str()),
-    ];
-    for (file, text) in told {
-        let file = open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::io::write(file, text.as_bytes())?;
     }
     Ok(())
 }

@@ -14,9 +14,8 @@ use std::fs;
 use std::path::Path;
 
 use super::control_group::unified_group_folder;
+use super::process_limit::MAX_COMMAND_TASKS;
 
-/// The largest number of processes of one command.
-const MAX_PROCESSES: u64 = 4096;
 /// The share of the machine's memory that one command may use, in quarters.
 const MEMORY_QUARTERS: u64 = 3;
 /// The group that the unit of `service install` puts the runner into, below the unit's own.
@@ -98,7 +97,7 @@ pub(super) fn enable_controllers(place: &Path, own: &Path) {
 /// Sets the limits of this group, as far as its parent delegates the controllers.
 pub(super) fn set_group_limits(group: &Path) {
     let limits = [
-        ("pids.max", Some(MAX_PROCESSES)),
+        ("pids.max", Some(MAX_COMMAND_TASKS)),
         ("memory.max", max_memory()),
     ];
     for (file, most) in limits {
@@ -207,7 +206,7 @@ mod tests {
         set_group_limits(folder.path());
         assert_eq!(
             fs::read_to_string(folder.path().join("pids.max")).expect("there"),
-            "4096"
+            "1024"
         );
         assert!(!folder.path().join("memory.max").exists());
     }

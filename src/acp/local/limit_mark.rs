@@ -84,10 +84,14 @@ impl LimitMark {
         self.highest
     }
 
-    /// Returns whether a process has this mark.
+    /// Returns whether a process has one of these marks.
     #[cfg(target_os = "linux")]
-    pub fn is_set_on(self, pid: u32) -> bool {
-        locks_limit(pid).is_some_and(|limit| (self.lowest..=self.highest).contains(&limit))
+    pub fn is_any_set_on(marks: &[Self], pid: u32) -> bool {
+        let is_in = |limit: u64| {
+            let mut marks = marks.iter();
+            marks.any(|mark| (mark.lowest..=mark.highest).contains(&limit))
+        };
+        !marks.is_empty() && locks_limit(pid).is_some_and(is_in)
     }
 }
 

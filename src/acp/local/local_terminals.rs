@@ -31,6 +31,7 @@ use crate::acp::terminals::{
 };
 use crate::ids::RequestId;
 use crate::output::{FilterFactory, OutputStore, TextBudget};
+use crate::sandbox::hint::PROCESS_LIMIT;
 use crate::tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
@@ -268,8 +269,9 @@ impl TerminalClient for LocalTerminals {
             if let Some(exit) = &output.exit
                 && output.hint.is_none()
             {
-                let confinement = &self.shared.setup.confinement;
-                output.hint = confinement.output_hint(&output.text, exit.status.has_failed());
+                let limit = exit.at_process_limit.then(|| PROCESS_LIMIT.to_owned());
+                let (rules, failed) = (self.confinement(), exit.status.has_failed());
+                output.hint = limit.or_else(|| rules.output_hint(&output.text, failed));
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.

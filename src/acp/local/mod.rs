@@ -91,9 +91,13 @@ mod output_pipe;
 mod persistent_commands;
 #[cfg(unix)]
 pub(crate) mod process_attachment;
+#[cfg(target_os = "linux")]
+mod process_handle;
 pub mod process_identity;
 #[cfg(unix)]
 pub mod process_kill;
+#[cfg(unix)]
+pub mod process_limit;
 #[cfg(unix)]
 mod process_stat;
 #[cfg(target_os = "linux")]

@@ -5,26 +5,40 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, poll};
 
 use super::child_process::ChildProcess;
-#[cfg(target_os = "linux")]
-use super::child_process::signal_number;
 use super::control_group;
+#[cfg(target_os = "linux")]
+use super::process_handle::{ProcessHandle, wait_until_all_ended, wait_until_any_ended};
 use super::process_identity::ProcessIdentity;
 #[cfg(target_os = "linux")]
-use super::process_stat::{ProcessStat, ignores_signal, is_member_alive, to_pid};
+use super::process_limit::are_at_limit;
+#[cfg(target_os = "linux")]
+use super::process_stat::is_member_alive;
 use super::process_stat::{TreeMember, process_names};
 use super::process_tree::ProcessTree;
 use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
 use crate::ids::RequestId;
 
-/// The time that killed processes may take to be gone. Only one that hangs in the kernel takes long.
+/// The time in which one of the killed processes is gone. Only one that hangs in the kernel takes long.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
-/// The largest number of scans for new processes before all are killed.
+/// The longest time for killing a command whose processes end and come without an end.
 #[cfg(target_os = "linux")]
-const MAX_FREEZE_SCANS: usize = 100;
+const MAX_KILL_TIME: Duration = Duration::from_secs(30);
+
+/// The largest number of scans for new processes before those that were found are killed.
+#[cfg(target_os = "linux")]
+const MAX_HALT_SCANS: usize = 100;
+
+/// The most processes of a command that has a grace before the kill: a quarter of what it may have.
+#[cfg(target_os = "linux")]
+const MAX_WITH_GRACE: usize = 256;
+
+/// The most processes that are waited for at a time. Each takes one of the runner's descriptors.
+#[cfg(target_os = "linux")]
+const MAX_WAITED: usize = 64;
 
 /// The number of consecutive scans that must find no new process: one alone may miss a process that is just being
 /// forked.
@@ -88,19 +102,15 @@ pub(super) fn stop_process_tree(
     leader: Option<&ChildProcess>,
     sequence: &StopSequence,
 ) -> StopReport {
-    let last = StopStep {
-        signal: StopSignal::Kill,
-        grace: KILL_GRACE,
-    };
     let mut report = StopReport::default();
     let steps = sequence.stop_steps();
-    for (at, step) in steps.iter().chain([&last]).enumerate() {
+    for (at, step) in steps.iter().enumerate() {
         // A shell makes its background jobs ignore SIGINT, so waiting for them is useless. The wait is cut short only
         // if the next step is not yet the final kill.
         let in_vain = step.signal == StopSignal::Interrupt && at + 1 < steps.len();
         let gone = match (tree, leader) {
             #[cfg(target_os = "linux")]
-            (Some(tree), leader) => run_stop_step(tree, leader, *step, in_vain, &mut report.by),
+            (Some(tree), leader) => run_stop_step(tree, leader, *step, in_vain, &mut report),
             (_, Some(leader)) => run_group_stop_step(leader, *step, &mut report.by),
             (_, None) => true,
         };
@@ -108,7 +118,17 @@ pub(super) fn stop_process_tree(
             return report;
         }
     }
-    if let Some(tree) = tree {
+    let last = StopStep {
+        signal: StopSignal::Kill,
+        grace: KILL_GRACE,
+    };
+    let gone = match (tree, leader) {
+        #[cfg(target_os = "linux")]
+        (Some(tree), leader) => kill_tree(tree, leader, &mut report),
+        (_, Some(leader)) => run_group_stop_step(leader, last, &mut report.by),
+        (_, None) => true,
+    };
+    if let Some(tree) = tree.filter(|_| !gone) {
         report.survivors = process_names(&tree.find_members());
     }
     report
@@ -136,46 +156,44 @@ pub(super) fn find_lasting_members(tree: &ProcessTree) -> Vec<TreeMember> {
     members
 }
 
-/// Runs one step: signals all processes, new ones too, until all have ended (true) or the grace is over. With
-/// `in_vain`, the grace also ends as soon as all that are left ignore the signal.
+/// Runs one step before the kill: signals all processes, new ones too, until all have ended (true) or the grace is over.
+/// With `in_vain`, the grace also ends as soon as all that are left ignore the signal. A crowd has no grace: those that
+/// end make room for others.
 #[cfg(target_os = "linux")]
 fn run_stop_step(
     tree: &ProcessTree,
     leader: Option<&ChildProcess>,
     step: StopStep,
     in_vain: bool,
-    by: &mut Option<StopSignal>,
+    report: &mut StopReport,
 ) -> bool {
     let until = Instant::now() + step.grace;
-    if step.signal == StopSignal::Kill && tree.kill_control_groups() {
-        *by = Some(step.signal);
-    }
-    let in_group = leader.is_some_and(|child| child.signal_group(step.signal));
-    if in_group {
-        *by = Some(step.signal);
-    }
-    let mut signalled: Vec<TreeMember> = Vec::new();
+    let mut signalled: HashSet<TreeMember> = HashSet::new();
     loop {
-        if step.signal == StopSignal::Kill {
-            freeze_tree(tree);
-        }
-        let mut living = Vec::new();
         let Some(members) = find_living_members(tree) else {
             return true;
         };
-        let first = signalled.is_empty();
+        if members.len() > MAX_WITH_GRACE {
+            return false;
+        }
+        let in_group =
+            signalled.is_empty() && leader.is_some_and(|it| it.signal_group(step.signal));
+        if in_group {
+            report.by = Some(step.signal);
+        }
+        let mut living = Vec::new();
         for member in members {
             let Some(handle) = ProcessHandle::open_process(member) else {
                 continue;
             };
-            let by_group = in_group && first && member.group == tree.process_group();
-            let again = step.signal == StopSignal::Kill;
-            if again || !(by_group || signalled.contains(&member)) {
+            let by_group = in_group && member.group == tree.process_group();
+            if signalled.insert(member) && !by_group {
                 handle.send_signal(step.signal);
-                *by = Some(step.signal);
+                report.by = Some(step.signal);
             }
-            signalled.push(member);
-            living.push(handle);
+            if living.len() < MAX_WAITED {
+                living.push(handle);
+            }
         }
         // A process that cannot be opened cannot be waited for either.
         let nobody_held = living.is_empty() && Instant::now() >= until;
@@ -197,6 +215,41 @@ fn run_stop_step(
     }
 }
 
+/// Kills all processes, until none is left (true), or none has ended for a while, as one that hangs in the kernel.
+#[cfg(target_os = "linux")]
+fn kill_tree(tree: &ProcessTree, leader: Option<&ChildProcess>, report: &mut StopReport) -> bool {
+    let began = Instant::now();
+    let mut progress = began;
+    while progress.elapsed() < KILL_GRACE && began.elapsed() < MAX_KILL_TIME {
+        let in_groups = tree.kill_control_groups();
+        let in_group = leader.is_some_and(|child| child.signal_group(StopSignal::Kill));
+        if in_groups || in_group {
+            report.by = Some(StopSignal::Kill);
+        }
+        halt_tree(tree);
+        let Some(members) = find_living_members(tree) else {
+            return true;
+        };
+        report.at_process_limit |= are_at_limit(&members);
+        let mut living = Vec::new();
+        for member in members {
+            if let Some(handle) = ProcessHandle::open_process(member) {
+                handle.send_signal(StopSignal::Kill);
+                report.by = Some(StopSignal::Kill);
+                living.push(handle);
+                living.truncate(MAX_WAITED);
+            }
+        }
+        if living.is_empty() {
+            wait_briefly(KILL_GRACE);
+        } else if wait_until_any_ended(&living, Instant::now() + KILL_GRACE) {
+            progress = Instant::now();
+            wait_until_all_ended(&living, progress + EXIT_TIMEOUT);
+        }
+    }
+    false
+}
+
 /// Returns all living processes, or `None` if several consecutive scans find none.
 #[cfg(target_os = "linux")]
 fn find_living_members(tree: &ProcessTree) -> Option<Vec<TreeMember>> {
@@ -205,31 +258,36 @@ fn find_living_members(tree: &ProcessTree) -> Option<Vec<TreeMember>> {
         .find(|members| !members.is_empty())
 }
 
-/// Stops all processes until several consecutive scans find no new one. A stopped process starts none, and still
-/// counts against the user's process limit. So a fork bomb hits that limit and gets no room for new processes.
+/// Halts all processes, until several consecutive scans find no new one. None of them starts another one then, and all
+/// of them still count against the limit of the command.
 #[cfg(target_os = "linux")]
-fn freeze_tree(tree: &ProcessTree) {
-    let mut stopped: HashSet<TreeMember> = HashSet::new();
+fn halt_tree(tree: &ProcessTree) {
+    let mut halted: HashSet<TreeMember> = HashSet::new();
     let mut quiet = 0;
-    for _ in 0..MAX_FREEZE_SCANS {
-        let before = stopped.len();
-        let mut stop = |member: TreeMember| {
-            if stopped.insert(member)
-                && let Some(handle) = ProcessHandle::open_process(member)
-            {
-                handle.send_stop();
-            }
-        };
-        tree.for_each_tagged(&mut stop);
-        tree.find_members().into_iter().for_each(&mut stop);
-        quiet = if stopped.len() == before {
-            quiet + 1
-        } else {
-            0
-        };
+    for _ in 0..MAX_HALT_SCANS {
+        let before = halted.len();
+        // The quick search is repeated until it finds nothing: each process that still runs takes time from this one.
+        tree.for_each_tagged(|member| halt_once(&mut halted, member));
+        if halted.len() > before {
+            quiet = 0;
+            continue;
+        }
+        for member in tree.find_members() {
+            halt_once(&mut halted, member);
+        }
+        quiet = if halted.len() == before { quiet + 1 } else { 0 };
         if quiet == EMPTY_SCANS {
             return;
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn halt_once(halted: &mut HashSet<TreeMember>, member: TreeMember) {
+    if halted.insert(member)
+        && let Some(handle) = ProcessHandle::open_process(member)
+    {
+        handle.halt();
     }
 }
 
@@ -244,90 +302,18 @@ fn run_group_stop_step(leader: &ChildProcess, step: StopStep, by: &mut Option<St
         if left.is_zero() {
             return false;
         }
-        // A group offers nothing to wait on; an empty poll is a short wait.
-        let _ = poll(
-            &mut [],
-            Some(&to_timespec(left.min(Duration::from_millis(20)))),
-        );
+        wait_briefly(left);
     }
     true
 }
 
-/// An open process: a signal through it cannot reach another one that got the same id.
-#[cfg(target_os = "linux")]
-struct ProcessHandle {
-    fd: std::os::fd::OwnedFd,
-    pid: u32,
+/// Waits for a moment, where there is nothing to wait on.
+fn wait_briefly(most: Duration) {
+    let time = to_timespec(most.min(Duration::from_millis(20)));
+    let _ = poll(&mut [], Some(&time));
 }
 
-#[cfg(target_os = "linux")]
-impl ProcessHandle {
-    fn open_process(member: TreeMember) -> Option<Self> {
-        let pid = to_pid(member.pid)?;
-        let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
-        let still =
-            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.start == member.start);
-        still.then_some(Self {
-            fd,
-            pid: member.pid,
-        })
-    }
-
-    fn ignores_interrupt(&self) -> bool {
-        ignores_signal(self.pid, rustix::process::Signal::INT)
-    }
-
-    fn send_stop(&self) {
-        // A process that has just ended is absent from the next scan.
-        let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
-    }
-
-    fn send_signal(&self, signal: StopSignal) {
-        // A process that has just ended, or that we may not signal, shows in the next scan.
-        let _ = rustix::process::pidfd_send_signal(&self.fd, signal_number(signal));
-        if signal != StopSignal::Kill {
-            let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
-        }
-    }
-}
-
-/// Waits until all have ended; returns false on timeout.
-#[cfg(target_os = "linux")]
-fn wait_until_all_ended(handles: &[ProcessHandle], until: Instant) -> bool {
-    wait_until_few_left(handles, until, 0)
-}
-
-/// Waits until one has ended, or there is none; returns false on timeout.
-#[cfg(target_os = "linux")]
-fn wait_until_any_ended(handles: &[ProcessHandle], until: Instant) -> bool {
-    wait_until_few_left(handles, until, handles.len().saturating_sub(1))
-}
-
-/// Waits until at most so many are left.
-#[cfg(target_os = "linux")]
-fn wait_until_few_left(handles: &[ProcessHandle], until: Instant, left: usize) -> bool {
-    let mut open: Vec<&ProcessHandle> = handles.iter().collect();
-    while open.len() > left {
-        let time = until.saturating_duration_since(Instant::now());
-        let mut fds: Vec<PollFd<'_>> = open
-            .iter()
-            .map(|handle| PollFd::new(&handle.fd, PollFlags::IN))
-            .collect();
-        match poll(&mut fds, Some(&to_timespec(time))) {
-            Ok(0) => return false,
-            Ok(_) => {
-                let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-                let mut ended = ended.into_iter();
-                open.retain(|_| !ended.next().unwrap_or(false));
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-fn to_timespec(duration: Duration) -> Timespec {
+pub(super) fn to_timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec {
         tv_sec: 1,
         tv_nsec: 0,
@@ -343,6 +329,8 @@ mod tests {
     use super::super::child_tracking::ChildTracking;
     use super::super::control_group::ControlGroup;
     use super::super::limit_mark::LimitMark;
+    use rustix::event::{PollFd, PollFlags};
+
     use super::super::spawn_plan::SpawnPlan;
     use super::*;
 

@@ -34,6 +34,7 @@ pub(super) struct ProcessStat {
     pub parent: u32,
     group: u32,
     pub session: u32,
+    pub threads: u64,
     state: u8,
 }
 
@@ -53,6 +54,7 @@ impl ProcessStat {
             parent: id(1)?,
             group: id(2)?,
             session: id(3)?,
+            threads: number(17)?,
             state: *fields.first()?.as_bytes().first()?,
         })
     }

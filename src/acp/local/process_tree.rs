@@ -123,6 +123,11 @@ impl ProcessTree {
         !peopled.is_empty()
     }
 
+    /// Returns whether a control group has refused a process or thread because of its limit.
+    pub fn has_met_group_limit(&self) -> bool {
+        self.groups.iter().any(ControlGroup::has_met_limit)
+    }
+
     /// Removes the control groups, once no process is left.
     pub fn remove_cgroups(&self) {
         self.groups.iter().for_each(ControlGroup::remove_group);
@@ -225,7 +230,7 @@ impl ProcessTree {
 
     /// Returns whether the process has one of our marks or holds our pipe.
     fn is_tagged(&self, pid: u32) -> bool {
-        self.limits.iter().any(|limit| limit.is_set_on(pid))
+        LimitMark::is_any_set_on(&self.limits, pid)
             || has_env_entry(pid, &self.mark)
             || self.pipe.as_ref().is_some_and(|pipe| holds_pipe(pid, pipe))
     }

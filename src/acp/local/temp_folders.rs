@@ -36,7 +36,7 @@ impl Confinement {
     ) -> Option<PathBuf> {
         use sha2::{Digest as _, Sha256};
 
-        let digest = Sha256::digest(conversation.as_str());
+        let digest = Sha256::digest(conversation.key());
         let name = format!("c-{}", to_hex(&digest[..8]));
         Some(self.temp_folder()?.join(name))
     }

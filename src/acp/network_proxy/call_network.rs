@@ -33,14 +33,6 @@ pub struct NetworkCaller {
     pub conversation: Option<ConversationId>,
 }
 
-impl NetworkCaller {
-    /// Returns the conversation, or the request in its place.
-    pub fn scope(&self) -> &str {
-        let conversation = self.conversation.as_ref().map(ConversationId::as_str);
-        conversation.unwrap_or_else(|| self.request.as_str())
-    }
-}
-
 /// The network of one call.
 #[derive(Debug)]
 pub struct CallNetwork {

@@ -22,6 +22,7 @@ use super::refusal::ConnectionFailure;
 use crate::acp::blocking::run_blocking;
 use crate::acp::permission::ActiveRules;
 use crate::approval_answer::ApprovalOption;
+use crate::ids::{ConversationId, RequestId};
 use crate::policy::{HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules};
 
 /// The most names that are resolved at a time. The system's resolver blocks a thread for each.
@@ -58,8 +59,15 @@ impl NetworkTarget {
     }
 }
 
-/// The scope of an answer, a request or a conversation, and the target.
-type AnswerKey = (String, NetworkTarget);
+/// The calls for which an answer counts. The caller chooses the texts of both ids.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum AnswerScope {
+    Call(RequestId),
+    Conversation(ConversationId),
+}
+
+/// The scope of an answer and its target.
+type AnswerKey = (AnswerScope, NetworkTarget);
 /// Returns the addresses of a name. Blocks.
 pub type ResolveName = Arc<dyn Fn(String, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
@@ -195,13 +203,15 @@ impl HostGate {
             let why = "no rule names this host".to_owned();
             (why, Some(target.rule_pattern()))
         };
-        let key = |scope: &str| (scope.to_owned(), target.clone());
-        let (of_call, of_conversation) = (key(caller.request.as_str()), key(caller.scope()));
+        let key = |scope: AnswerScope| (scope, target.clone());
+        let of_call = key(AnswerScope::Call(caller.request.clone()));
+        let conversation = caller.conversation.clone();
+        let of_conversation = conversation.map(|id| key(AnswerScope::Conversation(id)));
         let shown = target.to_string();
         let answered = {
             let answers = self.answers.lock();
-            let answer = answers.get(&of_call).or(answers.get(&of_conversation));
-            answer.copied()
+            let mut keys = std::iter::once(&of_call).chain(&of_conversation);
+            keys.find_map(|key| answers.get(key)).copied()
         };
         let is_allowed = match answered {
             Some(answer) => answer,
@@ -210,12 +220,8 @@ impl HostGate {
                 .await
             {
                 QuestionEnd::Answered(option) => {
-                    let scope = if option.is_always() {
-                        of_conversation
-                    } else {
-                        of_call
-                    };
-                    self.remember_answer(scope, option);
+                    let of_conversation = of_conversation.filter(|_| option.is_always());
+                    self.remember_answer(of_conversation.unwrap_or(of_call), option);
                     option.is_allowed()
                 }
                 QuestionEnd::TooMany => return Err(ConnectionFailure::too_many(&shown)),

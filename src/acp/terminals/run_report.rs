@@ -87,11 +87,16 @@ fn describe_stop(stopped: &StopReport) -> String {
         }
         (None, None) => "the command had just ended by itself".to_owned(),
     };
+    let limit = if stopped.at_process_limit {
+        " at the limit of 1,024 processes and threads a command"
+    } else {
+        ""
+    };
     if stopped.survivors.is_empty() {
-        return how;
+        return format!("{how}{limit}");
     }
     format!(
-        "{how}, but {} could not be ended",
+        "{how}{limit}, but {} could not be ended",
         list_processes(&stopped.survivors)
     )
 }

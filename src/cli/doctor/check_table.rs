@@ -226,6 +226,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         sandbox_checks::check_namespaces,
     ),
     home(
+        "processes",
+        "The number of processes of a command is not limited",
+        sandbox_checks::check_processes,
+    ),
+    home(
         "network",
         "Commands have another network than configured, or all of it",
         sandbox_checks::check_network,

@@ -116,6 +116,44 @@ fn describe_missing_namespaces(read: impl Fn(&str) -> Option<String>) -> Finding
     }
 }
 
+#[cfg(target_os = "linux")]
+pub(super) fn check_processes(facts: &DoctorFacts, _: &Home) -> CheckResult {
+    use crate::acp::local::process_limit::{UncountedReason, uncounted_reason};
+    let confinement = match known_confinement(facts) {
+        Ok(confinement) => confinement,
+        Err(finding) => return Ok(finding),
+    };
+    if confinement.limits_processes {
+        return Ok(Finding::ok(
+            "Each command has a limit of its own, 1,024 processes and threads",
+        ));
+    }
+    let (why, mend) = match uncounted_reason() {
+        Some(UncountedReason::Root) => (
+            "the kernel does not limit those of root",
+            "Run the runner as an ordinary user",
+        ),
+        Some(UncountedReason::OldKernel) => (
+            "before Linux 5.14 the kernel counts all of yours together",
+            "Update Linux, or run the runner as a service: `punie-runner service install`",
+        ),
+        None => (
+            "they are counted in user namespaces, which cannot be used here",
+            "See the check `namespaces`",
+        ),
+    };
+    Ok(Finding::note(format!(
+        "A command may start any number of processes and threads, unless its control group limits them (`status` says \
+         so under Limits): {why}"
+    ))
+    .with_mend(mend))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn check_processes(_: &DoctorFacts, _: &Home) -> CheckResult {
+    Ok(Finding::ok("This system has no limit for each command"))
+}
+
 pub(super) fn check_network(facts: &DoctorFacts, _: &Home) -> CheckResult {
     let confinement = match known_confinement(facts) {
         Ok(confinement) => confinement,

@@ -241,6 +241,7 @@ fn past_shell(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> 
             status: status.clone(),
             output_open: false,
             left: Vec::new(),
+            at_process_limit: false,
             out_of_memory: false,
         }),
         elapsed: Duration::from_millis(u64::try_from(ended - row.started_at_ms).unwrap_or(0)),

@@ -77,7 +77,7 @@ impl Tool for SelfModRevert {
             finish_pending(&area, &lock)?;
             let feature = area.find_feature(self.feature_id.as_deref(), &cx)?;
             if self.discard_staged {
-                if feature.conversation != cx.conversation.as_str() {
+                if feature.conversation != cx.conversation.key() {
                     return Err(ToolError::invalid_args(format!(
                         "{} belongs to another conversation, which drops its staged files itself. Nothing was dropped.",
                         feature.id

@@ -161,7 +161,7 @@ impl SelfModArea {
             cx.request.clone(),
         );
         run_blocking(move || {
-            let active = area.store.active_feature(conversation.as_str());
+            let active = area.store.active_feature(&conversation.key());
             let Some(feature) = active.map_err(state_error)? else {
                 return Ok(None);
             };
@@ -208,7 +208,7 @@ impl SelfModArea {
             Some(id) => id.to_owned(),
             None => self
                 .store
-                .active_feature(cx.conversation.as_str())
+                .active_feature(&cx.conversation.key())
                 .map_err(state_error)?
                 .ok_or_else(|| {
                     ToolError::not_found(

@@ -75,7 +75,7 @@ impl Tool for SelfModStart {
             name,
             description,
             root: deps.area.root_text(),
-            conversation: cx.conversation.as_str().to_owned(),
+            conversation: cx.conversation.key(),
             request: cx.request.as_str().to_owned(),
             status: FeatureStatus::Active,
             created_at_ms: now,

@@ -9,8 +9,8 @@ use super::background_shell::BackgroundShell;
 use super::listening_ports::{find_port_holder, format_listening};
 use super::shell_list::ShellDescription;
 use crate::acp::terminals::{
-    CommandRun, CreateTerminal, OutputQuery, RunEnding, TerminalGuard, TerminalOutput,
-    build_run_report, end_change_with_command, format_seconds, list_processes,
+    CommandRun, CreateTerminal, OutputQuery, RunEnding, StopSequence, TerminalGuard, TerminalId,
+    TerminalOutput, build_run_report, end_change_with_command, format_seconds, list_processes,
     output_meta_with_handle, output_with_status, pending_state_note, status_line,
 };
 use crate::tool::{ReplyBody, ToolContext, ToolError, ToolReply};
@@ -57,12 +57,52 @@ pub(super) async fn finish_foreground(
     } else {
         ""
     };
+    let (terminal, elapsed) = (run.guard.terminal_id().clone(), run.output.elapsed);
+    if exit.at_process_limit && end_left(deps, &terminal).await {
+        run.guard.release_guarded().await;
+        let left = format!("Ended because of that limit: {who}.");
+        return Ok(
+            ToolReply::from_fitted_text(output_with_status(&text, Some(&left))).with_meta(meta),
+        );
+    }
+    end_left_later(deps, terminal, limit.saturating_sub(elapsed));
     let shell = add_to_list(cx, deps, run.guard, about).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
         shell.id
     );
     Ok(ToolReply::from_fitted_text(output_with_status(&text, Some(&left))).with_meta(meta))
+}
+
+/// Ends what a command left running. Returns whether all of it has ended.
+async fn end_left(deps: &ShellDeps, terminal: &TerminalId) -> bool {
+    let ending = deps
+        .terminals
+        .kill_terminal(terminal, StopSequence::kill_at_once());
+    ending
+        .await
+        .is_ok_and(|stopped| stopped.survivors.is_empty())
+}
+
+/// Ends what a command left running if it is at the limit of processes when the time of the call is over.
+fn end_left_later(deps: &ShellDeps, terminal: TerminalId, time_left: Duration) {
+    let deps = deps.clone();
+    let ending = async move {
+        tokio::time::sleep(time_left).await;
+        // A terminal that is gone has ended its command.
+        let query = OutputQuery::state_only(&terminal);
+        let state = deps.terminals.terminal_output(query).await;
+        let exit = state.ok().and_then(|output| output.exit);
+        if exit.is_some_and(|exit| exit.at_process_limit) {
+            tracing::warn!(%terminal, "what a command left is at the limit of processes, and is ended");
+            end_left(&deps, &terminal).await;
+        }
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the call has ended; if the runner ends first, it ends the command"
+    )]
+    tokio::spawn(ending);
 }
 
 /// Answers for a command that runs longer than `yield_ms` and turns it into a background shell. It has no time limit

@@ -100,7 +100,8 @@ impl Tool for KillShell {
         let stopped = client.kill_terminal(&shell.terminal, sequence).await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
-                "Shell {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
+                "Shell {}: {} had not ended some seconds after SIGKILL. Call KillShell again; a process that stays waits \
+                 for the system, such as a disk that does not answer.",
                 shell.name_with_pid(),
                 list_processes(&stopped.survivors)
             );

@@ -60,7 +60,8 @@ impl Tool for KillTerminal {
         let stopped = deps.end_processes(&lasting, sequence).await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
-                "Terminal {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
+                "Terminal {}: {} had not ended some seconds after SIGKILL. Call kill_terminal again; a process that stays waits \
+                 for the system, such as a disk that does not answer.",
                 lasting.name,
                 list_processes(&stopped.survivors)
             );

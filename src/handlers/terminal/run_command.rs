@@ -12,7 +12,6 @@ use crate::acp::terminals::{
     CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report,
     end_change_with_command, list_processes, output_with_status, run_to_end,
 };
-use crate::ids::ConversationId;
 use crate::output::TextBudget;
 use crate::tool::{
     DeclaredAccess, RequestedCommand, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
@@ -130,7 +129,7 @@ async fn start_lasting(
         .map(|pid| format!(" (pid {pid})"))
         .unwrap_or_default();
     let mut meta = ResultMeta::default();
-    if cx.conversation == ConversationId::from(&cx.request) {
+    if !cx.conversation.is_named() {
         let text = "This call is a conversation of its own, so calls of other conversations cannot reach the terminal: \
                     send them with one conversation, or use Bash with run_in_background=true.";
         meta.warnings.push(text.to_owned());

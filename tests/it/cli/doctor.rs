@@ -119,8 +119,14 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
     assert_eq!(found.ids_of("problem"), BTreeSet::new());
     assert_eq!(found.code, 0);
     assert!(found.all.len() >= 25, "{}", found.all.len());
-    // The program of a test is on nobody's PATH, and not every machine confines in full.
-    let usual = BTreeSet::from(["program", "confinement", "namespaces", "network"]);
+    // The program of a test is on nobody's PATH, not every machine confines in full, and nothing limits root.
+    let usual = BTreeSet::from([
+        "program",
+        "confinement",
+        "namespaces",
+        "network",
+        "processes",
+    ]);
     assert!(
         found.ids_of("note").is_subset(&usual),
         "{:?}",
@@ -276,7 +282,7 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     );
     let open = doctor(&user, &[]).await;
     open.assert_found("problem", &["confinement", "mcp-servers"], found);
-    open.assert_found("note", &["network"], found);
+    open.assert_found("note", &["network", "processes"], found);
 
     let user = User::new();
     user.write("home", "no folder");

@@ -19,7 +19,7 @@ impl<'a> Talk<'a> {
     fn new(bench: &'a Bench) -> Self {
         Self {
             bench,
-            id: ConversationId::from(&RequestId::new()),
+            id: ConversationId::OwnOf(RequestId::new()),
         }
     }
 

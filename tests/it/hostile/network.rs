@@ -352,6 +352,43 @@ async fn an_answer_for_the_conversation_holds_in_it_only() {
     );
 }
 
+/// The caller chooses the ids of requests and the names of conversations.
+#[tokio::test]
+async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
+    use ApprovalOption::{AllowAlways, AllowOnce, RejectOnce};
+    for (answer, first, others) in [
+        // A call alone, and one of a conversation that is named like it.
+        (AllowOnce, ("r1", None), ("r2", Some("r1"))),
+        (AllowAlways, ("r1", None), ("r2", Some("r1"))),
+        (AllowOnce, ("r1", Some("talk")), ("r2", Some("r1"))),
+        // A conversation, and a call that is named like it.
+        (AllowAlways, ("r1", Some("talk")), ("talk", None)),
+        (AllowAlways, ("r1", Some("talk")), ("talk", Some("other"))),
+    ] {
+        let (yard, server) = (asking_yard(ASK), one_file());
+        let curl = format!("curl -sS http://packages.test:{}/file", server.port);
+        let person = Person::answering(&yard, &[answer, RejectOnce]);
+        let mut texts = Vec::new();
+        for (request, conversation) in [first, others] {
+            let alone = ToolContext::for_detached_call(RequestId::parse(request).expect("an id"));
+            let named = conversation.map(|name| ConversationId::parse(name).expect("a name"));
+            let cx = ToolContext {
+                conversation: named.unwrap_or_else(|| alone.conversation.clone()),
+                ..alone
+            };
+            let args = json!({ "command": curl });
+            let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+            texts.push(tools::text(&reply.expect("it ran")).to_owned());
+        }
+        let case = format!("{answer:?} {first:?} {others:?}: {texts:?}");
+        assert!(
+            texts[0] == "served" && texts[1].contains("refused"),
+            "{case}"
+        );
+        assert_eq!(person.questions().await.len(), 2, "{case}");
+    }
+}
+
 #[tokio::test]
 async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
     let (yard, server) = (asking_yard(ASK), one_file());

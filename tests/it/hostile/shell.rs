@@ -393,10 +393,25 @@ async fn h52_io_uring_is_said_not_to_exist() {
 }
 
 #[tokio::test]
-async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_a_loopback_of_their_own()
- {
+async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_namespaces() {
     let text = Yard::new().bash("ulimit -u; ulimit -c").await;
-    assert_eq!(text, "4096\n0");
+    assert_eq!(text, "1024\n0");
+}
+
+#[tokio::test]
+async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
+    let yard = Yard::new();
+    let show = "readlink /proc/self/ns/user; cat /proc/self/uid_map | tr -s ' '; id -u";
+    let (one, other) = (yard.bash(show).await, yard.bash(show).await);
+    let user = rustix::process::geteuid().as_raw();
+    let rest = format!("\n {user} {user} 1\n{user}");
+    for text in [&one, &other] {
+        assert!(
+            text.starts_with("user:[") && text.ends_with(&rest),
+            "{text}"
+        );
+    }
+    assert_ne!(one, other);
 }
 
 #[tokio::test]

@@ -439,6 +439,36 @@ async fn always_is_for_the_tool_and_the_conversation() {
     assert_eq!(stage.read("effect"), "one\ntwo\n");
 }
 
+/// The caller chooses the ids of requests and the names of conversations.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let effect = || Ask::bash("echo ran >> effect");
+    let alone = stage.ask(effect()).await;
+    let shown = question(&stage).await;
+    stage.caller.choose(&shown, "allow_always").await;
+    assert_eq!(stage.answer(&alone).await.outcome, "ok");
+    let talk = stage.ask(effect().of("talk")).await;
+    let shown = question(&stage).await;
+    stage.caller.choose(&shown, "allow_always").await;
+    assert_eq!(stage.answer(&talk).await.outcome, "ok");
+    for others in [
+        effect().of(&alone),
+        effect().with("requestId", json!("talk")),
+    ] {
+        let id = stage.ask(others).await;
+        let asked = question(&stage).await;
+        assert_eq!(asked["requestId"], json!(id));
+        stage.caller.choose(&asked, "reject_once").await;
+        assert_eq!(
+            stage.answer(&id).await.verdict(),
+            ("error", "policy_denied")
+        );
+    }
+    assert_eq!(stage.read("effect"), "ran\nran\n");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_can_be_taken_back() {
     let stage = Stage::with(ASKING).await;

@@ -172,15 +172,17 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
 async fn a_call_without_a_conversation_is_told_that_others_cannot_reach_its_terminal() {
     let bench = Bench::new();
     let args = json!({"command": "sleep 60", "background": true});
-    let alone = bench
-        .call("run_command", args.clone())
-        .await
-        .expect("it runs");
+    let cx = ToolContext::for_detached_call(RequestId::parse("alone").expect("an id"));
+    let alone = tools::call_with(&bench.registry, "run_command", args.clone(), cx);
+    let alone = within(alone).await.expect("it runs");
     assert!(
         alone.meta.warnings[0].contains("conversation of its own"),
         "{:?}",
         alone.meta
     );
+    let namesake = call(&bench, "alone", "get_terminal_output", term(0)).await;
+    let refused = namesake.expect_err("a conversation that is named like the call");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     let together = call(&bench, "one", "run_command", args)
         .await
         .expect("it runs");
