@@ -48,6 +48,13 @@ pub(super) async fn named_roots(
     Ok(Some(folders?).filter(|folders| !folders.is_empty()))
 }
 
+/// Returns the name of the client's program, for people.
+pub(super) fn client_name(client: &Peer<RoleServer>) -> Option<String> {
+    let about = &client.peer_info()?.client_info;
+    let name = about.title.as_ref().unwrap_or(&about.name);
+    Some(name.clone()).filter(|name| !name.is_empty())
+}
+
 /// Returns whether the client shows forms to a person.
 pub(super) fn has_forms(client: &Peer<RoleServer>) -> bool {
     client.peer_info().is_some_and(|info| {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,17 +16,17 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
     ResourceTemplate, Role, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{Peer, RequestContext, ServiceExt as _};
+use rmcp::service::{NotificationContext, Peer, RequestContext, ServiceExt as _};
 use rmcp::transport::IntoTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::approval_form::{chosen_option, question_form};
-use super::client_abilities::{has_forms, named_roots};
-use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
+use super::client_abilities::{client_name, has_forms, named_roots};
+use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkSession};
 use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
 use super::tool_answer::tool_result;
@@ -47,7 +48,8 @@ pub struct McpServer {
     link: Arc<dyn DeviceLink>,
     profile: ToolProfile,
     conversation: String,
-    connected: OnceCell<()>,
+    /// The folders that the client has named, until it says that they have changed.
+    roots: tokio::sync::Mutex<Option<Option<Vec<PathBuf>>>>,
     /// The handles of the outputs that answers of this client named, oldest first.
     outputs: Mutex<VecDeque<String>>,
 }
@@ -86,28 +88,25 @@ impl McpServer {
             link,
             profile,
             conversation: format!("mcp-{}", RequestId::new()),
-            connected: OnceCell::new(),
+            roots: tokio::sync::Mutex::default(),
             outputs: Mutex::default(),
         }
     }
 
-    /// Gets the device ready before the first request for it, and again after a failure.
-    async fn connect(&self, client: &Peer<RoleServer>) -> Result<(), LinkError> {
-        let connecting = async {
-            let roots = named_roots(client).await?;
-            self.link.connect(roots).await
+    /// Describes the session of this client, which is asked for its folders when it has not named them yet.
+    async fn describe_session(&self, client: &Peer<RoleServer>) -> Result<LinkSession, LinkError> {
+        let mut known = self.roots.lock().await;
+        let roots = match &*known {
+            Some(roots) => roots.clone(),
+            None => known.insert(named_roots(client).await?).clone(),
         };
-        self.connected
-            .get_or_try_init(|| connecting)
-            .await
-            .map(drop)
+        Ok(LinkSession {
+            client: client_name(client),
+            roots,
+        })
     }
 
-    async fn list_enabled_skills(
-        &self,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<Vec<Value>, LinkError> {
-        self.connect(&context.peer).await?;
+    async fn list_enabled_skills(&self) -> Result<Vec<Value>, LinkError> {
         let mut skills = self.link.list_skills().await?;
         skills.retain(|skill| skill["enabled"] != false);
         Ok(skills)
@@ -120,12 +119,12 @@ impl McpServer {
         args: Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<(LinkCall, LinkAnswer), LinkError> {
-        self.connect(&context.peer).await?;
         let call = LinkCall {
             id: RequestId::new(),
             tool: tool.to_owned(),
             args: Value::Object(args).to_string(),
             conversation: self.conversation.clone(),
+            session: self.describe_session(&context.peer).await?,
         };
         let answer = self.wait_for_answer(&call, context).await?;
         if let Some(handle) = answer.payload["meta"]["handle"].as_str() {
@@ -239,13 +238,16 @@ impl ServerHandler for McpServer {
         Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
     }
 
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        *self.roots.lock().await = None;
+    }
+
     async fn list_tools(
         &self,
         _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.connect(&context.peer).await?;
-        let entries = self.link.list_tools().await?;
+        let entries = self.link.list_tools().await;
         let tools = entries
             .iter()
             .filter(|entry| self.profile.includes(entry))
@@ -316,9 +318,9 @@ impl ServerHandler for McpServer {
     async fn list_prompts(
         &self,
         _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let skills = self.list_enabled_skills(&context).await?;
+        let skills = self.list_enabled_skills().await?;
         let prompt = |skill: &Value| {
             let id = skill["id"].as_str()?;
             Some(Prompt::new(id, skill["description"].as_str(), None))
@@ -330,9 +332,9 @@ impl ServerHandler for McpServer {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let skills = self.list_enabled_skills(&context).await?;
+        let skills = self.list_enabled_skills().await?;
         let wanted = skills.iter().find(|skill| skill["id"] == *request.name);
         let Some(skill) = wanted else {
             let text = format!("there is no skill {}", request.name);

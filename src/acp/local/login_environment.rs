@@ -41,6 +41,17 @@ pub(super) async fn load_login_environment(
     }
 }
 
+/// Returns the variables of the login shell named in `base`, or `base` if that fails. They are for the runner itself, not
+/// for its commands.
+pub async fn login_variables(base: Vec<(String, String)>) -> Vec<(String, String)> {
+    let fallback = UserEnvironment::from_entries(base.iter().cloned());
+    let Ok(spawner) = ProcessSpawner::new() else {
+        return base;
+    };
+    let found = run_login_shell(&spawner, &base, &fallback).await;
+    found.unwrap_or(base)
+}
+
 /// Puts the folders that only the runner's own PATH has before those of the login shell: a person who starts it in a
 /// terminal with a toolchain expects commands to have that toolchain.
 fn add_own_folders(entries: &mut [(String, String)], base: &[(String, String)]) {
