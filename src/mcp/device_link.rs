@@ -27,17 +27,17 @@ pub struct LinkCall {
     pub args: String,
     /// The conversation of the client: its calls with effects run in order.
     pub conversation: String,
-    /// The session that it belongs to.
-    pub session: LinkSession,
+    /// The session that it belongs to; none where folders of this machine say nothing about the device.
+    pub session: Option<LinkSession>,
 }
 
-/// The session of a client, as the client describes itself.
-#[derive(Debug, Clone, Default)]
+/// The session of a client.
+#[derive(Debug, Clone)]
 pub struct LinkSession {
     /// The name of the client's program, for people.
-    pub client: Option<String>,
-    /// The folders that the client works in, if it names any.
-    pub roots: Option<Vec<PathBuf>>,
+    pub client: String,
+    /// The folders that the client works in; the first is the one for relative paths.
+    pub folders: Vec<PathBuf>,
 }
 
 /// The answer of a tool.

@@ -40,7 +40,7 @@ const QUESTION_INTERVALS: (Duration, Duration) =
 const MAX_LISTED_OUTPUTS: usize = 100;
 
 const INSTRUCTIONS: &str = "Tools on the owner's machine: files, search, commands, git, SQLite. They work in the \
-owner's workspaces, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
+folders of this session, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
 A cut answer names a handle: ReadOutput, or the linked resource, has the rest.";
 
 /// A server for one client.
@@ -48,6 +48,8 @@ pub struct McpServer {
     link: Arc<dyn DeviceLink>,
     profile: ToolProfile,
     conversation: String,
+    /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
+    folders: Option<Vec<PathBuf>>,
     /// The folders that the client has named, until it says that they have changed.
     roots: tokio::sync::Mutex<Option<Option<Vec<PathBuf>>>>,
     /// The handles of the outputs that answers of this client named, oldest first.
@@ -82,11 +84,17 @@ where
 }
 
 impl McpServer {
-    /// Creates a server for a client that uses this device, and lists the tools of this profile.
-    pub fn new(link: Arc<dyn DeviceLink>, profile: ToolProfile) -> Self {
+    /// Creates a server for a client that uses this device, and lists the tools of this profile. The client works in these
+    /// folders unless it names others; `None` if folders of this machine say nothing about the device.
+    pub fn new(
+        link: Arc<dyn DeviceLink>,
+        profile: ToolProfile,
+        folders: Option<Vec<PathBuf>>,
+    ) -> Self {
         Self {
             link,
             profile,
+            folders,
             conversation: format!("mcp-{}", RequestId::new()),
             roots: tokio::sync::Mutex::default(),
             outputs: Mutex::default(),
@@ -94,16 +102,22 @@ impl McpServer {
     }
 
     /// Describes the session of this client, which is asked for its folders when it has not named them yet.
-    async fn describe_session(&self, client: &Peer<RoleServer>) -> Result<LinkSession, LinkError> {
+    async fn describe_session(
+        &self,
+        client: &Peer<RoleServer>,
+    ) -> Result<Option<LinkSession>, LinkError> {
+        let Some(folders) = &self.folders else {
+            return Ok(None);
+        };
         let mut known = self.roots.lock().await;
         let roots = match &*known {
             Some(roots) => roots.clone(),
             None => known.insert(named_roots(client).await?).clone(),
         };
-        Ok(LinkSession {
+        Ok(Some(LinkSession {
             client: client_name(client),
-            roots,
-        })
+            folders: roots.unwrap_or_else(|| folders.clone()),
+        }))
     }
 
     async fn list_enabled_skills(&self) -> Result<Vec<Value>, LinkError> {
@@ -152,7 +166,7 @@ impl McpServer {
         let (sender, mut pieces) = mpsc::unbounded_channel();
         let output = token.is_some().then_some(sender);
         let mut calling = std::pin::pin!(self.link.call_tool(call, output));
-        let mut asking = std::pin::pin!(self.pass_on_questions(&call.id, &context.peer));
+        let mut asking = std::pin::pin!(self.pass_on_questions(call, &context.peer));
         let (mut sent, mut is_cancelled) = (0.0, false);
         loop {
             tokio::select! {
@@ -176,7 +190,9 @@ impl McpServer {
     }
 
     /// Shows each question about a call to the person at the client, and passes on the answer. Never returns.
-    async fn pass_on_questions(&self, id: &RequestId, client: &Peer<RoleServer>) {
+    async fn pass_on_questions(&self, call: &LinkCall, client: &Peer<RoleServer>) {
+        let session = call.session.as_ref();
+        let folder = session.and_then(|session| session.folders.first());
         let mut shown = BTreeSet::new();
         let mut interval = QUESTION_INTERVALS.0;
         loop {
@@ -185,9 +201,11 @@ impl McpServer {
             let Ok(open) = self.link.open_questions().await else {
                 continue;
             };
-            let about = open.into_iter().filter(|one| one.request == id.as_str());
+            let about = open
+                .into_iter()
+                .filter(|one| one.request == call.id.as_str());
             for question in about {
-                let Some(form) = question_form(&question) else {
+                let Some(form) = question_form(&question, folder.map(PathBuf::as_path)) else {
                     continue;
                 };
                 if !shown.insert(question.id.clone()) {

@@ -65,7 +65,6 @@ fn take_image(object: &mut Map<String, Value>) -> Option<ContentBlock> {
 mod tests {
     use super::*;
     use crate::ids::RequestId;
-    use crate::mcp::LinkSession;
 
     fn result(payload: Value, is_ok: bool) -> Value {
         let call = LinkCall {
@@ -73,7 +72,7 @@ mod tests {
             tool: "Read".to_owned(),
             args: "{}".to_owned(),
             conversation: "c".to_owned(),
-            session: LinkSession::default(),
+            session: None,
         };
         let mut result = tool_result(&call, LinkAnswer { is_ok, payload });
         result.result_type = None;

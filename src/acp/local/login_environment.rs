@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::command_environment::{UserEnvironment, withheld_values};
+use super::command_environment::{UserEnvironment, is_runner_setting, withheld_values};
 use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::StopSignal;
 
@@ -48,8 +48,11 @@ pub async fn login_variables(base: Vec<(String, String)>) -> Vec<(String, String
     let Ok(spawner) = ProcessSpawner::new() else {
         return base;
     };
-    let found = run_login_shell(&spawner, &base, &fallback).await;
-    found.unwrap_or(base)
+    let Some(mut found) = run_login_shell(&spawner, &base, &fallback).await else {
+        return base;
+    };
+    found.retain(|(name, value)| !is_runner_setting(name, value));
+    found
 }
 
 /// Puts the folders that only the runner's own PATH has before those of the login shell: a person who starts it in a

@@ -1,6 +1,5 @@
 //! The way of an MCP client to its device: to the runner of this home, or to a device that the command names.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -30,18 +29,12 @@ pub(super) enum LinkedDevice {
 pub(super) struct CallerLink {
     context: CliContext,
     device: LinkedDevice,
-    /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
-    folders: Option<Vec<PathBuf>>,
 }
 
 impl CallerLink {
     /// Creates a way to a device.
-    pub fn new(context: CliContext, device: LinkedDevice, folders: Option<Vec<PathBuf>>) -> Self {
-        Self {
-            context,
-            device,
-            folders,
-        }
+    pub fn new(context: CliContext, device: LinkedDevice) -> Self {
+        Self { context, device }
     }
 
     async fn connect(&self) -> Result<LinkConnection, LinkError> {

@@ -173,7 +173,9 @@ impl HomeDevice {
             let watching = watch_runner(home, connection.holder, &ask.id);
             let ended = tokio::select! {
                 biased;
-                answer = running => return answer,
+                answer = running => {
+                    return answer.map(|answer| name_request(answer, &ask.id, limit.is_some()));
+                }
                 ended = watching => ended,
             };
             match ended {
@@ -270,11 +272,23 @@ async fn give_up(
     }
 }
 
+/// Names the request in the answer of a call that may have run when its runner ended.
+fn name_request(mut answer: LinkAnswer, id: &RequestId, has_ended: bool) -> LinkAnswer {
+    if has_ended
+        && answer.payload["meta"]["mayHaveRun"] == true
+        && let Some(text) = answer.payload["error"].as_str()
+    {
+        let history = command_to_type(&format!("history {id}"));
+        answer.payload["error"] = format!("{text} The owner sees it by `{history}`.").into();
+    }
+    answer
+}
+
 fn may_have_run(id: &RequestId, why: Option<&LinkError>) -> LinkError {
     let why = why.map_or_else(String::new, |why| format!(" The next one: {why}."));
     LinkError(format!(
         "The runner on this machine ended during the call, so the call may have run, in part or whole.{why} Look at what \
-         it changed before you repeat it: `{}`",
+         it changed before you repeat it. The owner sees it by `{}`",
         command_to_type(&format!("history {id}"))
     ))
 }

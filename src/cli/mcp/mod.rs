@@ -9,6 +9,7 @@ mod link_connection;
 mod program_tools;
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -63,38 +64,33 @@ pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
 async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
     let _signals = process_signals::listen_for_signals(&stop)?;
-    let link = Arc::new(link_device(context).await?);
-    let profile = args.profile;
-    let make_server = move || McpServer::new(link.clone(), profile);
+    let (link, folders) = link_device(context).await?;
+    let (link, profile) = (Arc::new(link), args.profile);
+    let make_server = move || McpServer::new(link.clone(), profile, folders.clone());
     match args.http {
         Some(port) => serve_over_http(port, context, make_server, &stop.stop_token()).await,
         None => serve_stdio(make_server(), &stop.stop_token()).await,
     }
 }
 
-/// Returns the way to the device that the command names, else to that of this home.
-async fn link_device(context: &CliContext) -> anyhow::Result<CallerLink> {
+/// Returns the way to the device that the command names, else to that of this home; and the folders that the command
+/// names for it, unless it is on another machine.
+async fn link_device(context: &CliContext) -> anyhow::Result<(CallerLink, Option<Vec<PathBuf>>)> {
     let folders = context.session_folders();
     // They are the session's folders, and not the workspaces of the runner.
     let context = context.with_flags(|flags| flags.workspaces.clear());
     if !context.names_device() {
         context.start_logging_despite_faults()?;
         let device = LinkedDevice::OfHome(HomeDevice::new(context.with_flags(|_| ())));
-        return Ok(CallerLink::new(context, device, Some(folders)));
+        return Ok((CallerLink::new(context, device), Some(folders)));
     }
     let (config, home) = context.caller_config()?;
     let caller = CliContext::caller_client(&config, &home)?;
     let device = context.resolve_device(&config, &home, &caller).await?;
     let is_here = home.device_file().exists()
         && *DeviceIdentity::load_or_create(&home)?.device_id() == device;
-    let connection = LinkConnection::new(caller, device);
-    // The folders are those of this machine.
-    let folders = is_here.then_some(folders);
-    Ok(CallerLink::new(
-        context,
-        LinkedDevice::Named(connection),
-        folders,
-    ))
+    let device = LinkedDevice::Named(LinkConnection::new(caller, device));
+    Ok((CallerLink::new(context, device), is_here.then_some(folders)))
 }
 
 async fn serve_over_http(
