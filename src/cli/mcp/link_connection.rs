@@ -1,4 +1,4 @@
-//! A device as its caller reaches it through a backend, for one client. Not here: which device (device_source).
+//! A device as its caller reaches it through a backend, for one client. Not here: which device (caller_link).
 
 use std::time::Duration;
 
