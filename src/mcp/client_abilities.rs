@@ -14,19 +14,17 @@ const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most characters of a client's name, of up to four bytes each.
 const MAX_NAME_CHARS: usize = 32;
 
-/// Returns the folders that a client works in, if it can name them and names some.
+/// Returns the folders that a client works in; none if it cannot name them, or names none.
 #[expect(
     deprecated,
     reason = "editors name their folders so; later versions of the protocol drop it"
 )]
-pub(super) async fn named_roots(
-    client: &Peer<RoleServer>,
-) -> Result<Option<Vec<PathBuf>>, LinkError> {
+pub(super) async fn named_roots(client: &Peer<RoleServer>) -> Result<Vec<PathBuf>, LinkError> {
     let names_roots = client
         .peer_info()
         .is_some_and(|info| info.capabilities.roots.is_some());
     if !names_roots {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let failed = |why: &str| LinkError(format!("the client did not name its roots: {why}"));
     let listed = timeout(ROOTS_TIMEOUT, client.list_roots()).await;
@@ -47,7 +45,7 @@ pub(super) async fn named_roots(
             })
         })
         .collect();
-    Ok(Some(folders?).filter(|folders| !folders.is_empty()))
+    folders
 }
 
 /// Returns the name of the client's program, for people.

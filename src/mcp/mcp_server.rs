@@ -50,8 +50,8 @@ pub struct McpServer {
     conversation: String,
     /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
     folders: Option<Vec<PathBuf>>,
-    /// The folders that the client has named, until it says that they have changed.
-    roots: tokio::sync::Mutex<Option<Option<Vec<PathBuf>>>>,
+    /// The folders that the client has named, perhaps none, until it says that they have changed.
+    roots: tokio::sync::Mutex<Option<Vec<PathBuf>>>,
     /// The handles of the outputs that answers of this client named, oldest first.
     outputs: Mutex<VecDeque<String>>,
 }
@@ -116,7 +116,11 @@ impl McpServer {
         };
         Ok(Some(LinkSession {
             client: client_name(client),
-            folders: roots.unwrap_or_else(|| folders.clone()),
+            folders: if roots.is_empty() {
+                folders.clone()
+            } else {
+                roots
+            },
         }))
     }
 

@@ -51,7 +51,7 @@ impl User {
     /// Writes a configuration with this user's workspace and these lines.
     fn configure(&self, lines: &str) {
         let work = self.path("work");
-        let text = format!("[workspaces]\npaths = [{work:?}]\n{lines}");
+        let text = format!("[workspaces]\npaths = [\"{}\"]\n{lines}", work.display());
         self.write("home/config.toml", text);
     }
 

@@ -20,9 +20,9 @@ const LIST_LIMIT: Duration = Duration::from_secs(6);
 /// The device of a client.
 pub(super) enum LinkedDevice {
     /// The device of this home.
-    OfHome(HomeDevice),
+    OfHome(Box<HomeDevice>),
     /// A device that the command names.
-    Named(LinkConnection),
+    Named(Box<LinkConnection>),
 }
 
 /// A way to a device, for all clients of this process.
@@ -40,7 +40,7 @@ impl CallerLink {
     async fn connect(&self) -> Result<LinkConnection, LinkError> {
         match &self.device {
             LinkedDevice::OfHome(device) => device.connect_patiently().await,
-            LinkedDevice::Named(connection) => Ok(connection.clone()),
+            LinkedDevice::Named(connection) => Ok(LinkConnection::clone(connection)),
         }
     }
 

@@ -14,7 +14,8 @@ use crate::cli::context::CliContext;
 use crate::cli::update::is_restart_pause;
 use crate::cli::wiring::SettingsInForce;
 use crate::home::{
-    ClientPresence, Home, OwnerSwitch, OwnerSwitches, RunnerLock, RunnerLockHolder, command_to_type,
+    ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
+    RunnerLockHolder, command_to_type,
 };
 use crate::ids::RequestId;
 use crate::journal::{JournalReader, RequestState};
@@ -49,8 +50,16 @@ struct OpenedHome {
 struct RunnerConnection {
     holder: RunnerLockHolder,
     link: LinkConnection,
-    /// The backend's address; none for the embedded one, whose address differs from start to start.
-    backend: Option<String>,
+    backend: RunnerBackend,
+}
+
+/// The backend of a runner.
+#[derive(Clone, PartialEq)]
+enum RunnerBackend {
+    /// The one of this home, whose address differs from start to start.
+    Embedded,
+    /// The one at this address.
+    At(Option<String>),
 }
 
 /// The end of a wait for an answer that has not come.
@@ -126,7 +135,7 @@ impl HomeDevice {
         let (mut config, home) = self.context.caller_config()?;
         let in_force = SettingsInForce::read_for(holder, &home)
             .ok_or_else(|| anyhow::anyhow!("the runner has just ended"))?;
-        let embedded = crate::home::EmbeddedBackendAddress::find_address(&home)?;
+        let embedded = EmbeddedBackendAddress::find_address(&home)?;
         let is_embedded = embedded.is_some() && embedded == in_force.backend.url;
         match &embedded {
             Some(url) if is_embedded => config.set_embedded_backend(url),
@@ -137,7 +146,11 @@ impl HomeDevice {
         Ok(RunnerConnection {
             holder,
             link: LinkConnection::new(caller, device),
-            backend: in_force.backend.url.filter(|_| !is_embedded),
+            backend: if is_embedded {
+                RunnerBackend::Embedded
+            } else {
+                RunnerBackend::At(in_force.backend.url)
+            },
         })
     }
 
@@ -148,7 +161,7 @@ impl HomeDevice {
         mut output: Option<OutputSender>,
     ) -> Result<LinkAnswer, LinkError> {
         let home = self.home()?;
-        let mut tried: Option<Option<String>> = None;
+        let mut tried: Option<RunnerBackend> = None;
         let mut limit: Option<Instant> = None;
         loop {
             let connecting = self.connect_to_runner(START_LIMIT);

@@ -81,7 +81,7 @@ async fn link_device(context: &CliContext) -> anyhow::Result<(CallerLink, Option
     let context = context.with_flags(|flags| flags.workspaces.clear());
     if !context.names_device() {
         context.start_logging_despite_faults()?;
-        let device = LinkedDevice::OfHome(HomeDevice::new(context.with_flags(|_| ())));
+        let device = LinkedDevice::OfHome(Box::new(HomeDevice::new(context.with_flags(|_| ()))));
         return Ok((CallerLink::new(context, device), Some(folders)));
     }
     let (config, home) = context.caller_config()?;
@@ -89,7 +89,7 @@ async fn link_device(context: &CliContext) -> anyhow::Result<(CallerLink, Option
     let device = context.resolve_device(&config, &home, &caller).await?;
     let is_here = home.device_file().exists()
         && *DeviceIdentity::load_or_create(&home)?.device_id() == device;
-    let device = LinkedDevice::Named(LinkConnection::new(caller, device));
+    let device = LinkedDevice::Named(Box::new(LinkConnection::new(caller, device)));
     Ok((CallerLink::new(context, device), is_here.then_some(folders)))
 }
 
