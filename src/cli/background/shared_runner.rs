@@ -34,13 +34,7 @@ pub async fn ensure_runner(
     limit: Duration,
 ) -> anyhow::Result<RunnerLockHolder> {
     let until = Instant::now() + limit;
-    let late = || {
-        anyhow::anyhow!(
-            "the runner is not up after {} s. `{}` may show why",
-            limit.as_secs(),
-            command_to_type("logs")
-        )
-    };
+    let late = || describe_delay(home, limit);
     let _starting = loop {
         if let Some(lock) = RunnerStartLock::try_acquire(home)? {
             break lock;
@@ -70,6 +64,18 @@ pub async fn ensure_runner(
             }
         }
     }
+}
+
+/// Says that the runner is not up in time, and which process is in the way.
+fn describe_delay(home: &Home, limit: Duration) -> anyhow::Error {
+    let holder = RunnerLock::find_holder(home).ok().flatten();
+    let process = holder.and_then(|holder| holder.pid);
+    let process = process.map_or_else(String::new, |pid| format!(" (process {pid})"));
+    anyhow::anyhow!(
+        "the runner{process} is not up after {} s. If an editor has started it, open a session there. `{}` may show why",
+        limit.as_secs(),
+        command_to_type("logs")
+    )
 }
 
 async fn start_runner(context: &CliContext) -> anyhow::Result<()> {

@@ -174,6 +174,34 @@ async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
 }
 
 #[tokio::test]
+async fn a_call_is_answered_where_no_runner_follows() {
+    let user = user_with_projects();
+    let client = user.connects_in("work/one").await;
+    works(&user, &client, "work/one").await;
+    let began = user.path("work/one/began");
+    let command = format!("touch {} && sleep 600", began.display());
+    let calling = client.calls("Bash", json!({"command": command}));
+    let killing = async {
+        until("the command runs", || began.exists()).await;
+        user.configure("[limits]\nreads = \"many\"\n");
+        kill(user.runner());
+        Instant::now()
+    };
+    let (answer, killed_at) = tokio::join!(calling, killing);
+    let took = killed_at.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let said = text(&answer);
+    assert_eq!(answer.is_error, Some(true), "{said}");
+    assert!(
+        said.contains("may have run") && said.contains("history"),
+        "{said}"
+    );
+    user.configure("");
+    works(&user, &client, "work/one").await;
+    client.closes().await;
+}
+
+#[tokio::test]
 async fn a_pause_of_the_owner_is_told() {
     let user = user_with_projects();
     let client = user.connects_in("work/one").await;
