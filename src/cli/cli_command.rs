@@ -5,10 +5,10 @@ use clap::Subcommand;
 use super::context::CliContext;
 use super::exit::{self, Exit};
 use super::{
-    ack, acp, agents, approvals, audit, backend, bridges, call, cancel, completions, config, demo,
-    dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, packages, pair, pause,
-    people, plugins, policy, questions, run, secrets, send, service, signals, skills, status, stop,
-    tools, trash, undo, uninstall, update,
+    ack, acp, agents, approvals, audit, backend, background, bridges, call, cancel, completions,
+    config, demo, dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, packages,
+    pair, pause, people, plugins, policy, questions, run, secrets, send, service, signals, skills,
+    status, stop, tools, trash, undo, uninstall, update,
 };
 
 #[derive(Debug, Subcommand)]
@@ -98,9 +98,13 @@ pub(super) enum CliCommand {
     Acp,
     /// Serve an MCP client: the Model Context Protocol over pipes
     ///
-    /// Where a runner works with this home, its tools are served. Otherwise this command is the runner, with a backend of
-    /// its own, until the client closes its end. With --device it serves another device through the backend.
+    /// All clients share one runner of this home. If none runs, the first client starts it: the service, if it is installed,
+    /// else a runner in the background with a backend of its own. With --device another device is served through the
+    /// backend.
     Mcp(mcp::McpArgs),
+    /// The runner that MCP clients share
+    #[command(hide = true)]
+    Background(background::BackgroundArgs),
     /// Manage a backend's callers, pairing code and devices
     Operator(operator::OperatorArgs),
     /// Register this device with a backend
@@ -134,6 +138,7 @@ pub(super) fn dispatch_command(
         CliCommand::Demo => demo::run_demo(context),
         CliCommand::Acp => acp::run_acp(context),
         CliCommand::Mcp(args) => mcp::run_mcp(&args, context),
+        CliCommand::Background(args) => background::run_background(&args, context),
         CliCommand::Backend(args) => backend::run_backend(&args, context),
         CliCommand::Approvals(args) => approvals::run_approvals(&args, context),
         CliCommand::Questions(args) => questions::run_questions(&args, context),

@@ -1,5 +1,6 @@
 //! The context of every command: its flags, the environment, and the configuration and home derived from them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::exit::{CommandError, Exit};
@@ -105,6 +106,12 @@ impl CliContext {
         self.flags.backend_url.is_some() || (has_variable && self.flags.home.is_none())
     }
 
+    /// Returns whether this command names a device, or a backend that leads to one.
+    pub fn names_device(&self) -> bool {
+        let has_variable = self.environment.get("PUNIE_DEVICE").is_some();
+        self.flags.device.is_some() || has_variable || self.names_backend()
+    }
+
     /// Loads the configuration and opens its home, for commands that work beside a runner. While one runs they also work
     /// with a wrong file, because the runner goes on with the settings that it read before.
     pub fn config_beside_runner(&self, rule: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
@@ -140,12 +147,31 @@ impl CliContext {
         self.config_and_home(rule)
     }
 
-    /// Returns the workspaces that flags of this command name.
-    pub fn flag_workspaces(&self) -> anyhow::Result<Vec<PathBuf>> {
-        if self.flags.workspaces.is_empty() {
-            return Ok(Vec::new());
+    /// Returns the folders that this command names as its own: by flags, else by the variable, else the current one.
+    pub fn session_folders(&self) -> Vec<PathBuf> {
+        let current = self.environment.current_dir();
+        let named = match self.environment.get("PUNIE_WORKSPACE") {
+            _ if !self.flags.workspaces.is_empty() => self.flags.workspaces.clone(),
+            Some(list) => std::env::split_paths(list).collect(),
+            None => current.into_iter().map(PathBuf::from).collect(),
+        };
+        let absolute = named
+            .iter()
+            .filter_map(|path| self.environment.expand_path(path, current));
+        absolute.collect()
+    }
+
+    /// Returns the flags by which another process finds the home and the configuration file of this command.
+    pub fn home_arguments(config: &Config) -> Vec<OsString> {
+        let mut words = vec!["--home".into(), config.home.clone().into_os_string()];
+        let is_given = matches!(
+            config.value_origin("config"),
+            Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_))
+        );
+        if is_given {
+            words.extend(["--config".into(), config.file.clone().into_os_string()]);
         }
-        Ok(self.try_config(WorkspaceRule::NotNeeded)?.workspaces)
+        words
     }
 
     /// Opens the home of the configuration in force.
@@ -197,6 +223,13 @@ impl CliContext {
         })
     }
 
+    /// Starts logging as the configuration says, or without its file if that has faults.
+    pub fn start_logging_despite_faults(&self) -> anyhow::Result<()> {
+        let config = self.config_despite_faults()?;
+        Self::start_logging(&config, None);
+        Ok(())
+    }
+
     /// Returns whether a backend is configured. A configuration with errors counts: loading it reports them.
     pub fn has_backend(&self) -> bool {
         let loaded = self.try_config(WorkspaceRule::NotNeeded);
@@ -213,20 +246,24 @@ impl CliContext {
     fn load_with_logging(
         &self,
         workspaces: WorkspaceRule,
-        kept: impl FnOnce(&Config) -> Option<std::path::PathBuf>,
+        kept: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> anyhow::Result<Config> {
         let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
+        Self::start_logging(&config, kept(&config));
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(config)
+    }
+
+    fn start_logging(config: &Config, kept: Option<PathBuf>) {
         console::choose_color(config.color);
         // A person at a terminal reads text, unless this very command asks for JSON.
         let on_terminal = match config.value_origin("log.format") {
             Some(ValueOrigin::Flag(_) | ValueOrigin::Variable(_)) => config.log.format,
             _ => LogFormat::Text,
         };
-        logging::start_logging(&config.log, on_terminal, config.color, kept(&config));
-        for warning in &config.warnings {
-            tracing::warn!("{warning}");
-        }
-        Ok(config)
+        logging::start_logging(&config.log, on_terminal, config.color, kept);
     }
 
     /// Opens the home, creating it if missing. Assigns tokens of an earlier version, which did not record their

@@ -1,17 +1,13 @@
 //! `dev`: an embedded backend and a runner in one process, paired with each other. For users without an account.
 
-use std::sync::Arc;
-
 use clap::Args;
 use serde::Serialize;
 
-use super::acp::EditorHost;
 use super::context::{CliContext, command_runtime};
-use super::embedded_runner::EmbeddedRunner;
+use super::embedded_runner::{EmbeddedRunner, RunningRunner};
 use super::exit::Exit;
 use super::runner_screen::RunnerScreen;
-use super::wiring::AssembledRunner;
-use super::{acp, approvals, call_line, console, level_question, process_signals, runner_screen};
+use super::{approvals, console, level_question, process_signals, runner_screen};
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::DevBackend;
 use crate::home::{
@@ -76,57 +72,32 @@ async fn serve_dev(
     home: &Home,
     stop: &ShutdownSignal,
 ) -> anyhow::Result<()> {
-    let EmbeddedRunner {
-        backend,
-        tokens,
-        config,
-        device,
-        assembled,
-        editors,
-        _address,
-    } = EmbeddedRunner::start(context, home, port).await?;
+    let embedded = EmbeddedRunner::start(context, home, port, WorkspaceRule::OrCurrentDir).await?;
+    let config = &embedded.config;
     let ready = ReadyMessage {
-        device_id: Some(device.to_string()),
+        device_id: Some(embedded.device.to_string()),
         workspaces: config
             .workspaces
             .iter()
             .map(|path| path.display().to_string())
             .collect(),
-        ..backend_ready_message(&backend, &tokens, &config)?
+        ..backend_ready_message(&embedded.backend, &embedded.tokens, config)?
     };
-    print_ready_message(&ready, context, &config, &tokens);
-    let AssembledRunner {
-        runner,
-        processes,
-        registry,
-        journal,
-    } = assembled;
-    let runner = runner.with_call_listener(call_line::finished_call_lines(config.log.level));
-    let host = Arc::new(EditorHost::already_running(
-        home,
-        &editors,
-        registry,
-        journal.clone(),
-    ));
-    let _door = acp::admit_editors(&config, home, host, editors, stop);
-    let _warming = processes.start_background_work();
-    let screen = RunnerScreen {
-        processes: &processes,
-        journal: journal.clone(),
-        connected: runner.connected_token(),
-        stop,
-    };
-    let running = async {
-        let running = Box::pin(runner.run_until_stopped(stop));
-        if context.is_json() {
-            running.await
-        } else {
-            screen.show_beside(running).await
+    print_ready_message(&ready, context, config, &embedded.tokens);
+    let is_json = context.is_json();
+    let show = async |running: RunningRunner<'_>| {
+        if is_json {
+            return std::future::pending().await;
         }
+        let screen = RunnerScreen {
+            processes: running.processes,
+            journal: running.journal,
+            connected: running.connected,
+            stop,
+        };
+        screen.show_lines().await
     };
-    let ended = Box::pin(processes.serve_runner(stop, running)).await;
-    backend.stop_server().await;
-    Ok(ended?)
+    Box::pin(embedded.run_beside(home, stop, show)).await
 }
 
 /// Describes the backend, without a device.

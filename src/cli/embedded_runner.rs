@@ -1,17 +1,25 @@
-//! An embedded backend and a runner in this process, paired with each other, for `dev` and `mcp`. Not here: what these
-//! commands print and serve.
+//! An embedded backend and a runner in this process, paired with each other, for `dev` and the runner in the background.
+//! Not here: what these print, and when they end.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::acp::{self, EditorHost};
+use super::call_line;
 use super::context::CliContext;
 use super::embedded_tokens;
-use super::wiring::{self, AssembledRunner, BackendSource};
+use super::wiring::{self, AssembledRunner, BackendSource, RunnerProcesses};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
 use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home};
 use crate::ids::DeviceId;
+use crate::journal::Journal;
 use crate::redact::Redactor;
-use crate::runner::ToolThreads;
+use crate::runner::{ShutdownSignal, ToolThreads};
 
 /// A started backend, and a runner that is assembled for it but does not run yet.
 pub struct EmbeddedRunner {
@@ -23,22 +31,39 @@ pub struct EmbeddedRunner {
     pub config: Config,
     /// The paired device.
     pub device: DeviceId,
-    /// The runner.
-    pub assembled: AssembledRunner,
-    /// The editors that may connect to it.
-    pub editors: AttachedEditors,
+    assembled: AssembledRunner,
+    editors: AttachedEditors,
     /// Names the backend's address to other commands of this home until it is dropped.
-    pub _address: Option<EmbeddedBackendAddress>,
+    _address: Option<EmbeddedBackendAddress>,
+}
+
+/// The running runner, for what goes on beside it.
+pub struct RunningRunner<'a> {
+    /// Its processes.
+    pub processes: &'a RunnerProcesses,
+    /// Its journal.
+    pub journal: Journal,
+    /// The editors that are connected to it.
+    pub editors: AttachedEditors,
+    /// Cancelled once the backend accepts this device.
+    pub connected: CancellationToken,
+    /// Cancelled once the backend has the catalogs of this device.
+    pub published: CancellationToken,
 }
 
 impl EmbeddedRunner {
     /// Starts the backend and assembles the runner. The caller holds the lock of the home.
-    pub async fn start(context: &CliContext, home: &Home, port: u16) -> anyhow::Result<Self> {
+    pub async fn start(
+        context: &CliContext,
+        home: &Home,
+        port: u16,
+        workspaces: WorkspaceRule,
+    ) -> anyhow::Result<Self> {
         let backend = start_dev_backend(home, port).await?;
         let tokens = embedded_tokens::prepare_tokens(&backend, home)?;
         let config = context
             .with_embedded_backend(backend.listen_url())
-            .effective_config(WorkspaceRule::OrCurrentDir)?;
+            .effective_config(workspaces)?;
         let code = Some(backend.pairing_code().to_owned());
         let identity = DeviceIdentity::load_or_create(home)?;
         let device = identity.device_id().clone();
@@ -66,6 +91,48 @@ impl EmbeddedRunner {
             editors,
             _address: address,
         })
+    }
+
+    /// Runs until stopped, with `beside`. Editors may connect meanwhile.
+    pub async fn run_beside(
+        self,
+        home: &Home,
+        stop: &ShutdownSignal,
+        beside: impl AsyncFnOnce(RunningRunner<'_>) -> Infallible,
+    ) -> anyhow::Result<()> {
+        let AssembledRunner {
+            runner,
+            processes,
+            registry,
+            journal,
+        } = self.assembled;
+        let runner =
+            runner.with_call_listener(call_line::finished_call_lines(self.config.log.level));
+        let host = Arc::new(EditorHost::already_running(
+            home,
+            &self.editors,
+            registry,
+            journal.clone(),
+        ));
+        let _door = acp::admit_editors(&self.config, home, host, self.editors.clone(), stop);
+        let _warming = processes.start_background_work();
+        let running = RunningRunner {
+            processes: &processes,
+            journal,
+            editors: self.editors,
+            connected: runner.connected_token(),
+            published: runner.published_token(),
+        };
+        let running = async {
+            tokio::select! {
+                biased;
+                never = beside(running) => match never {},
+                ended = Box::pin(runner.run_until_stopped(stop)) => ended,
+            }
+        };
+        let ended = Box::pin(processes.serve_runner(stop, running)).await;
+        self.backend.stop_server().await;
+        Ok(ended?)
     }
 }
 

@@ -9,6 +9,7 @@ mod approvals;
 mod asked_secret;
 mod audit;
 mod backend;
+mod background;
 mod bridges;
 mod call;
 mod call_line;

@@ -32,7 +32,8 @@ impl RunnerScreen<'_> {
         }
     }
 
-    async fn show_lines(&self) -> Infallible {
+    /// Shows the lines about the start and the stop.
+    pub async fn show_lines(&self) -> Infallible {
         tokio::select! {
             () = self.show_start() => {}
             () = self.stop.wait_for_stop_request() => {}

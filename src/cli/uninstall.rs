@@ -113,7 +113,7 @@ fn is_confirmed(home: &Home) -> anyhow::Result<bool> {
 /// Removes the home unless a runner runs in it.
 fn remove_home(home: Home, config: &Config, context: &CliContext) -> anyhow::Result<()> {
     let lock = RunnerLock::try_acquire(&home).context(
-        "the home stays: stop its runner (Ctrl-C in its terminal), then type this again",
+        "the home stays: stop its runner (Ctrl-C in its terminal, or end its process), then type this again",
     )?;
     let user = context.environment().user_dir();
     let kept: Vec<&Path> = config

@@ -11,7 +11,7 @@ use super::overrides;
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Mcp, Policy, Poll, Questions,
     SafeMode, Sandbox, SelfMod, Signals, Store, Tools, Trash, Update, WebSocket,
 };
 use super::url::BackendUrl;
@@ -64,6 +64,8 @@ pub struct Config {
     pub audit: Audit,
     /// The settings of a connected editor.
     pub editor: Editor,
+    /// `[mcp]`.
+    pub mcp: Mcp,
     /// The folder of self-modification.
     pub self_mod: SelfMod,
     /// What the device may tell about its owner.

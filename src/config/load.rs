@@ -16,8 +16,8 @@ use super::overrides::{
 use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions, SafeMode, Sandbox,
-    SelfMod, Signals, Store, Tools, Trash, Update, WebSocket, Workspaces,
+    Audit, Backend, Editor, JournalTitles, Limits, Log, Mcp, Policy, Poll, Questions, SafeMode,
+    Sandbox, SelfMod, Signals, Store, Tools, Trash, Update, WebSocket, Workspaces,
 };
 use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
@@ -162,6 +162,7 @@ impl Config {
             store: Store::read(&mut reader),
             audit: Audit::read(&mut reader),
             editor: Editor::read(&mut reader),
+            mcp: Mcp::read(&mut reader),
             self_mod: SelfMod::read(&mut reader),
             signals: Signals::read(&mut reader),
             update: Update::read(&mut reader),

@@ -40,7 +40,7 @@ pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};
 pub use tables::{
-    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Policy, Poll, Questions,
+    Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Mcp, Policy, Poll, Questions,
     SafeMode, Sandbox, SelfMod, Signals, Store, Tools, Trash, Update, WebSocket,
 };
 pub use toml_document::ConfigFault;

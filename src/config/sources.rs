@@ -126,7 +126,7 @@ impl ProcessEnvironment {
     }
 
     /// Makes a path absolute: `~` is the user's home, and a relative path begins at `base`.
-    pub(super) fn expand_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
+    pub fn expand_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
         if let Ok(rest) = path.strip_prefix("~") {
             return self.user_dir().map(|dir| dir.join(rest));
         }

@@ -292,6 +292,12 @@ tables! {
         linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
     }
 
+    /// MCP clients of this machine (docs/mcp.md). The servers whose tools are added have a table each, [mcp.servers.NAME].
+    ["mcp"] Mcp {
+        /// How long the runner that an MCP client started in the background stays up after the last client, the last call and the last background command have ended.
+        linger, "linger_ms": Duration = ms(600_000), ms(0)..=DAY;
+    }
+
     /// Changes of a program by an agent of its own, staged and applied together (docs/self-mod.md).
     ["self_mod"] SelfMod {
         /// The folder that such an agent changes, a workspace or a folder in one. It switches on the tools SelfModStart, SelfModApply, SelfModRevert, SelfModStatus and SelfModPackage. May begin with ~, or be relative to the first workspace.

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::approver_presence::ApproverPresence;
 use super::error::HomeError;
 use super::layout::Home;
+use super::presence::ApproverPresence;
 use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
 use crate::approval_answer::{AnswerPlace, ApprovalOption};

@@ -207,6 +207,22 @@ impl Home {
     pub fn approver_lock_file(&self) -> PathBuf {
         self.state_dir().join("approver.lock")
     }
+    /// Returns `state/clients.lock`, held together by the clients that use the runner.
+    pub(super) fn clients_lock_file(&self) -> PathBuf {
+        self.state_dir().join("clients.lock")
+    }
+    /// Returns `state/runner-start.lock`, held by the client that starts the runner.
+    pub(super) fn runner_start_lock_file(&self) -> PathBuf {
+        self.state_dir().join("runner-start.lock")
+    }
+    /// Returns `state/background-runner.json`: the runner that a client started, once it is ready.
+    pub(super) fn background_runner_file(&self) -> PathBuf {
+        self.state_dir().join("background-runner.json")
+    }
+    /// Returns `state/successor.json`: the newer program for which the runner in the background finishes.
+    pub(super) fn successor_file(&self) -> PathBuf {
+        self.state_dir().join("successor.json")
+    }
     /// Returns `state/mcp-token`, which clients of the MCP server over HTTP send.
     pub fn mcp_token_file(&self) -> PathBuf {
         self.state_dir().join("mcp-token")

@@ -3,7 +3,7 @@
 
 mod agents;
 mod approvals;
-mod approver_presence;
+mod background_runner;
 mod bridges;
 mod canary_file;
 mod catalog_size;
@@ -43,6 +43,7 @@ mod people;
 mod plugin_folder;
 mod plugins;
 mod policy_files;
+mod presence;
 mod private_files;
 mod question_input;
 mod request_key;
@@ -63,7 +64,7 @@ mod trash_layout;
 
 pub use agents::{AgentDefinition, load_agents};
 pub use approvals::{AnswerResult, ApprovalQuestions, ListedQuestion, OpenQuestion};
-pub use approver_presence::ApproverPresence;
+pub use background_runner::{BackgroundRunner, RunnerStartLock, SuccessorProgram};
 pub use bridges::{
     BridgeError, BridgeFolders, BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState,
     StagedBridge, WantedState, check_bridge_name, check_pin, check_variable_name,
@@ -108,6 +109,7 @@ pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople
 pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
 pub use plugins::{ConfiguredServer, Plugin, PluginPaths, RemoteServer, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
+pub use presence::{ApproverPresence, ClientPresence};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};
 pub use request_key::{make_request_key, read_request_key};
 pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};

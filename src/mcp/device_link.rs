@@ -27,6 +27,17 @@ pub struct LinkCall {
     pub args: String,
     /// The conversation of the client: its calls with effects run in order.
     pub conversation: String,
+    /// The session that it belongs to; none where folders of this machine say nothing about the device.
+    pub session: Option<LinkSession>,
+}
+
+/// The session of a client.
+#[derive(Debug, Clone)]
+pub struct LinkSession {
+    /// The name of the client's program, for people.
+    pub client: String,
+    /// The folders that the client works in; the first is the one for relative paths.
+    pub folders: Vec<PathBuf>,
 }
 
 /// The answer of a tool.
@@ -53,10 +64,9 @@ pub struct LinkQuestion {
 
 /// A device whose tools a client may use.
 pub trait DeviceLink: Send + Sync + 'static {
-    /// Gets ready, once. `roots`: the folders that the client works in, if it names any. Tools work in no other.
-    fn connect(&self, roots: Option<Vec<PathBuf>>) -> LinkReply<'_, ()>;
-    /// Lists the catalog entries of the tools.
-    fn list_tools(&self) -> LinkReply<'_, Vec<Value>>;
+    /// Lists the catalog entries of the tools. Where the device cannot be reached, they are those of this program, whose
+    /// calls then say why they cannot run.
+    fn list_tools(&self) -> BoxFuture<'_, Vec<Value>>;
     /// Lists the catalog entries of the skills.
     fn list_skills(&self) -> LinkReply<'_, Vec<Value>>;
     /// Runs a tool and waits for its answer. Its output is sent to `output` meanwhile.

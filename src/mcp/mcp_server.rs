@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,17 +16,17 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
     ResourceTemplate, Role, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{Peer, RequestContext, ServiceExt as _};
+use rmcp::service::{NotificationContext, Peer, RequestContext, ServiceExt as _};
 use rmcp::transport::IntoTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::approval_form::{chosen_option, question_form};
-use super::client_abilities::{has_forms, named_roots};
-use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
+use super::client_abilities::{client_name, has_forms, named_roots};
+use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkSession};
 use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
 use super::tool_answer::tool_result;
@@ -39,7 +40,7 @@ const QUESTION_INTERVALS: (Duration, Duration) =
 const MAX_LISTED_OUTPUTS: usize = 100;
 
 const INSTRUCTIONS: &str = "Tools on the owner's machine: files, search, commands, git, SQLite. They work in the \
-owner's workspaces, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
+folders of this session, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
 A cut answer names a handle: ReadOutput, or the linked resource, has the rest.";
 
 /// A server for one client.
@@ -47,7 +48,10 @@ pub struct McpServer {
     link: Arc<dyn DeviceLink>,
     profile: ToolProfile,
     conversation: String,
-    connected: OnceCell<()>,
+    /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
+    folders: Option<Vec<PathBuf>>,
+    /// The folders that the client has named, perhaps none, until it says that they have changed.
+    roots: tokio::sync::Mutex<Option<Vec<PathBuf>>>,
     /// The handles of the outputs that answers of this client named, oldest first.
     outputs: Mutex<VecDeque<String>>,
 }
@@ -80,34 +84,47 @@ where
 }
 
 impl McpServer {
-    /// Creates a server for a client that uses this device, and lists the tools of this profile.
-    pub fn new(link: Arc<dyn DeviceLink>, profile: ToolProfile) -> Self {
+    /// Creates a server for a client that uses this device, and lists the tools of this profile. The client works in these
+    /// folders unless it names others; `None` if folders of this machine say nothing about the device.
+    pub fn new(
+        link: Arc<dyn DeviceLink>,
+        profile: ToolProfile,
+        folders: Option<Vec<PathBuf>>,
+    ) -> Self {
         Self {
             link,
             profile,
+            folders,
             conversation: format!("mcp-{}", RequestId::new()),
-            connected: OnceCell::new(),
+            roots: tokio::sync::Mutex::default(),
             outputs: Mutex::default(),
         }
     }
 
-    /// Gets the device ready before the first request for it, and again after a failure.
-    async fn connect(&self, client: &Peer<RoleServer>) -> Result<(), LinkError> {
-        let connecting = async {
-            let roots = named_roots(client).await?;
-            self.link.connect(roots).await
+    /// Describes the session of this client, which is asked for its folders when it has not named them yet.
+    async fn describe_session(
+        &self,
+        client: &Peer<RoleServer>,
+    ) -> Result<Option<LinkSession>, LinkError> {
+        let Some(folders) = &self.folders else {
+            return Ok(None);
         };
-        self.connected
-            .get_or_try_init(|| connecting)
-            .await
-            .map(drop)
+        let mut known = self.roots.lock().await;
+        let roots = match &*known {
+            Some(roots) => roots.clone(),
+            None => known.insert(named_roots(client).await?).clone(),
+        };
+        Ok(Some(LinkSession {
+            client: client_name(client),
+            folders: if roots.is_empty() {
+                folders.clone()
+            } else {
+                roots
+            },
+        }))
     }
 
-    async fn list_enabled_skills(
-        &self,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<Vec<Value>, LinkError> {
-        self.connect(&context.peer).await?;
+    async fn list_enabled_skills(&self) -> Result<Vec<Value>, LinkError> {
         let mut skills = self.link.list_skills().await?;
         skills.retain(|skill| skill["enabled"] != false);
         Ok(skills)
@@ -120,12 +137,12 @@ impl McpServer {
         args: Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<(LinkCall, LinkAnswer), LinkError> {
-        self.connect(&context.peer).await?;
         let call = LinkCall {
             id: RequestId::new(),
             tool: tool.to_owned(),
             args: Value::Object(args).to_string(),
             conversation: self.conversation.clone(),
+            session: self.describe_session(&context.peer).await?,
         };
         let answer = self.wait_for_answer(&call, context).await?;
         if let Some(handle) = answer.payload["meta"]["handle"].as_str() {
@@ -153,7 +170,7 @@ impl McpServer {
         let (sender, mut pieces) = mpsc::unbounded_channel();
         let output = token.is_some().then_some(sender);
         let mut calling = std::pin::pin!(self.link.call_tool(call, output));
-        let mut asking = std::pin::pin!(self.pass_on_questions(&call.id, &context.peer));
+        let mut asking = std::pin::pin!(self.pass_on_questions(call, &context.peer));
         let (mut sent, mut is_cancelled) = (0.0, false);
         loop {
             tokio::select! {
@@ -177,7 +194,9 @@ impl McpServer {
     }
 
     /// Shows each question about a call to the person at the client, and passes on the answer. Never returns.
-    async fn pass_on_questions(&self, id: &RequestId, client: &Peer<RoleServer>) {
+    async fn pass_on_questions(&self, call: &LinkCall, client: &Peer<RoleServer>) {
+        let session = call.session.as_ref();
+        let folder = session.and_then(|session| session.folders.first());
         let mut shown = BTreeSet::new();
         let mut interval = QUESTION_INTERVALS.0;
         loop {
@@ -186,9 +205,11 @@ impl McpServer {
             let Ok(open) = self.link.open_questions().await else {
                 continue;
             };
-            let about = open.into_iter().filter(|one| one.request == id.as_str());
+            let about = open
+                .into_iter()
+                .filter(|one| one.request == call.id.as_str());
             for question in about {
-                let Some(form) = question_form(&question) else {
+                let Some(form) = question_form(&question, folder.map(PathBuf::as_path)) else {
                     continue;
                 };
                 if !shown.insert(question.id.clone()) {
@@ -239,13 +260,16 @@ impl ServerHandler for McpServer {
         Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
     }
 
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        *self.roots.lock().await = None;
+    }
+
     async fn list_tools(
         &self,
         _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.connect(&context.peer).await?;
-        let entries = self.link.list_tools().await?;
+        let entries = self.link.list_tools().await;
         let tools = entries
             .iter()
             .filter(|entry| self.profile.includes(entry))
@@ -316,9 +340,9 @@ impl ServerHandler for McpServer {
     async fn list_prompts(
         &self,
         _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let skills = self.list_enabled_skills(&context).await?;
+        let skills = self.list_enabled_skills().await?;
         let prompt = |skill: &Value| {
             let id = skill["id"].as_str()?;
             Some(Prompt::new(id, skill["description"].as_str(), None))
@@ -330,9 +354,9 @@ impl ServerHandler for McpServer {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let skills = self.list_enabled_skills(&context).await?;
+        let skills = self.list_enabled_skills().await?;
         let wanted = skills.iter().find(|skill| skill["id"] == *request.name);
         let Some(skill) = wanted else {
             let text = format!("there is no skill {}", request.name);

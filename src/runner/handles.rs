@@ -270,8 +270,13 @@ impl Handles {
         }
     }
 
-    pub(super) fn catalog(&self, catalog: Arc<dyn CatalogSource>) -> CatalogPublisher {
+    pub(super) fn catalog(
+        &self,
+        catalog: Arc<dyn CatalogSource>,
+        published: CancellationToken,
+    ) -> CatalogPublisher {
         CatalogPublisher {
+            published,
             registry: Arc::clone(&self.registry),
             catalog,
             journal: self.journal.clone(),

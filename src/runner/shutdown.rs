@@ -18,10 +18,17 @@ const TASK_END_TIMEOUT: Duration = Duration::from_secs(4);
 /// The time beside the grace for calls that a stop may take: to end calls, deliver results and close the journal.
 const STOP_RESERVE: Duration = Duration::from_secs(30);
 
+/// The grace of a stop that waits for running calls. Their own deadlines are shorter.
+const UNLIMITED_DRAIN: Duration = Duration::from_hours(24 * 365);
+
 impl MainLoop {
     pub(super) async fn shut_down(&mut self, stop: &ShutdownSignal) {
         let phases = self.background.phases.clone();
-        let drain = self.settings.calls.current().drain;
+        let drain = if stop.waits_for_calls() {
+            UNLIMITED_DRAIN
+        } else {
+            self.settings.calls.current().drain
+        };
         phases.stopping.cancel();
         if let Some(watchdog) = &self.housekeeping.watchdog {
             // The manager's own limit is that of the installation, and the grace may have changed since.

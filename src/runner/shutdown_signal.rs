@@ -16,6 +16,8 @@ pub struct ShutdownSignal {
     hurried: CancellationToken,
     hurried_at: Arc<OnceLock<Instant>>,
     calls_over: CancellationToken,
+    /// Cancelled if running calls may take as long as they want.
+    unlimited: CancellationToken,
 }
 
 impl ShutdownSignal {
@@ -46,6 +48,17 @@ impl ShutdownSignal {
             self.hurried.cancel();
         }
         self.requested.cancel();
+    }
+
+    /// Requests a stop that waits for running calls, however long they take.
+    pub fn request_finish(&self) {
+        self.unlimited.cancel();
+        self.requested.cancel();
+    }
+
+    /// Returns whether running calls may take as long as they want.
+    pub(super) fn waits_for_calls(&self) -> bool {
+        self.unlimited.is_cancelled()
     }
 
     /// Completes when a stop is requested.

@@ -35,6 +35,7 @@ pub struct Runner {
     parts: RunnerParts,
     wakes: (LoopWaker, WakeReceiver),
     connected: CancellationToken,
+    published: CancellationToken,
 }
 
 impl Runner {
@@ -44,12 +45,18 @@ impl Runner {
             parts,
             wakes,
             connected: CancellationToken::new(),
+            published: CancellationToken::new(),
         }
     }
 
     /// Returns the token that is cancelled once the backend accepts this device.
     pub fn connected_token(&self) -> CancellationToken {
         self.connected.clone()
+    }
+
+    /// Returns the token that is cancelled once the backend has the catalogs of this device.
+    pub fn published_token(&self) -> CancellationToken {
+        self.published.clone()
     }
 
     /// Tells this listener of every finished call.
@@ -67,7 +74,7 @@ impl Runner {
         let assembly = RunnerAssembly::new(
             self.parts,
             self.wakes.0,
-            self.connected,
+            (self.connected, self.published),
             RunMode::UntilStopped,
         );
         let mut main = assembly.begin_loop(self.wakes.1).await?;
@@ -85,8 +92,12 @@ impl Runner {
     /// As [`Runner::run_until_stopped`], and [`RunnerError::Backend`] if the backend does not answer.
     pub async fn run_once(self, stop: &ShutdownSignal) -> Result<OnePassSummary, RunnerError> {
         let begun = std::time::Instant::now();
-        let assembly =
-            RunnerAssembly::new(self.parts, self.wakes.0, self.connected, RunMode::OnePass);
+        let assembly = RunnerAssembly::new(
+            self.parts,
+            self.wakes.0,
+            (self.connected, self.published),
+            RunMode::OnePass,
+        );
         let main = assembly.begin_loop(self.wakes.1).await?;
         main.run_one_pass(stop, begun).await
     }
@@ -112,7 +123,7 @@ impl RunnerAssembly {
     fn new(
         mut parts: RunnerParts,
         waker: LoopWaker,
-        connected: CancellationToken,
+        (connected, published): (CancellationToken, CancellationToken),
         mode: RunMode,
     ) -> Self {
         let handles = Handles::new(&mut parts, waker, connected);
@@ -168,7 +179,7 @@ impl RunnerAssembly {
             canary: Arc::new(canary),
             keep_awake: keep_awake.map(Arc::new),
             calls: Arc::new(calls),
-            catalog: Arc::new(handles.catalog(parts.catalog)),
+            catalog: Arc::new(handles.catalog(parts.catalog, published)),
             recovery: handles.recovery(parts.survivors),
             admissions: handles.admissions(parts.lease),
             handles,

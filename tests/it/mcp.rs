@@ -3,18 +3,22 @@
 #![expect(deprecated, reason = "editors name their folders as roots")]
 
 mod approvals;
+mod background;
 mod http;
 mod importing;
 mod profiles;
 mod remote;
-mod roots;
 mod serving;
+mod sessions;
+mod starting;
 
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use punie_runner::home::{Home, RunnerLock};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, Implementation, ListRootsResult,
@@ -22,11 +26,14 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RunningService, ServiceExt as _};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// A user with a home and a workspace of their own.
+use crate::harness::process::carrying;
+
+/// A user with a home and a workspace of their own. Dropping it ends the runner of the home.
 struct User {
     dir: TempDir,
 }
@@ -37,7 +44,35 @@ impl User {
             dir: tempfile::tempdir().expect("a folder for the test"),
         };
         std::fs::create_dir_all(user.path("work/sub")).expect("made");
+        user.configure("");
         user
+    }
+
+    /// Writes a configuration with this user's workspace and these lines.
+    fn configure(&self, lines: &str) {
+        let work = self.path("work");
+        let text = format!("[workspaces]\npaths = [\"{}\"]\n{lines}", work.display());
+        self.write("home/config.toml", text);
+    }
+
+    /// The processes that name this home: the runner, those that start it, and its helpers.
+    fn processes(&self) -> Vec<u32> {
+        carrying(self.path("home").to_str().expect("text"))
+    }
+
+    /// The runners in the background of this home.
+    fn runners(&self) -> Vec<u32> {
+        let detached = carrying("--detached");
+        let mut found = self.processes();
+        found.retain(|pid| detached.contains(pid));
+        found
+    }
+
+    /// The process of the runner.
+    fn runner(&self) -> u32 {
+        let home = Home::find_home(&self.path("home")).expect("a home");
+        let holder = RunnerLock::find_holder(&home).expect("readable");
+        holder.and_then(|holder| holder.pid).expect("a runner")
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -66,6 +101,13 @@ impl User {
         command
     }
 
+    /// Starts the server for a client that works in this folder.
+    async fn connects_in(&self, below: &str) -> Connected {
+        let mut command = self.command(&["mcp"]);
+        command.current_dir(self.path(below));
+        connect_to(command, TestClient::default()).await
+    }
+
     /// Starts the server for this client.
     async fn connects(&self, client: TestClient, args: &[&str]) -> Connected {
         let words: Vec<&str> = [&["mcp"], args].concat();
@@ -78,6 +120,26 @@ impl User {
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        // One that was just being started may come after the others.
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                break;
+            }
+            left.into_iter().for_each(kill);
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Ends a process as a power cut would. It may have ended already.
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let _ = kill_process(pid.expect("a process id"), Signal::KILL);
 }
 
 /// A client, and what its person answers and is shown.
@@ -146,6 +208,18 @@ impl Connected {
         let args = args.as_object().expect("arguments").clone();
         let call = CallToolRequestParams::new(tool).with_arguments(args);
         self.service.call_tool(call).await.expect("an answer")
+    }
+
+    /// Calls a tool that must succeed; returns its text.
+    async fn runs(&self, tool: &'static str, args: Value) -> String {
+        let answer = self.calls(tool, args).await;
+        assert_eq!(answer.is_error, Some(false), "{answer:?}");
+        text(&answer)
+    }
+
+    /// Ends the server as a power cut would.
+    async fn killed(mut self) {
+        self.child.kill().await.expect("killed");
     }
 
     /// Closes the server's input and waits for its end.

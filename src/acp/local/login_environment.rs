@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::command_environment::{UserEnvironment, withheld_values};
+use super::command_environment::{UserEnvironment, is_runner_setting, withheld_values};
 use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::StopSignal;
 
@@ -39,6 +39,20 @@ pub(super) async fn load_login_environment(
         }
         None => (fallback, Vec::new()),
     }
+}
+
+/// Returns the variables of the login shell named in `base`, or `base` if that fails. They are for the runner itself, not
+/// for its commands.
+pub async fn login_variables(base: Vec<(String, String)>) -> Vec<(String, String)> {
+    let fallback = UserEnvironment::from_entries(base.iter().cloned());
+    let Ok(spawner) = ProcessSpawner::new() else {
+        return base;
+    };
+    let Some(mut found) = run_login_shell(&spawner, &base, &fallback).await else {
+        return base;
+    };
+    found.retain(|(name, value)| !is_runner_setting(name, value));
+    found
 }
 
 /// Puts the folders that only the runner's own PATH has before those of the login shell: a person who starts it in a

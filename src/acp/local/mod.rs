@@ -75,7 +75,7 @@ pub mod local_terminals;
 #[path = "local_terminals_elsewhere.rs"]
 pub mod local_terminals;
 #[cfg(unix)]
-mod login_environment;
+pub mod login_environment;
 #[cfg(unix)]
 pub mod memory_dumps;
 mod mode_and_owner;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
-use crate::home::Home;
+use crate::home::{ClientPresence, Home};
 
 /// The maximum number of editors at once.
 const MAX_EDITORS: usize = 32;
@@ -126,6 +126,8 @@ pub async fn relay_editor(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
+    // A runner in the background stays up for it.
+    let _presence = ClientPresence::announce(home)?;
     let socket = connect_to_runner(home).await?;
     let (mut reader, mut writer) = socket.into_split();
     let asking = async {

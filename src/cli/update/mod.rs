@@ -22,7 +22,7 @@ use crate::journal::{JournalError, JournalReader};
 use program_files::NewProgram;
 use release::ReleaseSource;
 use runner_restart::RestartOutcome;
-pub(super) use runner_restart::end_restart_pause;
+pub(super) use runner_restart::{end_restart_pause, is_restart_pause};
 
 #[derive(Debug, Args)]
 #[expect(

@@ -156,10 +156,15 @@ impl BriefPause {
     }
 }
 
+/// Returns whether this is the pause for a restart, and not one of the owner's.
+pub(in crate::cli) fn is_restart_pause(state: &SwitchState) -> bool {
+    state.reason.as_deref() == Some(PAUSE_REASON)
+}
+
 /// Turns the pause for a restart off, and leaves one of the owner's.
 pub(in crate::cli) fn end_restart_pause(switches: &OwnerSwitches) -> Result<(), HomeError> {
     let state = switches.read_switch(OwnerSwitch::Paused);
-    if state.is_some_and(|state| state.reason.as_deref() == Some(PAUSE_REASON)) {
+    if state.as_ref().is_some_and(is_restart_pause) {
         switches.switch_off(OwnerSwitch::Paused)?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::{
     Backend as _, BackendError, CatalogEntry, CatalogKind, RecoveryAction, RetryDelay,
@@ -59,6 +60,7 @@ pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
                 () = publisher.phases.over.cancelled() => return,
             }
         }
+        publisher.published.cancel();
         due = tokio::select! {
             due = news.next() => due,
             () = publisher.phases.over.cancelled() => return,
@@ -110,6 +112,8 @@ pub(in crate::runner) struct CatalogPublisher {
     pub clock: Clock,
     pub budget: Arc<RetryBudget>,
     pub phases: ShutdownPhases,
+    /// Cancelled once the catalogs were offered to the backend.
+    pub published: CancellationToken,
 }
 
 impl CatalogPublisher {

@@ -77,7 +77,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         (
             "[themes.x.y]\n",
             1,
-            "no table themes. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, self_mod, signals, update, log",
+            "no table themes. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, mcp, self_mod, signals, update, log",
         ),
         (
             "[log]\ncolour = true",

@@ -16,21 +16,26 @@ fn answering(action: ElicitationAction, content: Value) -> TestClient {
 
 #[tokio::test]
 async fn the_person_at_the_client_allows_a_call_by_a_form() {
-    let user = User::new();
-    user.write("home/config.toml", ASK);
-    let person = answering(ElicitationAction::Accept, json!({"answer": "Allow"}));
-    let client = user.connects(person.clone(), &[]).await;
-    let ran = client
-        .calls("Bash", json!({"command": "echo yes > ran"}))
-        .await;
-    assert_eq!(ran.is_error, Some(false), "{ran:?}");
-    assert!(user.path("work/ran").exists());
-    let asked = person.asked.lock().clone();
-    assert!(
-        asked.len() == 1 && asked[0].contains("echo yes > ran"),
-        "{asked:?}"
-    );
-    client.closes().await;
+    // The second accepts the form as it is.
+    for content in [json!({"answer": "Allow"}), json!({})] {
+        let user = User::new();
+        user.configure(ASK);
+        let person = answering(ElicitationAction::Accept, content);
+        let client = user.connects(person.clone(), &[]).await;
+        let command = json!({"command": "echo yes > ran"});
+        client.runs("Bash", command).await;
+        assert!(user.path("work/ran").exists());
+        let asked = person.asked.lock().clone();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        let form: Value = serde_json::from_str(&asked[0]).expect("JSON");
+        let shown = form["message"].as_str().expect("a text");
+        let folder = format!("Folder: {}", user.path("work").display());
+        assert!(
+            shown.contains("command: echo yes > ran") && shown.contains(&folder),
+            "{shown}"
+        );
+        client.closes().await;
+    }
 }
 
 #[tokio::test]
@@ -41,7 +46,7 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
         (ElicitationAction::Accept, json!({"answer": "perhaps"})),
     ] {
         let user = User::new();
-        user.write("home/config.toml", ASK);
+        user.configure(ASK);
         let client = user.connects(answering(action, content), &[]).await;
         let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
         assert_eq!(refused.is_error, Some(true), "{refused:?}");
@@ -53,7 +58,7 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
 #[tokio::test]
 async fn a_client_that_cannot_show_the_form_refuses() {
     let user = User::new();
-    user.write("home/config.toml", ASK);
+    user.configure(ASK);
     let mut broken = answering(ElicitationAction::Accept, json!({"answer": "Allow"}));
     broken.shows_no_forms = true;
     let client = user.connects(broken.clone(), &[]).await;
@@ -67,7 +72,7 @@ async fn a_client_that_cannot_show_the_form_refuses() {
 #[tokio::test]
 async fn without_forms_nobody_can_be_asked() {
     let user = User::new();
-    user.write("home/config.toml", format!("{ASK}notify = false\n"));
+    user.configure(&format!("{ASK}notify = false\n"));
     let client = user.connects(TestClient::default(), &[]).await;
     let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");

@@ -28,7 +28,7 @@ async fn the_minimal_profile_costs_less_than_12000_bytes() {
 #[tokio::test]
 async fn a_client_has_no_tool_outside_of_the_devices_profile() {
     let user = User::new();
-    user.write("home/config.toml", "[tools]\nprofile = \"minimal\"\n");
+    user.configure("[tools]\nprofile = \"minimal\"\n");
     let client = user
         .connects(TestClient::default(), &["--profile", "all"])
         .await;

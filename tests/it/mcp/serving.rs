@@ -165,33 +165,3 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
     assert!(format!("{got:?}").contains("Greet the person."), "{got:?}");
     client.closes().await;
 }
-
-#[tokio::test]
-async fn clients_of_one_home_share_its_runner() {
-    let user = User::new();
-    let first = user.connects(TestClient::default(), &[]).await;
-    first
-        .calls("Bash", json!({"command": "echo one > shared"}))
-        .await;
-    let second = user.connects(TestClient::default(), &[]).await;
-    let read = second.calls("Read", json!({"file_path": "shared"})).await;
-    assert!(text(&read).contains("one"), "{read:?}");
-    second.closes().await;
-    let after = first.calls("Glob", json!({"pattern": "sh*"})).await;
-    assert!(text(&after).contains("shared"), "{after:?}");
-    first.closes().await;
-}
-
-#[tokio::test]
-async fn clients_that_start_together_share_one_runner() {
-    let user = User::new();
-    let connect_and_call = || async {
-        let client = user.connects(TestClient::default(), &[]).await;
-        let answer = client.calls("Glob", json!({"pattern": "*"})).await;
-        assert_eq!(answer.is_error, Some(false), "{answer:?}");
-        client
-    };
-    let (one, two) = tokio::join!(connect_and_call(), connect_and_call());
-    one.closes().await;
-    two.closes().await;
-}

@@ -1,0 +1,219 @@
+//! Several clients at once, in two projects: each works on whatever process of the others, or of the runner, ends.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Connected, User, kill, request_id, text};
+use crate::harness::wait::until;
+
+/// The number of files that clients have written.
+static WRITTEN: AtomicU32 = AtomicU32::new(0);
+const PROJECTS: [&str; 3] = ["work/one", "work/two", "work/one"];
+
+fn user_with_projects() -> User {
+    let user = User::new();
+    for project in PROJECTS {
+        std::fs::create_dir_all(user.path(project)).expect("made");
+    }
+    user
+}
+
+/// Lists the tools and writes a file in the client's project.
+async fn works(user: &User, client: &Connected, project: &str) {
+    let tools = client.service.list_all_tools().await.expect("tools");
+    assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let file = user.path(project).join(format!("file-{number}"));
+    let args = json!({"file_path": file, "content": project});
+    client.runs("Write", args).await;
+    assert_eq!(std::fs::read_to_string(file).expect("written"), project);
+}
+
+#[tokio::test]
+async fn each_order_of_ends_leaves_the_other_clients_working() {
+    let user = user_with_projects();
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    let mut runner = None;
+    for (number, order) in orders.into_iter().enumerate() {
+        let mut clients = Vec::new();
+        // The order of the starts differs, too.
+        for place in 0..PROJECTS.len() {
+            let project = PROJECTS[(place + number) % PROJECTS.len()];
+            let client = user.connects_in(project).await;
+            works(&user, &client, project).await;
+            clients.push(Some((client, project)));
+        }
+        for ended in order {
+            let (client, _) = clients[ended].take().expect("it runs");
+            if (number + ended) % 2 == 0 {
+                client.killed().await;
+            } else {
+                client.closes().await;
+            }
+            for (client, project) in clients.iter().flatten() {
+                works(&user, client, project).await;
+            }
+        }
+        assert_eq!(user.runners(), [user.runner()], "one runner for all");
+        let same = *runner.get_or_insert(user.runner());
+        assert_eq!(user.runner(), same, "it belongs to no client");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_runner_answers_its_calls_by_the_next_one() {
+    let user = user_with_projects();
+    let (one, two) = (
+        user.connects_in("work/one").await,
+        user.connects_in("work/two").await,
+    );
+    works(&user, &one, "work/one").await;
+    for round in 0..2 {
+        let killed = user.runner();
+        let began = user.path(&format!("work/one/began-{round}"));
+        let command = format!("touch {} && sleep 600", began.display());
+        let calling = one.calls("Bash", json!({"command": command}));
+        let killing = async {
+            until("the command runs", || began.exists()).await;
+            kill(killed);
+            Instant::now()
+        };
+        let (answer, killed_at) = tokio::join!(calling, killing);
+        let took = killed_at.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(answer.is_error, Some(true), "{answer:?}");
+        let said = text(&answer);
+        assert!(said.contains("runner ended"), "{said}");
+        assert!(said.contains(&request_id(&answer)), "{said}");
+        works(&user, &two, "work/two").await;
+        works(&user, &one, "work/one").await;
+        assert_ne!(user.runner(), killed);
+        assert_eq!(user.runners(), [user.runner()]);
+    }
+    one.closes().await;
+    two.closes().await;
+}
+
+#[tokio::test]
+async fn a_killed_client_takes_no_call_of_another_with_it() {
+    let user = user_with_projects();
+    // This one starts the runner.
+    let first = user.connects_in("work/one").await;
+    works(&user, &first, "work/one").await;
+    let second = user.connects_in("work/two").await;
+    let (began, go) = (user.path("work/two/began"), user.path("work/two/go"));
+    let command = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.05; done; echo whole",
+        began.display(),
+        go.display()
+    );
+    let calling = second.runs("Bash", json!({"command": command}));
+    let killing = async {
+        until("the command runs", || began.exists()).await;
+        first.killed().await;
+        std::fs::write(&go, "").expect("written");
+    };
+    let (said, ()) = tokio::join!(calling, killing);
+    assert!(said.contains("whole"), "{said}");
+    second.closes().await;
+}
+
+#[tokio::test]
+async fn clients_that_start_together_share_one_runner() {
+    let user = user_with_projects();
+    let connect_and_work = async |project: &'static str| {
+        let client = user.connects_in(project).await;
+        works(&user, &client, project).await;
+        client
+    };
+    let [one, two, three] = PROJECTS;
+    let (one, two, three) = tokio::join!(
+        connect_and_work(one),
+        connect_and_work(two),
+        connect_and_work(three)
+    );
+    assert_eq!(user.runners(), [user.runner()]);
+    for client in [one, two, three] {
+        client.closes().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_nothing_hinders_no_other() {
+    let user = user_with_projects();
+    let silent = user.connects_in("work/one").await;
+    let second = user.connects_in("work/two").await;
+    works(&user, &second, "work/two").await;
+    second.closes().await;
+    works(&user, &silent, "work/one").await;
+    silent.closes().await;
+}
+
+#[tokio::test]
+async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
+    let user = user_with_projects();
+    user.configure("[limits]\nreads = \"many\"\n");
+    let client = user.connects_in("work/one").await;
+    let tools = client.service.list_all_tools().await.expect("tools");
+    assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
+    let refused = client.calls("Glob", json!({"pattern": "*"})).await;
+    assert_eq!(refused.is_error, Some(true), "{refused:?}");
+    assert!(text(&refused).contains("limits.reads"), "{refused:?}");
+    user.configure("");
+    works(&user, &client, "work/one").await;
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn a_call_is_answered_where_no_runner_follows() {
+    let user = user_with_projects();
+    let client = user.connects_in("work/one").await;
+    works(&user, &client, "work/one").await;
+    let began = user.path("work/one/began");
+    let command = format!("touch {} && sleep 600", began.display());
+    let calling = client.calls("Bash", json!({"command": command}));
+    let killing = async {
+        until("the command runs", || began.exists()).await;
+        user.configure("[limits]\nreads = \"many\"\n");
+        kill(user.runner());
+        Instant::now()
+    };
+    let (answer, killed_at) = tokio::join!(calling, killing);
+    let took = killed_at.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let said = text(&answer);
+    assert_eq!(answer.is_error, Some(true), "{said}");
+    assert!(
+        said.contains("may have run") && said.contains("history"),
+        "{said}"
+    );
+    user.configure("");
+    works(&user, &client, "work/one").await;
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn a_pause_of_the_owner_is_told() {
+    let user = user_with_projects();
+    let client = user.connects_in("work/one").await;
+    works(&user, &client, "work/one").await;
+    user.types(&["pause", "--reason", "lunch"]).await;
+    let args = json!({"command": "touch ran"});
+    let refused = client.calls("Bash", args).await;
+    let said = text(&refused);
+    assert_eq!(refused.is_error, Some(true), "{said}");
+    assert!(said.contains("paused") && said.contains("lunch"), "{said}");
+    user.types(&["resume"]).await;
+    works(&user, &client, "work/one").await;
+    assert!(!user.path("work/ran").exists() && !user.path("work/one/ran").exists());
+    client.closes().await;
+}

@@ -1,0 +1,92 @@
+//! The start of the runner by the system's own manager: as the installed service, or in a scope.
+#![cfg(target_os = "linux")]
+
+use serde_json::json;
+
+use super::{TestClient, User, connect_to};
+use crate::harness::process::PROGRAM;
+use crate::harness::program::make_program;
+
+/// A manager that records its arguments. Its service is a runner with a backend of its own.
+const MANAGER: &str = r#"#!/bin/sh
+echo "$*" >> "$HOME/calls"
+case "$*" in
+*" show "*) printf 'LoadState=loaded\nActiveState=inactive\nSubState=dead\nMainPID=0\n' ;;
+"--user start "*) "$(cat "$HOME/program")" --home "$HOME/home" dev --json > /dev/null 2>&1 < /dev/null & ;;
+esac
+"#;
+
+/// A `systemd-run` that records its arguments and becomes the program.
+const SCOPE_STARTER: &str = r#"#!/bin/sh
+echo "$*" >> "$HOME/scopes"
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"#;
+
+#[tokio::test]
+async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
+    let user = User::new();
+    user.configure("[backend]\nurl = \"http://127.0.0.1:9\"\n");
+    user.write("program", PROGRAM);
+    for name in ["systemctl", "loginctl"] {
+        make_program(&user.path(&format!("bin/{name}")), MANAGER);
+    }
+    let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
+    let managed = |args: &[&str]| {
+        let mut command = user.command(args);
+        command.env("PATH", &path);
+        command
+    };
+    let installed = managed(&["service", "install"]).output().await;
+    let installed = installed.expect("started");
+    assert!(installed.status.success(), "{installed:?}");
+    let connect = || connect_to(managed(&["mcp"]), TestClient::default());
+    let (one, two) = (connect().await, connect().await);
+    for client in [&one, &two] {
+        client.runs("Glob", json!({"pattern": "*"})).await;
+    }
+    let calls = std::fs::read_to_string(user.path("calls")).expect("recorded");
+    let starts = calls.lines().filter(|call| call.contains(" start "));
+    assert_eq!(starts.count(), 1, "{calls}");
+    let words = std::fs::read(format!("/proc/{}/cmdline", user.runner())).expect("it runs");
+    let words = String::from_utf8_lossy(&words).into_owned();
+    assert!(words.contains("\0dev\0"), "{words}");
+    one.closes().await;
+    two.closes().await;
+}
+
+#[tokio::test]
+async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
+    let user = User::new();
+    make_program(&user.path("bin/systemd-run"), SCOPE_STARTER);
+    let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
+    user.write(".profile", format!("export PATH={path}\n"));
+    user.write("session/systemd/private", "");
+    let mut command = user.command(&["mcp"]);
+    command
+        .env("SHELL", "/bin/sh")
+        .env("XDG_RUNTIME_DIR", user.path("session"));
+    let client = connect_to(command, TestClient::default()).await;
+    client.runs("Glob", json!({"pattern": "*"})).await;
+    let scopes = std::fs::read_to_string(user.path("scopes")).expect("recorded");
+    assert!(scopes.starts_with("--user --scope "), "{scopes}");
+    assert!(scopes.contains("background --detached"), "{scopes}");
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn where_no_scope_can_be_made_the_runner_starts_without() {
+    let user = User::new();
+    make_program(&user.path("bin/systemd-run"), "#!/bin/sh\nexit 1\n");
+    let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
+    user.write(".profile", format!("export PATH={path}\n"));
+    user.write("session/systemd/private", "");
+    let mut command = user.command(&["mcp"]);
+    command
+        .env("SHELL", "/bin/sh")
+        .env("XDG_RUNTIME_DIR", user.path("session"));
+    let client = connect_to(command, TestClient::default()).await;
+    client.runs("Glob", json!({"pattern": "*"})).await;
+    client.closes().await;
+}
