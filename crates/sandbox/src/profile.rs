@@ -94,9 +94,8 @@ impl SandboxProfile {
 
     /// Returns the descriptors by which a process takes this profile on.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let view = self.view.as_deref();
-        let held = view.into_iter().flat_map(HeldView::descriptors);
-        let others = self.ruleset.as_deref().into_iter().chain(held);
+        let view = self.view.iter().flat_map(|view| view.descriptors());
+        let others = self.ruleset.as_deref().into_iter().chain(view);
         self.namespaces.descriptors().chain(others).map(AsFd::as_fd)
     }
 }

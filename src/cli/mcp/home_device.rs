@@ -1,5 +1,6 @@
 //! The device of this home: the runner that its clients share, found or started anew whenever it is needed.
 
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// The device of this home.
 pub(super) struct HomeDevice {
     context: CliContext,
+    /// The folders that the client works in.
+    folders: Vec<PathBuf>,
     opened: OnceLock<OpenedHome>,
     current: Mutex<Option<RunnerConnection>>,
 }
@@ -71,10 +74,11 @@ enum WaitEnd {
 }
 
 impl HomeDevice {
-    /// Returns the device of this command's home.
-    pub fn new(context: CliContext) -> Self {
+    /// Returns the device of this command's home, for a client that works in these folders.
+    pub fn new(context: CliContext, folders: Vec<PathBuf>) -> Self {
         let device = Self {
             context,
+            folders,
             opened: OnceLock::new(),
             current: Mutex::default(),
         };
@@ -124,7 +128,7 @@ impl HomeDevice {
         }
         *current = None;
         let connecting = async {
-            let holder = ensure_runner(&self.context, home, limit).await?;
+            let holder = ensure_runner(&self.context, home, &self.folders, limit).await?;
             self.open_connection(holder).await
         };
         let opened = connecting.await.map_err(|error| link_error(&error))?;
@@ -135,6 +139,7 @@ impl HomeDevice {
         let (mut config, home) = self.context.caller_config()?;
         let in_force = SettingsInForce::read_for(holder, &home)
             .ok_or_else(|| anyhow::anyhow!("the runner has just ended"))?;
+        check_folders(&self.folders, &in_force.workspaces)?;
         let embedded = EmbeddedBackendAddress::find_address(&home)?;
         let is_embedded = embedded.is_some() && embedded == in_force.backend.url;
         match &embedded {
@@ -214,6 +219,25 @@ impl HomeDevice {
         let late = |_elapsed| LinkError("the device has not named its tools in time".to_owned());
         timeout(limit, listing).await.map_err(late)?
     }
+}
+
+/// Checks that relative paths, which start in the runner's first workspace, stay within the client's project.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "workspaces are resolved by config once, and folders must be compared in the same form"
+)]
+fn check_folders(folders: &[PathBuf], workspaces: &[String]) -> anyhow::Result<()> {
+    let (Some(folder), Some(first)) = (folders.first(), workspaces.first()) else {
+        return Ok(());
+    };
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+    anyhow::ensure!(
+        folder.starts_with(first) || Path::new(first).starts_with(&folder),
+        "this client works in {}, and the runner of this home works in {first}. Put a folder that holds both first in \
+         paths under [workspaces] in config.toml, or give this client a home of its own (--home DIR)",
+        folder.display()
+    );
+    Ok(())
 }
 
 fn find_runner(home: &Home) -> Option<RunnerLockHolder> {
