@@ -32,6 +32,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::harness::process::carrying;
+use crate::harness::wait::until;
 
 /// A user with a home and a workspace of their own. Dropping it ends the runner of the home.
 struct User {
@@ -58,6 +59,12 @@ impl User {
     /// The processes that name this home: the runner, those that start it, and its helpers.
     fn processes(&self) -> Vec<u32> {
         carrying(self.path("home").to_str().expect("text"))
+    }
+
+    /// Waits until the runner is the only one. A process that it forks looks like it for a moment.
+    async fn has_one_runner(&self) {
+        let runner = self.runner();
+        until("one runner", || self.runners() == [runner]).await;
     }
 
     /// The runners in the background of this home.
