@@ -49,7 +49,8 @@ fn run_well(command: &mut Command) -> String {
 /// The names of the pages of a command and of those below it.
 fn page_names(name: &str, command: &clap::Command, found: &mut Vec<String>) {
     found.push(format!("{name}.1"));
-    for below in command.get_subcommands() {
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    for below in shown {
         page_names(&format!("{name}-{}", below.get_name()), below, found);
     }
 }
