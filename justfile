@@ -14,7 +14,7 @@ fmt:
 # The lints alone
 lint:
     cargo clippy --all-targets -- -D warnings
-    cargo clippy --test manual --test chaos --test dynamic_tool_discovery --test edit_replay --test package_documents -- -D warnings
+    cargo clippy --test '*' -- -D warnings
 
 # The tests, or those whose names contain the given word
 test *filter:

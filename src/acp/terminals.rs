@@ -26,8 +26,9 @@ pub use command_run::{
 pub use end_for_owner::end_for_owner;
 pub use exit_status::{ExitStatus, SIGKILL_EXIT_CODE};
 pub use run_report::{
-    build_run_report, exit_phrase, format_seconds, list_processes, output_meta_with_handle,
-    output_with_status, pending_state_note, status_line, terminal_output_meta,
+    build_run_report, describe_survivors, exit_phrase, format_seconds, list_processes,
+    output_meta_with_handle, output_with_status, pending_state_note, status_line,
+    terminal_output_meta,
 };
 pub use stop_signal::{StopSequence, StopSignal, StopStep, signal_name};
 pub use terminal_keys::{TerminalInput, TerminalKey};

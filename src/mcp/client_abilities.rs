@@ -11,9 +11,6 @@ use super::device_link::LinkError;
 
 /// The longest wait for the client to name its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most characters of a client's name, of up to four bytes each.
-const MAX_NAME_CHARS: usize = 32;
-
 /// Returns the folders that a client works in; none if it cannot name them, or names none.
 #[expect(
     deprecated,
@@ -46,23 +43,6 @@ pub(super) async fn named_roots(client: &Peer<RoleServer>) -> Result<Vec<PathBuf
         })
         .collect();
     folders
-}
-
-/// Returns the name of the client's program, for people.
-pub(super) fn client_name(client: &Peer<RoleServer>) -> String {
-    let info = client.peer_info();
-    let about = info.as_ref().map(|info| &info.client_info);
-    let name = about.map_or("", |about| about.title.as_ref().unwrap_or(&about.name));
-    let shown: String = name
-        .chars()
-        .filter(|letter| !letter.is_control())
-        .take(MAX_NAME_CHARS)
-        .collect();
-    if shown.is_empty() {
-        "An MCP client".to_owned()
-    } else {
-        shown
-    }
 }
 
 /// Returns whether the client shows forms to a person.

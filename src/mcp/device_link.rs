@@ -27,16 +27,7 @@ pub struct LinkCall {
     pub args: String,
     /// The conversation of the client: its calls with effects run in order.
     pub conversation: String,
-    /// The session that it belongs to; none where folders of this machine say nothing about the device.
-    pub session: Option<LinkSession>,
-}
-
-/// The session of a client.
-#[derive(Debug, Clone)]
-pub struct LinkSession {
-    /// The name of the client's program, for people.
-    pub client: String,
-    /// The folders that the client works in; the first is the one for relative paths.
+    /// The folders that the client works in; none where folders of this machine say nothing about the device.
     pub folders: Vec<PathBuf>,
 }
 
@@ -75,6 +66,8 @@ pub trait DeviceLink: Send + Sync + 'static {
         call: &'a LinkCall,
         output: Option<UnboundedSender<String>>,
     ) -> LinkReply<'a, LinkAnswer>;
+    /// Returns the folder in which relative paths start, if it is known.
+    fn working_folder(&self) -> BoxFuture<'_, Option<PathBuf>>;
     /// Cancels a call, which is answered then.
     fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()>;
     /// Lists the open questions. The device asks a caller who has done so within the last minute.

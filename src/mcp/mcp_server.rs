@@ -25,8 +25,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::approval_form::{chosen_option, question_form};
-use super::client_abilities::{client_name, has_forms, named_roots};
-use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkSession};
+use super::client_abilities::{has_forms, named_roots};
+use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
 use super::tool_answer::tool_result;
@@ -40,7 +40,7 @@ const QUESTION_INTERVALS: (Duration, Duration) =
 const MAX_LISTED_OUTPUTS: usize = 100;
 
 const INSTRUCTIONS: &str = "Tools on the owner's machine: files, search, commands, git, SQLite. They work in the \
-folders of this session, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
+owner's workspaces, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
 A cut answer names a handle: ReadOutput, or the linked resource, has the rest.";
 
 /// A server for one client.
@@ -101,27 +101,21 @@ impl McpServer {
         }
     }
 
-    /// Describes the session of this client, which is asked for its folders when it has not named them yet.
-    async fn describe_session(
-        &self,
-        client: &Peer<RoleServer>,
-    ) -> Result<Option<LinkSession>, LinkError> {
+    /// Returns the folders of this client, which is asked for them when it has not named them yet.
+    async fn session_folders(&self, client: &Peer<RoleServer>) -> Result<Vec<PathBuf>, LinkError> {
         let Some(folders) = &self.folders else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let mut known = self.roots.lock().await;
         let roots = match &*known {
             Some(roots) => roots.clone(),
             None => known.insert(named_roots(client).await?).clone(),
         };
-        Ok(Some(LinkSession {
-            client: client_name(client),
-            folders: if roots.is_empty() {
-                folders.clone()
-            } else {
-                roots
-            },
-        }))
+        Ok(if roots.is_empty() {
+            folders.clone()
+        } else {
+            roots
+        })
     }
 
     async fn list_enabled_skills(&self) -> Result<Vec<Value>, LinkError> {
@@ -142,7 +136,7 @@ impl McpServer {
             tool: tool.to_owned(),
             args: Value::Object(args).to_string(),
             conversation: self.conversation.clone(),
-            session: self.describe_session(&context.peer).await?,
+            folders: self.session_folders(&context.peer).await?,
         };
         let answer = self.wait_for_answer(&call, context).await?;
         if let Some(handle) = answer.payload["meta"]["handle"].as_str() {
@@ -195,8 +189,6 @@ impl McpServer {
 
     /// Shows each question about a call to the person at the client, and passes on the answer. Never returns.
     async fn pass_on_questions(&self, call: &LinkCall, client: &Peer<RoleServer>) {
-        let session = call.session.as_ref();
-        let folder = session.and_then(|session| session.folders.first());
         let mut shown = BTreeSet::new();
         let mut interval = QUESTION_INTERVALS.0;
         loop {
@@ -209,7 +201,8 @@ impl McpServer {
                 .into_iter()
                 .filter(|one| one.request == call.id.as_str());
             for question in about {
-                let Some(form) = question_form(&question, folder.map(PathBuf::as_path)) else {
+                let folder = self.link.working_folder().await;
+                let Some(form) = question_form(&question, folder.as_deref()) else {
                     continue;
                 };
                 if !shown.insert(question.id.clone()) {

@@ -101,6 +101,15 @@ fn describe_stop(stopped: &StopReport) -> String {
     )
 }
 
+/// Says that processes of a shell or terminal still run after a kill. `tool` kills again.
+pub fn describe_survivors(named: &str, survivors: &[ProcessName], tool: &str) -> String {
+    format!(
+        "{named}: {} had not ended some seconds after SIGKILL. Call {tool} again; a process that stays waits for the \
+         system, such as a disk that does not answer.",
+        list_processes(survivors)
+    )
+}
+
 /// Lists processes by name, the first few of them.
 pub fn list_processes(processes: &[ProcessName]) -> String {
     let text = processes

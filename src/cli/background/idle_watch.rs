@@ -10,7 +10,7 @@ use crate::home::{ClientPresence, Home, SuccessorProgram};
 use crate::journal::{Journal, JournalError, JournalShellState};
 
 /// The longest interval between two looks.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The clients and the work of a runner in the background.
 pub(super) struct IdleWatch<'a> {
@@ -22,19 +22,20 @@ pub(super) struct IdleWatch<'a> {
 }
 
 impl IdleWatch<'_> {
-    /// Completes once nobody needs the runner.
+    /// Completes once nobody needs the runner. While a client is there, the journal is read only for a newer program.
     pub async fn wait_until_unneeded(&self) {
+        let interval = CHECK_INTERVAL.min(self.limit / 4);
         let mut needed_at = Instant::now();
         loop {
-            sleep(CHECK_INTERVAL.min(self.limit.max(Duration::from_millis(10)))).await;
-            let is_working = self.is_working().await;
-            if !is_working && let Some(next) = SuccessorProgram::find(self.home) {
+            sleep(interval.max(Duration::from_millis(10))).await;
+            let successor = SuccessorProgram::find(self.home);
+            let has_editor = *self.editors.subscribe_open_turns().borrow() > 0;
+            let has_client = has_editor || ClientPresence::is_announced(self.home);
+            if (has_client && successor.is_none()) || self.is_working().await {
+                needed_at = Instant::now();
+            } else if let Some(next) = successor {
                 tracing::info!(version = next.version, "a newer program takes over");
                 return;
-            }
-            let has_editor = *self.editors.subscribe_open_turns().borrow() > 0;
-            if is_working || has_editor || ClientPresence::is_announced(self.home) {
-                needed_at = Instant::now();
             } else if needed_at.elapsed() >= self.limit {
                 tracing::info!("nobody has used the runner for a while; it ends");
                 return;

@@ -143,8 +143,8 @@ pub(super) fn check_processes(facts: &DoctorFacts, _: &Home) -> CheckResult {
         ),
     };
     Ok(Finding::note(format!(
-        "A command may start any number of processes and threads, unless its control group limits them (`status` says \
-         so under Limits): {why}"
+        "A command has no limit of its own on processes and threads, unless its control group sets one (`status` says so \
+         under Limits): {why}"
     ))
     .with_mend(mend))
 }

@@ -1,5 +1,6 @@
 //! The way of an MCP client to its device: to the runner of this home, or to a device that the command names.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -59,7 +60,7 @@ impl CallerLink {
         };
         let mut output = output.map(OutputSender::new);
         match &self.device {
-            LinkedDevice::OfHome(device) => device.run_call(&ask, output).await,
+            LinkedDevice::OfHome(device) => device.run_call(&ask, &call.folders, output).await,
             LinkedDevice::Named(connection) => {
                 connection.send_call(&ask).await?;
                 connection.wait_for_answer(&ask.id, output.as_mut()).await
@@ -99,6 +100,15 @@ impl DeviceLink for CallerLink {
         output: Option<UnboundedSender<String>>,
     ) -> LinkReply<'a, LinkAnswer> {
         Box::pin(self.run_call(call, output))
+    }
+
+    fn working_folder(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        Box::pin(async {
+            match &self.device {
+                LinkedDevice::OfHome(device) => device.working_folder().await,
+                LinkedDevice::Named(_) => None,
+            }
+        })
     }
 
     fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()> {

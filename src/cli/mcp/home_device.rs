@@ -36,7 +36,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// The device of this home.
 pub(super) struct HomeDevice {
     context: CliContext,
-    /// The folders that the client works in.
+    /// The folders of a runner that is started, where the owner's configuration names none.
     folders: Vec<PathBuf>,
     opened: OnceLock<OpenedHome>,
     current: Mutex<Option<RunnerConnection>>,
@@ -54,6 +54,8 @@ struct RunnerConnection {
     holder: RunnerLockHolder,
     link: LinkConnection,
     backend: RunnerBackend,
+    /// Its first workspace, in which relative paths start.
+    workspace: Option<PathBuf>,
 }
 
 /// The backend of a runner.
@@ -74,7 +76,7 @@ enum WaitEnd {
 }
 
 impl HomeDevice {
-    /// Returns the device of this command's home, for a client that works in these folders.
+    /// Returns the device of this command's home, for a client that was started in these folders.
     pub fn new(context: CliContext, folders: Vec<PathBuf>) -> Self {
         let device = Self {
             context,
@@ -139,7 +141,7 @@ impl HomeDevice {
         let (mut config, home) = self.context.caller_config()?;
         let in_force = SettingsInForce::read_for(holder, &home)
             .ok_or_else(|| anyhow::anyhow!("the runner has just ended"))?;
-        check_folders(&self.folders, &in_force.workspaces)?;
+        let workspace = in_force.workspaces.first().map(PathBuf::from);
         let embedded = EmbeddedBackendAddress::find_address(&home)?;
         let is_embedded = embedded.is_some() && embedded == in_force.backend.url;
         match &embedded {
@@ -156,13 +158,22 @@ impl HomeDevice {
             } else {
                 RunnerBackend::At(in_force.backend.url)
             },
+            workspace,
         })
     }
 
-    /// Sends a call and waits for its answer. If the runner ends meanwhile, the next one answers it.
+    /// Returns the first workspace of the runner, once one was reached.
+    pub async fn working_folder(&self) -> Option<PathBuf> {
+        let current = self.current.lock().await;
+        current.as_ref().and_then(|open| open.workspace.clone())
+    }
+
+    /// Sends a call of a client that works in these folders, and waits for its answer. If the runner ends meanwhile, the
+    /// next one answers it.
     pub async fn run_call(
         &self,
         ask: &CallerRequest,
+        folders: &[PathBuf],
         mut output: Option<OutputSender>,
     ) -> Result<LinkAnswer, LinkError> {
         let home = self.home()?;
@@ -178,6 +189,7 @@ impl HomeDevice {
                     Err(_elapsed) => return Err(may_have_run(&ask.id, None)),
                 },
             };
+            check_folders(folders, connection.workspace.as_deref())?;
             let (link, backend) = (&connection.link, &connection.backend);
             if tried.get_or_insert_with(|| backend.clone()) != backend {
                 // The next runner works for another backend, which does not know the call.
@@ -226,18 +238,20 @@ impl HomeDevice {
     clippy::disallowed_methods,
     reason = "workspaces are resolved by config once, and folders must be compared in the same form"
 )]
-fn check_folders(folders: &[PathBuf], workspaces: &[String]) -> anyhow::Result<()> {
-    let (Some(folder), Some(first)) = (folders.first(), workspaces.first()) else {
+fn check_folders(folders: &[PathBuf], workspace: Option<&Path>) -> Result<(), LinkError> {
+    let (Some(folder), Some(workspace)) = (folders.first(), workspace) else {
         return Ok(());
     };
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-    anyhow::ensure!(
-        folder.starts_with(first) || Path::new(first).starts_with(&folder),
-        "this client works in {}, and the runner of this home works in {first}. Put a folder that holds both first in \
-         paths under [workspaces] in config.toml, or give this client a home of its own (--home DIR)",
-        folder.display()
-    );
-    Ok(())
+    if folder.starts_with(workspace) || workspace.starts_with(&folder) {
+        return Ok(());
+    }
+    Err(LinkError(format!(
+        "this client works in {}, and the runner of this home works in {}. Put a folder that holds both first in paths \
+         under [workspaces] in config.toml, or give this client a home of its own (--home DIR)",
+        folder.display(),
+        workspace.display()
+    )))
 }
 
 fn find_runner(home: &Home) -> Option<RunnerLockHolder> {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::ShellDeps;
 use super::background_shell::{is_still_running, query_shell_output};
 use crate::acp::terminals::{
-    StopSequence, StopSignal, exit_phrase, format_seconds, list_processes, output_with_status,
+    StopSequence, StopSignal, describe_survivors, exit_phrase, format_seconds, output_with_status,
     terminal_output_meta,
 };
 use crate::tool::{
@@ -99,12 +99,8 @@ impl Tool for KillShell {
         let sequence = StopSequence::for_signal(self.signal, grace);
         let stopped = client.kill_terminal(&shell.terminal, sequence).await?;
         if !stopped.survivors.is_empty() {
-            let text = format!(
-                "Shell {}: {} had not ended some seconds after SIGKILL. Call KillShell again; a process that stays waits \
-                 for the system, such as a disk that does not answer.",
-                shell.name_with_pid(),
-                list_processes(&stopped.survivors)
-            );
+            let named = format!("Shell {}", shell.name_with_pid());
+            let text = describe_survivors(&named, &stopped.survivors, Self::NAME);
             return Err(ToolError::new(ErrorCode::Io, text));
         }
         // Waits for the last output. Only a command that hangs in the kernel has not ended by now.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use super::terminal_list::has_live_output;
 use crate::acp::terminals::{
-    StopSequence, StopSignal, exit_phrase, list_processes, terminal_output_meta,
+    StopSequence, StopSignal, describe_survivors, exit_phrase, terminal_output_meta,
 };
 use crate::tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
@@ -59,12 +59,8 @@ impl Tool for KillTerminal {
         let sequence = StopSequence::for_signal(StopSignal::Terminate, TERM_GRACE);
         let stopped = deps.end_processes(&lasting, sequence).await?;
         if !stopped.survivors.is_empty() {
-            let text = format!(
-                "Terminal {}: {} had not ended some seconds after SIGKILL. Call kill_terminal again; a process that stays waits \
-                 for the system, such as a disk that does not answer.",
-                lasting.name,
-                list_processes(&stopped.survivors)
-            );
+            let named = format!("Terminal {}", lasting.name);
+            let text = describe_survivors(&named, &stopped.survivors, Self::NAME);
             return Err(ToolError::new(ErrorCode::Io, text));
         }
         let after = deps.query_state(&lasting).await?;

@@ -149,13 +149,20 @@ async fn without_workspaces_of_the_owner_the_first_client_names_them_and_another
         .runs("Write", json!({"file_path": "file", "content": "text"}))
         .await;
     assert!(user.path("work/file").exists());
-    let second = connect_to(command("other"), TestClient::default()).await;
-    let tools = second.service.list_all_tools().await.expect("tools");
-    assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
-    let refused = second.calls("Read", json!({"file_path": "file"})).await;
-    assert_eq!(refused.is_error, Some(true), "{refused:?}");
-    let said = text(&refused);
-    assert!(said.contains("config.toml"), "{said}");
+    let rooted = TestClient {
+        roots: Some(vec![user.path("other")]),
+        ..TestClient::default()
+    };
+    // By the folder of the command, and by the root that the client names.
+    for (folder, client) in [("other", TestClient::default()), ("work", rooted)] {
+        let second = connect_to(command(folder), client).await;
+        let tools = second.service.list_all_tools().await.expect("tools");
+        assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
+        let refused = second.calls("Read", json!({"file_path": "file"})).await;
+        assert_eq!(refused.is_error, Some(true), "{refused:?}");
+        let said = text(&refused);
+        assert!(said.contains("config.toml"), "{said}");
+        second.closes().await;
+    }
     first.closes().await;
-    second.closes().await;
 }

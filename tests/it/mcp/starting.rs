@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{TestClient, User, connect_to};
+use super::{Connected, TestClient, User, connect_to};
 use crate::harness::process::PROGRAM;
 use crate::harness::program::make_program;
 
@@ -56,10 +56,9 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
     two.closes().await;
 }
 
-#[tokio::test]
-async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
-    let user = User::new();
-    make_program(&user.path("bin/systemd-run"), SCOPE_STARTER);
+/// Starts the server in a session with systemd, whose `systemd-run` is this program, and runs a call.
+async fn connects_with_manager(user: &User, systemd_run: &str) -> Connected {
+    make_program(&user.path("bin/systemd-run"), systemd_run);
     let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
     user.write(".profile", format!("export PATH={path}\n"));
     user.write("session/systemd/private", "");
@@ -69,6 +68,13 @@ async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
         .env("XDG_RUNTIME_DIR", user.path("session"));
     let client = connect_to(command, TestClient::default()).await;
     client.runs("Glob", json!({"pattern": "*"})).await;
+    client
+}
+
+#[tokio::test]
+async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
+    let user = User::new();
+    let client = connects_with_manager(&user, SCOPE_STARTER).await;
     let scopes = std::fs::read_to_string(user.path("scopes")).expect("recorded");
     assert!(scopes.starts_with("--user --scope "), "{scopes}");
     assert!(scopes.contains("background --detached"), "{scopes}");
@@ -78,15 +84,6 @@ async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
 #[tokio::test]
 async fn where_no_scope_can_be_made_the_runner_starts_without() {
     let user = User::new();
-    make_program(&user.path("bin/systemd-run"), "#!/bin/sh\nexit 1\n");
-    let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
-    user.write(".profile", format!("export PATH={path}\n"));
-    user.write("session/systemd/private", "");
-    let mut command = user.command(&["mcp"]);
-    command
-        .env("SHELL", "/bin/sh")
-        .env("XDG_RUNTIME_DIR", user.path("session"));
-    let client = connect_to(command, TestClient::default()).await;
-    client.runs("Glob", json!({"pattern": "*"})).await;
+    let client = connects_with_manager(&user, "#!/bin/sh\nexit 1\n").await;
     client.closes().await;
 }
