@@ -32,6 +32,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::harness::interrupt_signal::restore_interrupts;
 use crate::harness::terminal::{open_terminal, read_screen};
 
 /// No command here takes as long; one that does hangs.
@@ -102,6 +103,7 @@ impl User {
 
     /// Another program instead, in the same way.
     fn command_of(&self, program: &str, args: &[&str]) -> Command {
+        restore_interrupts();
         let mut command = Command::new(program);
         command
             .args(args)

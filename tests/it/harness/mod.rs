@@ -11,6 +11,8 @@ pub mod flip;
 pub mod foreign;
 pub mod inside;
 pub mod instant_backend;
+#[cfg(unix)]
+pub mod interrupt_signal;
 pub mod on_terminal;
 pub mod pairing;
 pub mod process;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::interrupt_signal::restore_interrupts;
 use super::process::{PROGRAM, Setting};
 use super::terminal::open_terminal;
 use super::wait::until;
@@ -24,6 +25,7 @@ impl OnTerminal {
     pub fn start(setting: &Setting, args: &[&str]) -> Self {
         let (ours, theirs) = open_terminal();
         let side = || Stdio::from(theirs.try_clone().expect("a copy"));
+        restore_interrupts();
         let child = Command::new(PROGRAM)
             .args(args)
             .env_clear()

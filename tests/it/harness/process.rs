@@ -10,6 +10,7 @@ use punie_runner::worker::WorkerProgram;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::interrupt_signal::restore_interrupts;
 use super::wait::{eventually, until};
 
 /// The program.
@@ -112,6 +113,7 @@ impl Program {
 
     /// Starts this, with what every program here is started with.
     pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
+        restore_interrupts();
         let (number, log_file) = new_numbered_file(&setting.logs, ".log");
         let (log, out) = (
             setting.logs.join(format!("{number}.log")),
