@@ -148,7 +148,7 @@ async fn the_convex_functions_keep_the_contract() {
 /// its devices and requests there, under names of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a deployment; manual-tests/README.md says how"]
-async fn by_name_a_deployment_keeps_the_contract() {
+async fn only_by_name_a_deployment_keeps_the_contract() {
     let deployment = Deployment::from_environment().expect("a deployment to run against");
     let (cases, prelude) = cases(|text| deployment.named(text));
     let mut tally = Tally::default();

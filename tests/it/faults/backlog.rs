@@ -223,7 +223,7 @@ async fn replies_that_waited_for_six_days_are_all_delivered() {
 /// By hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; the figure is for people"]
-async fn by_name_ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
+async fn only_by_name_ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
     let took = drain(10_000).await;
     eprintln!(
         "10000 replies in {took:.1} s, {:.0} a second",

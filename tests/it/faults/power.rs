@@ -413,6 +413,6 @@ async fn f10_thirty_power_cuts_forget_no_promise() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute or two; `cargo test --test it -- --ignored two_hundred_power_cuts --nocapture`"]
-async fn by_name_two_hundred_power_cuts_forget_no_promise() {
+async fn only_by_name_two_hundred_power_cuts_forget_no_promise() {
     cut(200).await;
 }

@@ -468,7 +468,7 @@ fn an_edit_of_50_mb_takes_16_mb_at_most() {
             "--exact",
             "--ignored",
             "--test-threads=1",
-            "file::long_edit::by_name_alone_an_edit_of_50_mb",
+            "file::long_edit::only_by_name_alone_an_edit_of_50_mb",
         ])
         .output()
         .unwrap();
@@ -482,7 +482,7 @@ fn an_edit_of_50_mb_takes_16_mb_at_most() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 #[ignore = "run by an_edit_of_50_mb_takes_16_mb_at_most"]
-async fn by_name_alone_an_edit_of_50_mb() {
+async fn only_by_name_alone_an_edit_of_50_mb() {
     let bench = Bench::new();
     bench.put("small", "a\n");
     bench

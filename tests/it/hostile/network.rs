@@ -556,7 +556,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
 #[tokio::test]
 #[ignore = "a measurement"]
 #[expect(clippy::print_stdout, reason = "its figures are its result")]
-async fn by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
+async fn only_by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
     let (plain, asking) = (
         Yard::with(NetworkAccess::Loopback, |_| {}),
         asking_yard(ALLOW),

@@ -189,7 +189,7 @@ async fn h24_a_folder_exchanged_with_a_link_leads_no_tool_outside() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "minutes: a million tries, by name, with --nocapture for its figures"]
 #[expect(clippy::print_stdout, reason = "its figures are what it is run for")]
-async fn by_name_a_million_tries_under_exchange() {
+async fn only_by_name_a_million_tries_under_exchange() {
     let race = Race::new();
     let counts = race.run(250_000).await;
     for (

@@ -23,7 +23,7 @@ fn another_program_writes(desk: &Desk) -> bool {
             "--exact",
             "--ignored",
             "--test-threads=1",
-            "sqlite::locking::by_name_alone_another_program",
+            "sqlite::locking::only_by_name_alone_another_program",
         ])
         .env(NAMED, desk.path("app.db"))
         .output()
@@ -39,7 +39,7 @@ fn another_program_writes(desk: &Desk) -> bool {
 
 #[test]
 #[ignore = "run as another program"]
-fn by_name_alone_another_program() {
+fn only_by_name_alone_another_program() {
     let path = std::env::var_os(NAMED).expect("a database");
     let connection = Connection::open(path).expect("a database");
     connection

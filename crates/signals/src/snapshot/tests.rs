@@ -31,7 +31,7 @@ impl OtherProcess {
     fn start_writer(database: &Path, script: &str, repeated: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .arg("snapshot::tests::by_name_other_process")
+            .arg("snapshot::tests::only_by_name_other_process")
             .env(DATABASE, database)
             .envs([(SCRIPT, script), (REPEATED, repeated)])
             .stdin(Stdio::piped())
@@ -55,7 +55,7 @@ impl Drop for OtherProcess {
 #[test]
 #[ignore = "run as another process"]
 #[expect(clippy::print_stdout, reason = "the test waits for this line")]
-fn by_name_other_process() {
+fn only_by_name_other_process() {
     let path = std::env::var_os(DATABASE).expect("a database");
     let script = std::env::var(SCRIPT).expect("a script");
     let connection = open(path.as_ref());
