@@ -256,6 +256,7 @@ async fn accept(journal: &Journal, names: &[String], effect: ToolEffect) -> Vec<
         conversation: ConversationId::parse("talk").expect("a name"),
         agent_type: None,
         caller: None,
+        session: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

@@ -9,6 +9,7 @@ mod seal;
 mod tool_reply;
 
 pub use payload::shrink_payload;
+pub use punie_core::request_session::RequestSession;
 pub use punie_core::tool_effect::ToolEffect;
 pub use redactor_boundaries::redactor_boundaries;
 pub use request_signature::{RequestAuth, SignatureRejection, SignedRequest, public_key_from_seed};
@@ -35,6 +36,8 @@ pub struct ToolRequest {
     pub agent_type: Option<String>,
     /// The caller's name, which the backend knows by the token. `None` if the backend does not name callers.
     pub caller: Option<String>,
+    /// The client and the folders of its session. `None` if the request belongs to none, and is not narrowed.
+    pub session: Option<RequestSession>,
     /// The time at which the backend stored it: milliseconds of the backend's clock.
     pub created_at_ms: f64,
     /// The time after which its answer is useless: milliseconds of the backend's clock.

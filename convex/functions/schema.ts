@@ -6,6 +6,7 @@ import { v } from "convex/values";
 import { processes } from "./devices/processes";
 import { may } from "./identity/caller";
 import { answer, option } from "./permissions/shape";
+import { session } from "./wire/session";
 
 export const outcome = v.union(v.literal("ok"), v.literal("error"), v.literal("cancelled"));
 export const kind = v.union(v.literal("tool"), v.literal("skill"), v.literal("agent"), v.literal("plugin"));
@@ -92,6 +93,7 @@ export default defineSchema({
     issuedAtMs: v.optional(v.number()),
     signature: v.optional(v.string()),
     callerName: v.optional(v.string()),
+    session: v.optional(session),
   }),
 
   progress: defineTable({

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
-use crate::request::ToolRequest;
+use crate::request::{RequestSession, ToolRequest};
 
 /// The reason why a value does not match the contract.
 pub(super) type ShapeMismatch = String;
@@ -140,12 +140,24 @@ fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Sha
         conversation,
         agent_type: text("agentType")?,
         caller: text("callerName")?,
+        session: parse_session(body)?,
         created_at_ms: number("createdAtMs")?.unwrap_or(0.0),
         deadline_ms: number("deadlineMs")?,
         cancelled: body["cancelled"].as_bool().unwrap_or(false),
         issued_at_ms: number("issuedAtMs")?,
         signature: text("signature")?,
     })
+}
+
+/// Returns the session that a request belongs to. One that cannot be read makes the request unreadable: without it, the
+/// request would not be narrowed.
+fn parse_session(body: &Value) -> Result<Option<RequestSession>, ShapeMismatch> {
+    match body.get("session") {
+        None | Some(Value::Null) => Ok(None),
+        Some(session) => RequestSession::from_json(&session.to_string())
+            .map(Some)
+            .map_err(|bad| format!("session cannot be read: {bad}")),
+    }
 }
 
 /// Reads as much as possible of a malformed request, so that it can be answered.
@@ -166,6 +178,7 @@ fn salvage_request(id: RequestId, body: &Value) -> ToolRequest {
         id,
         agent_type: None,
         caller: None,
+        session: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

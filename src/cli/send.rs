@@ -333,6 +333,7 @@ fn sign_request(
         deadline_ms: None,
         conversation: conversation.as_ref(),
         agent_type: None,
+        session: None,
     };
     let signature = signed.sign_with_seed(key.expose());
     ask.signed = Some((issued_at_ms, signature));

@@ -15,7 +15,7 @@ use super::transition_rules::{KnownRequest, RequestEvent, TransitionResult};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::{ConversationId, LeaseId, RequestId};
-use crate::request::{CleanReply, ToolEffect, ToolRequest};
+use crate::request::{CleanReply, RequestSession, ToolEffect, ToolRequest};
 
 /// A request that is promised: it will be answered whatever happens. Only the journal makes one. Clones share its
 /// arguments, which may be long.
@@ -326,7 +326,7 @@ impl PageTransaction<'_> {
             self.transaction,
             "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
                  created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
-                 signature, backend, title, caller) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 signature, backend, title, caller, session) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 request.id.as_str(),
                 self.origin.as_str(),
@@ -347,6 +347,7 @@ impl PageTransaction<'_> {
                 self.backend,
                 title,
                 request.caller,
+                request.session.as_ref().map(RequestSession::to_json),
             ],
         )?;
         Ok(())

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{JournalError, backup, file_replace, migrate};
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::record_locks;
+use crate::request::RequestSession;
 
 /// The outcome of replacing a damaged journal. The new journal keeps it for `status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,6 +243,9 @@ fn is_request_row(columns: &[String], row: &[Value]) -> bool {
         RequestId::parse(text("id")?).ok()?;
         ToolName::parse(text("tool")?).ok()?;
         ConversationId::from_key(text("conversation")?).ok()?;
+        if let Some(session) = text("session") {
+            RequestSession::from_json(&session).ok()?;
+        }
         LeaseId::parse(text("lease_id")?).ok()
     };
     parse_all().is_some()

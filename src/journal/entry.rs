@@ -4,7 +4,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use crate::request::{OutcomeKind, ToolEffect, ToolRequest};
+use crate::request::{OutcomeKind, RequestSession, ToolEffect, ToolRequest};
 
 /// The origin of a request, which decides whether its result is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ pub struct UnfinishedRequest {
 }
 
 /// The columns of [`request_from_row`], in order.
-pub(super) const REQUEST_COLUMNS: &str = "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature, caller";
+pub(super) const REQUEST_COLUMNS: &str = "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature, caller, session";
 
 pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
     let signature: Option<String> = row.get(8)?;
@@ -167,6 +167,13 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         conversation: parse_column(row, 3, ConversationId::from_key)?,
         agent_type: row.get(4)?,
         caller: row.get(9)?,
+        session: row
+            .get::<_, Option<String>>(10)?
+            .map(|json| RequestSession::from_json(&json))
+            .transpose()
+            .map_err(|bad| {
+                rusqlite::Error::FromSqlConversionFailure(10, rusqlite::types::Type::Text, bad)
+            })?,
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
         cancelled: row.get(7)?,

@@ -273,10 +273,10 @@ pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id"
 pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<UnfinishedRequest> {
     Ok(UnfinishedRequest {
         request: request_from_row(row)?,
-        origin: row.get(10)?,
-        effect: row.get(11)?,
-        state: row.get(12)?,
-        attempt: row.get(13)?,
-        lease: parse_column(row, 14, LeaseId::parse)?,
+        origin: row.get(11)?,
+        effect: row.get(12)?,
+        state: row.get(13)?,
+        attempt: row.get(14)?,
+        lease: parse_column(row, 15, LeaseId::parse)?,
     })
 }

@@ -35,6 +35,7 @@ const STEPS: &[&str] = &[
     include_str!("../../migrations/journal/0008_titles.sql"),
     include_str!("../../migrations/journal/0009_denials.sql"),
     include_str!("../../migrations/journal/0010_caller.sql"),
+    include_str!("../../migrations/journal/0011_session.sql"),
 ];
 
 /// The version that this program reads and writes.

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use sha2::{Digest, Sha256};
 
-use super::ToolRequest;
+use super::{RequestSession, ToolRequest};
 use crate::ids::{ConversationId, DeviceId, RequestId, to_hex};
 
 /// The signed parts of a request.
@@ -28,10 +28,13 @@ pub struct SignedRequest<'a> {
     pub conversation: Option<&'a ConversationId>,
     /// The kind of agent that asks; `None` and an empty text mean the same.
     pub agent_type: Option<&'a str>,
+    /// The session that the request belongs to; it is signed, so that nobody can add, change or remove it.
+    pub session: Option<&'a RequestSession>,
 }
 
 impl SignedRequest<'_> {
-    /// Returns the text that is signed: one field per line. The agent's kind is last, because it may contain anything.
+    /// Returns the text that is signed: one field per line. Version 2 has a line for the session, before the agent's kind;
+    /// a request without a session is signed with version 1. The agent's kind is last, because it may contain anything.
     pub fn signing_text(&self) -> String {
         let args = to_hex(&Sha256::digest(self.args));
         let deadline = self
@@ -40,8 +43,15 @@ impl SignedRequest<'_> {
         let conversation = self
             .conversation
             .map_or_else(|| self.request.to_string(), ToString::to_string);
+        let (version, session) = match self.session {
+            Some(session) => {
+                let digest = to_hex(&Sha256::digest(session.signed_lines()));
+                ("v2", format!("{digest}\n"))
+            }
+            None => ("v1", String::new()),
+        };
         format!(
-            "punie-request:v1\n{}\n{}\n{}\n{args}\n{}\n{deadline}\n{conversation}\n{}",
+            "punie-request:{version}\n{}\n{}\n{}\n{args}\n{}\n{deadline}\n{conversation}\n{session}{}",
             self.request,
             self.device,
             self.tool,
@@ -131,6 +141,7 @@ impl RequestAuth {
             deadline_ms: whole(request.deadline_ms)?,
             conversation: Some(&request.conversation),
             agent_type: request.agent_type.as_deref(),
+            session: request.session.as_ref(),
         };
         let bytes = STANDARD.decode(signature).ok();
         let signature = bytes
@@ -202,6 +213,7 @@ mod tests {
             conversation: ConversationId::parse(conversation).expect("an id"),
             agent_type: agent.map(str::to_owned),
             caller: None,
+            session: None,
             created_at_ms: 0.0,
             deadline_ms,
             cancelled: false,

@@ -78,6 +78,7 @@ mod tests {
             conversation: crate::ids::ConversationId::parse("c").expect("an id"),
             agent_type: None,
             caller: None,
+            session: None,
             created_at_ms: 0.0,
             deadline_ms: None,
             cancelled: false,

@@ -54,7 +54,7 @@ pub use parts::{
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;
 pub use start::Runner;
-pub use task_requests::TaskRequests;
+pub use task_requests::{TaskOrigin, TaskRequests};
 pub use tool_threads::ToolThreads;
 pub use wake_event::{LoopWaker, WakeReceiver, wake_channel};
 pub use watchdog::Watchdog;

@@ -9,7 +9,18 @@ use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::journal::{
     Journal, JournalError, ListedTask, OfferOutcome, RequestOffer, RequestOrigin, RequestRecord,
 };
-use crate::request::{ToolEffect, ToolRequest};
+use crate::request::{RequestSession, ToolEffect, ToolRequest};
+
+/// The origin of a task: that of the call that asked for it.
+#[derive(Debug, Clone)]
+pub struct TaskOrigin {
+    /// The kind of agent.
+    pub agent_type: Option<String>,
+    /// The caller's name.
+    pub caller: Option<String>,
+    /// The session whose folders narrow the task.
+    pub session: Option<RequestSession>,
+}
 
 /// Creates tasks and finds them.
 #[derive(Debug, Clone)]
@@ -32,7 +43,7 @@ impl TaskRequests {
     }
 
     /// Accepts a call that runs independently of all others; returns the name by which TaskOutput finds it. It is made
-    /// for the agent and the caller that asked for the task.
+    /// for the agent, the caller and the session that asked for the task.
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
@@ -42,7 +53,7 @@ impl TaskRequests {
         tool: ToolName,
         effect: ToolEffect,
         args: String,
-        (agent_type, caller): (Option<String>, Option<String>),
+        origin: TaskOrigin,
         title: Option<String>,
     ) -> Result<String, JournalError> {
         let now_ms = self.clock.now_ms();
@@ -55,8 +66,9 @@ impl TaskRequests {
             id: id.clone(),
             tool,
             args,
-            agent_type,
-            caller,
+            agent_type: origin.agent_type,
+            caller: origin.caller,
+            session: origin.session,
             created_at_ms: now_ms as f64,
             deadline_ms: None,
             cancelled: false,

@@ -14,6 +14,7 @@ use super::intent::{CallIntent, IntentRecorder, UnrecordedIntents};
 use super::observer::CallFollower;
 use crate::ids::{ConversationId, RequestId};
 use crate::output::SecretBoundaries;
+use crate::request::RequestSession;
 
 /// The facts of a request, passed to every tool.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct ToolContext {
     pub agent_type: Option<String>,
     /// The caller's name, if the backend gives one. A task has that of the call that started it.
     pub caller: Option<String>,
+    /// The session that narrows the call to its folders. A task has that of the call that started it.
+    pub session: Option<RequestSession>,
     /// Cancelled when the caller cancels the request, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
     /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
@@ -56,6 +59,7 @@ impl ToolContext {
             conversation,
             agent_type: None,
             caller: None,
+            session: None,
             cancel: CancellationToken::new(),
             shutdown: CancellationToken::new(),
             owner_stop: CancellationToken::new(),

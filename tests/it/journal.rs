@@ -164,6 +164,7 @@ fn request(name: &str, args: &str) -> ToolRequest {
         conversation: ConversationId::parse("talk").expect("a key"),
         agent_type: None,
         caller: None,
+        session: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

@@ -19,7 +19,7 @@ export interface Functions {
   };
   "events:appendRequest": {
     kind: "mutation";
-    args: { requestId: string; deviceId: string; toolName: string; args: string; conversationId?: string; agentType?: string; deadlineMs?: number; issuedAtMs?: number; signature?: string; progress?: boolean };
+    args: { requestId: string; deviceId: string; toolName: string; args: string; conversationId?: string; agentType?: string; deadlineMs?: number; issuedAtMs?: number; signature?: string; session?: { client: string; folders: Array<string> }; progress?: boolean };
     returns: { requestId: string; created: boolean };
   };
   "events:cancel": {

@@ -9,6 +9,7 @@ import { isPastRetention, retentionMs } from "../retention/period";
 import { bounded, finite, numeric, PAYLOAD_LIMIT, payload } from "../wire/arguments";
 import { failure, invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
+import { checkSession, session } from "../wire/session";
 import { fieldsHash } from "../wire/text";
 import { notify, requestRow, WATCH_MS } from "./request";
 
@@ -26,6 +27,7 @@ const args = {
   deadlineMs: v.optional(numeric),
   issuedAtMs: v.optional(numeric),
   signature: v.optional(v.string()),
+  session: v.optional(session),
   // The caller listens for progress, as if it had called watchProgress at once. Not part of what was asked.
   progress: v.optional(v.boolean()),
 };
@@ -68,6 +70,7 @@ function check(asked: Asked): Times {
   if (asked.conversationId !== undefined) ids.conversationId(asked.conversationId);
   bounded("agentType", asked.agentType, 128);
   bounded("signature", asked.signature, 1024);
+  if (asked.session !== undefined) checkSession(asked.session);
   return {
     ...(asked.deadlineMs !== undefined && { deadlineMs: finite("deadlineMs", asked.deadlineMs) }),
     ...(asked.issuedAtMs !== undefined && { issuedAtMs: finite("issuedAtMs", asked.issuedAtMs) }),
@@ -85,6 +88,8 @@ async function hashOf(asked: Asked, times: Times): Promise<string> {
     times.deadlineMs,
     times.issuedAtMs,
     asked.signature,
+    // Added only where it is given: a request that was stored before this field keeps its hash.
+    ...(asked.session === undefined ? [] : [asked.session.client, ...asked.session.folders]),
   ]);
 }
 

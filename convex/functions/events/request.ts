@@ -5,6 +5,7 @@ import { v } from "convex/values";
 import type { Doc } from "../_generated/dataModel";
 import type { MutationCtx, QueryCtx } from "../_generated/server";
 import { failure } from "../wire/failure";
+import { session } from "../wire/session";
 
 type Request = Doc<"requests">;
 
@@ -26,6 +27,7 @@ export const toolRequest = v.object({
   signature: v.optional(v.string()),
   /** The name of the caller's token or identity; absent where the request is older than this field. */
   callerName: v.optional(v.string()),
+  session: v.optional(session),
 });
 export type ToolRequest = typeof toolRequest.type;
 

@@ -67,6 +67,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "009_deployment.sql",
     "010_answer_text.sql",
     "011_caller_name.sql",
+    "012_session.sql",
 ];
 
 /// Returns the migrations to the current schema.

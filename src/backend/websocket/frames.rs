@@ -142,6 +142,7 @@ fn parse_tool_call(id: RequestId, frame: &Map<String, Value>) -> OfferedEvent {
         conversation: ConversationId::parse(CONVERSATION).expect("a word is a conversation's id"),
         agent_type: None,
         caller: None,
+        session: None,
         created_at_ms: wall_clock_ms(),
         deadline_ms: None,
         cancelled: false,

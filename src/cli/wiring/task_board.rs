@@ -12,7 +12,7 @@ use crate::handlers::state::background_tasks::{
 use crate::ids::{RequestId, ToolName};
 use crate::journal::{ListedTask, RequestRecord, RequestState};
 use crate::request::{ErrorCode, OutcomeKind};
-use crate::runner::{CallTitles, Clock, TaskRequests};
+use crate::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
 use crate::tool::{ToolContext, ToolError, ToolRegistry};
 
 /// A task board on rows of the runner's journal.
@@ -75,7 +75,11 @@ impl RunnerTaskBoard {
                 name,
                 effect,
                 args.to_owned(),
-                (cx.agent_type.clone(), cx.caller.clone()),
+                TaskOrigin {
+                    agent_type: cx.agent_type.clone(),
+                    caller: cx.caller.clone(),
+                    session: cx.session.clone(),
+                },
                 title,
             )
             .await

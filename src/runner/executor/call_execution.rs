@@ -27,6 +27,7 @@ impl CallRunner {
             conversation: request.conversation.clone(),
             agent_type: request.agent_type.clone(),
             caller: request.caller.clone(),
+            session: request.session.clone(),
             cancel: call.cancel.child_token(),
             shutdown: self.background.phases.ending.clone(),
             owner_stop: call.owner_stop.clone(),

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_runner::ids::{ConversationId, DeviceId, RequestId};
 use punie_runner::journal::RequestState;
-use punie_runner::request::{SignedRequest, public_key_from_seed};
+use punie_runner::request::{RequestSession, SignedRequest, public_key_from_seed};
 use serde_json::{Value, json};
 
 use super::about;
@@ -40,6 +40,7 @@ struct Order {
     deadline_ms: Option<i64>,
     conversation: Option<&'static str>,
     agent_type: Option<&'static str>,
+    session: Option<RequestSession>,
 }
 
 impl Order {
@@ -53,6 +54,7 @@ impl Order {
             deadline_ms: None,
             conversation: None,
             agent_type: None,
+            session: None,
         }
     }
 
@@ -70,6 +72,7 @@ impl Order {
             deadline_ms: self.deadline_ms,
             conversation: conversation.as_ref(),
             agent_type: self.agent_type,
+            session: self.session.as_ref(),
         };
         signed.sign_with_seed(key)
     }
@@ -96,6 +99,9 @@ impl Order {
             if let Some(value) = value {
                 ask = ask.with(field, json!(value));
             }
+        }
+        if let Some(session) = &self.session {
+            ask = ask.with("session", json!(session));
         }
         ask
     }
@@ -160,9 +166,13 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         deadline_ms: Some(now_ms() + 60_000),
         conversation: Some("talk"),
         agent_type: Some("main"),
+        session: Some(RequestSession {
+            client: "A".to_owned(),
+            folders: vec!["/work".into()],
+        }),
         ..Order::bash(stage, EFFECT)
     };
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 11] = [
         ("id", |order| order.id = RequestId::new()),
         ("tool", |order| order.tool = "run_command"),
         ("args", |order| {
@@ -175,6 +185,14 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         }),
         ("conversation", |order| order.conversation = Some("other")),
         ("agent", |order| order.agent_type = None),
+        ("no session", |order| order.session = None),
+        ("client", |order| {
+            order.session.as_mut().expect("one").client = "B".into();
+        }),
+        ("folders", |order| {
+            let session = order.session.as_mut().expect("one");
+            session.folders.push("/".into());
+        }),
     ];
     for (what, change) in changes {
         let mut order = whole(&stage);

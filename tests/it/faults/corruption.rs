@@ -21,6 +21,7 @@ fn request(name: &str) -> ToolRequest {
         conversation: ConversationId::parse("talk").expect("a name"),
         agent_type: None,
         caller: None,
+        session: None,
         created_at_ms: 0.0,
         deadline_ms: None,
         cancelled: false,

@@ -54,6 +54,10 @@ const VERSIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/journal/0010_caller.sql"),
         include_str!("../fixtures/journal/rows_10.sql"),
     ),
+    (
+        include_str!("../../../migrations/journal/0011_session.sql"),
+        include_str!("../fixtures/journal/rows_11.sql"),
+    ),
 ];
 
 /// A journal as a runner of this version left it.
@@ -130,7 +134,11 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         assert_eq!(entry.end.run_ms, run_ms, "version {version}");
         let waiting = RequestId::parse("accepted-write").expect("an id");
         let waiting = reader.unfinished_request(&waiting).expect("reads");
-        let caller = waiting.expect("there").request.caller;
+        let waiting = waiting.expect("there").request;
+        let client = waiting.session.map(|session| session.client);
+        let shown = (version >= 11).then_some("Claude Code");
+        assert_eq!(client.as_deref(), shown, "version {version}");
+        let caller = waiting.caller;
         let named = (version >= 10).then_some("ci");
         assert_eq!(caller.as_deref(), named, "version {version}");
         assert_eq!(reader.undelivered_requests().expect("reads").len(), 1);

@@ -14,6 +14,7 @@ use crate::function_traits::MutationFunction;
 use crate::housekeeping::is_past_retention;
 use crate::sql_calls::SqlCalls as _;
 use punie_core::ids::{ConversationId, DeviceId, RequestId, ToolName};
+use punie_core::request_session::RequestSession;
 
 /// The arguments of `appendRequest`.
 #[derive(Deserialize)]
@@ -35,6 +36,9 @@ pub(crate) struct AppendRequest {
     issued_at_ms: Option<WireNumber>,
     #[serde(default, deserialize_with = "optional")]
     signature: Option<String>,
+    /// The session that the request belongs to; it narrows the request to the session's folders.
+    #[serde(default, deserialize_with = "optional")]
+    session: Option<RequestSession>,
     /// True if the caller listens for progress, as if it called `watchProgress` at once. Not part of the request's
     /// hash.
     #[serde(default, deserialize_with = "optional")]
@@ -59,6 +63,11 @@ impl AppendRequest {
         }
         args::check_optional_length("agentType", self.agent_type.as_deref(), 128)?;
         args::check_optional_length("signature", self.signature.as_deref(), 1024)?;
+        if let Some(session) = &self.session {
+            session
+                .check_limits()
+                .map_err(|bad| FunctionFailure::invalid_argument(bad.to_string()))?;
+        }
         self.deadline_ms
             .map_or(Ok(0.0), |at| at.finite_value("deadlineMs"))?;
         self.issued_at_ms
@@ -75,7 +84,8 @@ impl AppendRequest {
         };
         let deadline = number("deadlineMs", self.deadline_ms)?;
         let issued = number("issuedAtMs", self.issued_at_ms)?;
-        Ok(hash_fields(&[
+        let session = self.session.as_ref().map(RequestSession::to_json);
+        let mut fields: Vec<Option<&str>> = vec![
             Some(&self.device_id),
             Some(&self.tool_name),
             Some(&self.args),
@@ -84,7 +94,10 @@ impl AppendRequest {
             deadline.as_deref(),
             issued.as_deref(),
             self.signature.as_deref(),
-        ]))
+        ];
+        // Appended only where it is given: a request that was stored before this field keeps its hash.
+        fields.extend(session.as_deref().map(Some));
+        Ok(hash_fields(&fields))
     }
 
     fn insert_request(
@@ -105,8 +118,8 @@ impl AppendRequest {
         let seq = db.commit_seq()?;
         db.execute_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
-             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms, caller_name) \
-             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms, caller_name, session) \
+             VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             rusqlite::params![
                 id.as_str(),
                 device.as_str(),
@@ -121,6 +134,7 @@ impl AppendRequest {
                 self.signature,
                 (self.progress == Some(true)).then_some(db.now_ms + WATCH_MS),
                 caller,
+                self.session.as_ref().map(RequestSession::to_json),
             ],
         )?;
         db.execute_cached(

@@ -1,7 +1,9 @@
 //! A request in the form for the device, and its status for the functions of its life cycle.
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::failure::{FailureCode, FunctionFailure, FunctionResult};
 use crate::sql_calls::SqlCalls as _;
@@ -13,7 +15,7 @@ pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The columns for [`StoredRequest::from_request_row`], from `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
      r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature, \
-     r.caller_name";
+     r.caller_name, r.session";
 
 /// A request in the form for the device.
 #[derive(Debug, Serialize)]
@@ -38,6 +40,8 @@ pub(crate) struct StoredRequest {
     /// The name of the token that sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<Box<RawValue>>,
 }
 
 impl StoredRequest {
@@ -56,8 +60,18 @@ impl StoredRequest {
             issued_at_ms: row.get(first + 9)?,
             signature: row.get(first + 10)?,
             caller_name: row.get(first + 11)?,
+            session: read_session(row, first + 12)?,
         })
     }
+}
+
+/// Reads the JSON of a request's session.
+fn read_session(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Box<RawValue>>> {
+    let stored: Option<String> = row.get(column)?;
+    stored
+        .map(RawValue::from_string)
+        .transpose()
+        .map_err(|bad| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(bad)))
 }
 
 /// The time for which one call of `watchProgress` counts.
