@@ -13,6 +13,7 @@ use source::Source;
 const CORE: &[&str] = &[
     "ids",
     "tool_effect",
+    "request_session",
     "approval_answer",
     "heap_memory",
     "host_traffic",
