@@ -7,6 +7,7 @@
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`record_locks`]: the locks of SQLite.
 //! - [`runner_home`]: the mark of a home of this program.
+//! - [`request_session`]: the client and the folders of the session that a request belongs to.
 //! - [`ids`], [`request`]: a request and its outcome.
 //! - [`output`], [`redact`]: the text of results, and its masking.
 //! - [`tool`]: the contract between engine and tools.
@@ -26,8 +27,8 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub use punie_core::{
-    approval_answer, durable, failpoint, heap_memory, host_traffic, ids, record_locks, runner_home,
-    tool_effect,
+    approval_answer, durable, failpoint, heap_memory, host_traffic, ids, record_locks,
+    request_session, runner_home, tool_effect,
 };
 pub use {
     punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox,

@@ -17,6 +17,8 @@ pub use result_meta::{FileChange, ResultMeta};
 pub use seal::{CallEnd, CleanReply, SealContext};
 pub use tool_reply::{ReplyBody, ToolReply};
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ConversationId, RequestId, ToolName};
@@ -37,7 +39,7 @@ pub struct ToolRequest {
     /// The caller's name, which the backend knows by the token. `None` if the backend does not name callers.
     pub caller: Option<String>,
     /// The client and the folders of its session. `None` if the request belongs to none, and is not narrowed.
-    pub session: Option<RequestSession>,
+    pub session: Option<Arc<RequestSession>>,
     /// The time at which the backend stored it: milliseconds of the backend's clock.
     pub created_at_ms: f64,
     /// The time after which its answer is useless: milliseconds of the backend's clock.

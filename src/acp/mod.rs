@@ -34,7 +34,7 @@ pub use file_client::FileClient;
 pub use file_view::{FileView, FileViews};
 pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};
-pub use workspace::{RawPath, Workspace, WorkspacePath};
+pub use workspace::{RawPath, ReachableFolders, Workspace, WorkspacePath};
 
 /// The future of a client method.
 pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

@@ -6,14 +6,22 @@
 mod access;
 mod active_rules;
 mod approval_binding;
+mod approval_subject;
 mod caller_rights;
+mod folder_question;
 mod gate_policy;
 mod read_only;
+mod session_folders;
+
+use approval_subject::{approval_topic, question_reason};
 
 pub use active_rules::{ActiveRules, RulesSnapshot};
 pub use caller_rights::{CallerLimits, CallerRights};
+pub use folder_question::SessionGate;
 pub use gate_policy::GatePolicy;
+use gate_policy::JudgedCall;
 pub use read_only::only_reads;
+pub use session_folders::{FolderVerdict, SessionFolders};
 
 use std::sync::Arc;
 
@@ -24,7 +32,7 @@ use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
 use crate::ids::to_hex;
-use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, judge_call};
+use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, judge_call};
 use crate::sandbox::NetworkAccess;
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DeclaredAccess, DecodedCall, ErrorCode, GateDecision,
@@ -171,8 +179,14 @@ impl PermissionGate {
         };
         let tool = tool.clone();
         run_blocking(move || {
+            let judged = JudgedCall {
+                tool: &tool,
+                effect,
+                access: &access,
+                workspace: &policy.workspace,
+            };
             policy
-                .judge_call(&tool, effect, &access, asks, None)
+                .judge_call(&judged, asks, None)
                 .map(|(verdict, _)| verdict)
         })
         .await?
@@ -211,15 +225,21 @@ impl PermissionGate {
             access.clone(),
             args.to_owned(),
         );
-        let request = cx.request.clone();
+        let (request, session) = (cx.request.clone(), cx.session.clone());
         run_blocking(move || {
-            let (verdict, call) =
-                policy.judge_call(&tool, effect, &access, asks, Some(&request))?;
+            let workspace = policy.workspace.for_session(session.as_ref())?;
+            let judged = JudgedCall {
+                tool: &tool,
+                effect,
+                access: &access,
+                workspace: &workspace,
+            };
+            let (verdict, call) = policy.judge_call(&judged, asks, Some(&request))?;
             match verdict.decision {
                 PolicyDecision::Allow => Ok(GateDecision::Allowed),
                 PolicyDecision::Deny => Err(denied_error(&tool, &verdict)),
                 PolicyDecision::Ask => {
-                    let folder = access::command_folder(&policy.workspace, &access);
+                    let folder = access::command_folder(&workspace, &access);
                     let bound = approval_binding::bind_call(&call, folder.as_deref(), &search_path);
                     let unfound = approval_binding::unresolvable_program(&call, folder.as_deref());
                     // A file that the person could not be shown cannot have been allowed for later calls.
@@ -287,58 +307,6 @@ fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {
     ToolError::new(ErrorCode::PolicyDenied, text.trim_end()).with_meta(meta)
 }
 
-fn question_reason(verdict: &PolicyVerdict) -> Option<String> {
-    let others = verdict.about.len().saturating_sub(1);
-    match (&verdict.by, others) {
-        (VerdictSource::Ask, 0) => None,
-        (_, 0) => Some(verdict.explain_cause()),
-        _ => {
-            let each = verdict.about.iter().map(|about| match about.part.as_str() {
-                "" => about.by.clone(),
-                part => format!("{}: {part}", about.by),
-            });
-            Some(format!(
-                "{}; all that is asked about: {}",
-                verdict.explain_cause(),
-                each.collect::<Vec<_>>().join(" | ")
-            ))
-        }
-    }
-}
-
-/// Identifies the subject of an approval for the rest of the conversation: exactly the reasons against the call. `None`
-/// if only the configuration's list asks, which is about the tool.
-fn approval_topic(
-    verdict: &PolicyVerdict,
-    call: &PolicyCall,
-    tool: &ToolSpec,
-    effect: ToolEffect,
-    args: &str,
-) -> Option<String> {
-    if verdict.about.iter().all(|about| about.by == "policy.ask") {
-        return None;
-    }
-    let mut digest = Sha256::new();
-    digest.update(format!("{effect:?}"));
-    let mut add = |text: &str| {
-        digest.update(text.len().to_le_bytes());
-        digest.update(text);
-    };
-    for about in &verdict.about {
-        add(&about.by);
-        add(&about.part);
-    }
-    // A part of a command line that no rule names is identified by the whole arguments: folder, variables and texts.
-    if call.script.is_some() && verdict.about.iter().any(|about| !about.part.is_empty()) {
-        let mut whole = tool.canonical_args(args).unwrap_or_default();
-        if let Some(map) = whole.as_object_mut() {
-            map.remove("description");
-        }
-        add(&whole.to_string());
-    }
-    Some(to_hex(&digest.finalize()))
-}
-
 impl CallGate for PermissionGate {
     fn permit_call<'a>(
         &'a self,
@@ -362,6 +330,7 @@ impl CallGate for PermissionGate {
 
     fn recheck_approved<'a>(
         &'a self,
+        cx: &'a ToolContext,
         tool: &'a ToolSpec,
         access: &'a DeclaredAccess,
         asked: &'a ApprovalSubject,
@@ -372,10 +341,11 @@ impl CallGate for PermissionGate {
             };
             let search_path = policy.terminals.search_path().await;
             let (tool, access, before) = (tool.clone(), access.clone(), asked.bound.clone());
+            let session = cx.session.clone();
             run_blocking(move || {
-                let call =
-                    access::describe_for_policy(&policy.workspace, &tool, tool.effect, &access)?;
-                let folder = access::command_folder(&policy.workspace, &access);
+                let workspace = policy.workspace.for_session(session.as_ref())?;
+                let call = access::describe_for_policy(&workspace, &tool, tool.effect, &access)?;
+                let folder = access::command_folder(&workspace, &access);
                 approval_binding::check_binding(
                     &tool,
                     &before,

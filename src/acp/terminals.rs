@@ -229,6 +229,8 @@ pub struct CreateTerminal {
     pub tool: &'static str,
     /// The conversation whose commands share temporary files with it.
     pub conversation: Option<ConversationId>,
+    /// The folders of the session that the command is narrowed to; `None` for all workspaces.
+    pub folders: Option<Vec<PathBuf>>,
     /// The request that starts it.
     pub request: RequestId,
     /// The number of this output among those of the request, from 0.
@@ -253,6 +255,7 @@ impl CreateTerminal {
             whole_network: false,
             tool: "Bash",
             conversation: None,
+            folders: None,
             request: request.clone(),
             output_number: 0,
         }

@@ -6,6 +6,7 @@
 
 mod io_error_text;
 mod lexical_path;
+mod narrowed_workspace;
 mod workspace_path;
 mod workspace_root;
 
@@ -18,6 +19,7 @@ mod held;
 
 pub use held::FolderHandle;
 pub(in crate::acp) use io_error_text::explain_io_error;
+pub use narrowed_workspace::ReachableFolders;
 pub use workspace_path::{DanglingLink, WorkspacePath};
 
 use std::fs::File;
@@ -59,22 +61,18 @@ impl From<&str> for RawPath {
 pub struct Workspace {
     roots: Arc<[Arc<WorkspaceRoot>]>,
     home: Option<Arc<Path>>,
+    /// The folders from which the owner's rules write paths, if they are others than the roots.
+    rule_roots: Option<Arc<[PathBuf]>>,
 }
 
 impl Workspace {
-    /// Opens the folders; at least one is needed, and each must exist. `~` is not expanded.
+    /// Opens the folders; each must exist. `~` is not expanded.
     pub fn open_roots(roots: &[PathBuf]) -> io::Result<Self> {
         Self::open_with_home(roots, None)
     }
 
     /// Opens the folders; a leading `~`, `$HOME` or `%USERPROFILE%` in a path means `home`.
     pub fn open_with_home(roots: &[PathBuf], home: Option<PathBuf>) -> io::Result<Self> {
-        if roots.is_empty() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a workspace needs at least one folder",
-            ));
-        }
         let roots = roots
             .iter()
             .map(|given| WorkspaceRoot::open_given_root(given).map(Arc::new))
@@ -82,6 +80,7 @@ impl Workspace {
         Ok(Self {
             roots: roots.into(),
             home: home.map(Arc::from),
+            rule_roots: None,
         })
     }
 
@@ -90,9 +89,11 @@ impl Workspace {
         self.roots.iter().map(|root| root.canonical.as_path())
     }
 
-    /// Returns the first folder.
+    /// Returns the first folder; `/` where there is none, which no path is in then.
     pub fn first_root(&self) -> &Path {
-        &self.roots[0].canonical
+        self.roots
+            .first()
+            .map_or(Path::new("/"), |root| &root.canonical)
     }
 
     /// Resolves the folder that a call names, or returns the first folder. It need not exist.
@@ -102,6 +103,7 @@ impl Workspace {
     pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
         match asked {
             Some(raw) => Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned()),
+            None if self.roots.is_empty() => Err(no_workspace_error("The first folder")),
             None => Ok(self.first_root().to_owned()),
         }
     }
@@ -181,7 +183,8 @@ impl Workspace {
     /// relative path.
     fn split_root(&self, path: &Path) -> Option<(Arc<WorkspaceRoot>, PathBuf)> {
         if path.is_relative() {
-            return Some((Arc::clone(&self.roots[0]), path.to_owned()));
+            let first = self.roots.first()?;
+            return Some((Arc::clone(first), path.to_owned()));
         }
         self.roots
             .iter()
@@ -269,6 +272,9 @@ impl Workspace {
     }
 
     fn outside_error(&self, raw: &RawPath, link: Option<&DanglingLink>) -> ToolError {
+        if self.roots.is_empty() {
+            return no_workspace_error(raw.as_str());
+        }
         let roots: Vec<String> = self
             .root_paths()
             .map(|root| root.display().to_string())
@@ -283,6 +289,15 @@ impl Workspace {
             ),
         )
     }
+}
+
+/// Says that no path is inside, because there is no workspace at all.
+fn no_workspace_error(asked: &str) -> ToolError {
+    let text = format!(
+        "{asked} is outside the workspace: this device has none for calls without a session's folder. The owner names \
+         one: paths under [workspaces] in config.toml."
+    );
+    ToolError::new(ErrorCode::OutsideWorkspace, text)
 }
 
 /// Refuses a path in a home of this program below the workspace: it holds keys and tokens.

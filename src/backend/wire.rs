@@ -1,6 +1,7 @@
 //! The JSON of the contract; no other module reads or writes it. Numbers in replies are floats, and unknown fields are
 //! allowed. A malformed request is reported by itself and does not fail its page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -151,11 +152,11 @@ fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Sha
 
 /// Returns the session that a request belongs to. One that cannot be read makes the request unreadable: without it, the
 /// request would not be narrowed.
-fn parse_session(body: &Value) -> Result<Option<RequestSession>, ShapeMismatch> {
+fn parse_session(body: &Value) -> Result<Option<Arc<RequestSession>>, ShapeMismatch> {
     match body.get("session") {
         None | Some(Value::Null) => Ok(None),
         Some(session) => RequestSession::from_json(&session.to_string())
-            .map(Some)
+            .map(|session| Some(Arc::new(session)))
             .map_err(|bad| format!("session cannot be read: {bad}")),
     }
 }

@@ -357,6 +357,7 @@ mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            session_folder: None,
             input: None,
             asked_at_ms: 0,
             expires_at_ms: 0,

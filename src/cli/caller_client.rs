@@ -10,6 +10,7 @@ use crate::backend::{
 };
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
+use crate::request::RequestSession;
 
 /// A caller of tools on devices, through a backend.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct CallerRequest {
     pub args: String,
     /// The conversation, if there is one.
     pub conversation: Option<String>,
+    /// The session of the client that asks, if it has folders.
+    pub session: Option<RequestSession>,
     /// Request progress from the start.
     pub progress: bool,
     /// The time of signing in milliseconds since 1970, and the signature, if signed.
@@ -135,6 +138,7 @@ impl CallerClient {
             "toolName": ask.tool,
             "args": ask.args,
             "conversationId": ask.conversation,
+            "session": ask.session,
             "progress": ask.progress.then_some(true),
             "issuedAtMs": issued_at_ms,
             "signature": signature,

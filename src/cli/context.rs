@@ -147,11 +147,6 @@ impl CliContext {
         self.config_and_home(rule)
     }
 
-    /// Returns the workspaces that flags name.
-    pub fn flag_workspaces(&self) -> &[PathBuf] {
-        &self.flags.workspaces
-    }
-
     /// Returns the folders that this command names as its own: by flags, else by the variable, else the current one.
     pub fn session_folders(&self) -> Vec<PathBuf> {
         let current = self.environment.current_dir();

@@ -6,6 +6,7 @@ mod rule_listing;
 
 pub(super) use rule_listing::describe_default;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -34,11 +35,11 @@ enum PolicyCommand {
     Show,
     /// Show what the rules say to a call, and why; nothing runs and no grant is used up
     Test(TestArgs),
-    /// Allow a command, tool or path: for once or a while with --once or --for, else by a rule in policy.toml
+    /// Allow a command, tool, path, host or folder: for once or a while with --once or --for, else by a rule in policy.toml
     Allow(AllowArgs),
-    /// Deny a command, tool or path by a rule in policy.toml
+    /// Deny a command, tool, path, host or folder by a rule in policy.toml
     Deny(DenyArgs),
-    /// Withdraw a grant
+    /// Withdraw a grant, or remove a rule from policy.toml
     Revoke(RevokeArgs),
 }
 
@@ -82,11 +83,11 @@ struct DenyArgs {
 
 #[derive(Debug, Args)]
 struct RevokeArgs {
-    /// The grant's id, or its end (4 characters or more)
+    /// The rule's name; or the grant's id, or its end (4 characters or more)
     id: String,
 }
 
-/// The tool or path that is allowed or denied, and the new rule's name and reason.
+/// The tool, path, host or folder that is allowed or denied, and the new rule's name and reason.
 #[derive(Debug, Args)]
 struct TargetOptions {
     /// A tool by its name, or an effect (reads, writes, executes)
@@ -98,12 +99,26 @@ struct TargetOptions {
     /// A host that commands reach through the proxy: a name, '*.NAME', an address or a network such as 10.0.0.0/8
     #[arg(long)]
     host: Option<String>,
+    /// A folder, with all below it, in which clients' sessions may work beside the workspaces
+    #[arg(long)]
+    folder: Option<PathBuf>,
     /// A name for the new rule
     #[arg(long)]
     name: Option<String>,
     /// A reason, shown with the denial or the question
     #[arg(long)]
     reason: Option<String>,
+}
+
+impl TargetOptions {
+    fn is_empty(&self) -> bool {
+        self.tool.is_none() && !self.has_others()
+    }
+
+    /// Returns whether something else than a tool is named.
+    fn has_others(&self) -> bool {
+        self.path.is_some() || self.host.is_some() || self.folder.is_some()
+    }
 }
 
 /// The output of `test --json`.

@@ -75,6 +75,7 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             tool: args.call.tool.clone(),
             args: args.call.read_arguments(schema.as_ref())?,
             conversation: args.conversation.clone(),
+            session: None,
             progress: args.progress || streams,
             signed: None,
         };

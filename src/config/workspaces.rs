@@ -8,7 +8,7 @@ use super::config_setting::ConfigSetting;
 use super::error::ConfigError;
 use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
-use crate::runner_home::{find_enclosing_home, is_runner_home};
+use crate::runner_home::{check_outside_homes, is_runner_home};
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,25 +212,8 @@ fn resolve_workspace(
         ))
     })?;
     let home = sources::canonicalize_existing(home);
-    // The home holds the keys and the owner's rules: no tool may read the keys or change the rules.
-    let (shown, home_shown) = (real.display(), home.display());
-    if real.starts_with(&home) {
-        return Err(WorkspaceError::Because(format!(
-            "the workspace {shown} lies in the runner's home {home_shown}. Name a folder outside of it"
-        )));
-    }
-    if home.starts_with(&real) {
-        return Err(WorkspaceError::Because(format!(
-            "the workspace {shown} contains the runner's home {home_shown}, whose keys the tools could then read. Name \
-             a folder below it (--workspace DIR), or put the home elsewhere (--home DIR)"
-        )));
-    }
-    if let Some(other) = find_enclosing_home(&real) {
-        return Err(WorkspaceError::Because(format!(
-            "the workspace {shown} lies in a home of punie-runner ({}), which holds keys and tokens. Name a folder \
-             outside of it",
-            other.display()
-        )));
-    }
+    check_outside_homes(&real, &home).map_err(|why| {
+        WorkspaceError::Because(format!("the workspace {} {why}", real.display()))
+    })?;
     Ok(real)
 }

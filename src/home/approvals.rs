@@ -56,6 +56,9 @@ pub struct OpenQuestion {
     /// The pattern of a rule that would allow that host from now on.
     #[serde(default)]
     pub allowable_host: Option<String>,
+    /// The folder in which a client's session wants to work, if the question is about that. The answer becomes a rule.
+    #[serde(default)]
+    pub session_folder: Option<String>,
     /// The answer that is wanted, if it is more than yes or no.
     #[serde(default)]
     pub input: Option<QuestionInput>,
@@ -305,6 +308,7 @@ mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            session_folder: None,
             input: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,

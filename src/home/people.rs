@@ -75,7 +75,17 @@ impl PeopleAsker {
         }
     }
 
-    /// Asks the person at this device only.
+    /// Asks the person at this device only, whether there is a runner or not. Dropping the future withdraws the question.
+    ///
+    /// # Errors
+    /// Nobody asks here now.
+    pub async fn ask_at_device(
+        &self,
+        question: OpenQuestion,
+    ) -> Result<Option<PersonReply>, NobodyToAsk> {
+        self.ask_here(question, false).await
+    }
+
     async fn ask_here(
         &self,
         question: OpenQuestion,

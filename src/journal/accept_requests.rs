@@ -15,7 +15,7 @@ use super::transition_rules::{KnownRequest, RequestEvent, TransitionResult};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::{ConversationId, LeaseId, RequestId};
-use crate::request::{CleanReply, RequestSession, ToolEffect, ToolRequest};
+use crate::request::{CleanReply, ToolEffect, ToolRequest};
 
 /// A request that is promised: it will be answered whatever happens. Only the journal makes one. Clones share its
 /// arguments, which may be long.
@@ -347,7 +347,7 @@ impl PageTransaction<'_> {
                 self.backend,
                 title,
                 request.caller,
-                request.session.as_ref().map(RequestSession::to_json),
+                request.session.as_ref().map(|session| session.to_json()),
             ],
         )?;
         Ok(())

@@ -1,5 +1,7 @@
 //! The journal's nouns: states, origins, and the reply that may be posted because it is recorded.
 
+use std::sync::Arc;
+
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
@@ -169,7 +171,7 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         caller: row.get(9)?,
         session: row
             .get::<_, Option<String>>(10)?
-            .map(|json| RequestSession::from_json(&json))
+            .map(|json| RequestSession::from_json(&json).map(Arc::new))
             .transpose()
             .map_err(|bad| {
                 rusqlite::Error::FromSqlConversionFailure(10, rusqlite::types::Type::Text, bad)

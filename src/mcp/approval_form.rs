@@ -48,6 +48,37 @@ pub(super) fn question_form(
     })
 }
 
+/// Returns the form of the question whether a client may work in a folder.
+pub(super) fn folder_form(client: &str, folder: &Path) -> Option<ElicitRequestParams> {
+    question_form(&folder_question(client, folder), None)
+}
+
+fn folder_question(client: &str, folder: &Path) -> LinkQuestion {
+    let option = |id: &str, label: &str, refuses| (id.to_owned(), label.to_owned(), refuses);
+    LinkQuestion {
+        id: String::new(),
+        request: String::new(),
+        title: format!(
+            "{client} wants to work in {}, which lies outside of your workspaces.\nAccept allows clients to work there \
+             from now on. Decline refuses it. `punie-runner policy revoke` takes either back.",
+            folder.display()
+        ),
+        options: vec![
+            option(ALLOW_OPTION, "Allow", false),
+            option("reject_once", "Refuse", true),
+        ],
+    }
+}
+
+/// Returns whether the person allowed the folder; `None` if the form was closed without an answer.
+pub(super) fn folder_answer(answer: &ElicitResult) -> Option<bool> {
+    if answer.action == ElicitationAction::Cancel {
+        return None;
+    }
+    let question = folder_question("", Path::new(""));
+    chosen_option(&question, answer).map(|(option, _)| option == ALLOW_OPTION)
+}
+
 fn allow_option(question: &LinkQuestion) -> Option<&(String, String, bool)> {
     question.options.iter().find(|(id, ..)| id == ALLOW_OPTION)
 }

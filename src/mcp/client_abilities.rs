@@ -11,6 +11,9 @@ use super::device_link::LinkError;
 
 /// The longest wait for the client to name its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of a client's name, as a request takes it.
+const MAX_NAME_BYTES: usize = 128;
+
 /// Returns the folders that a client works in; none if it cannot name them, or names none.
 #[expect(
     deprecated,
@@ -43,6 +46,22 @@ pub(super) async fn named_roots(client: &Peer<RoleServer>) -> Result<Vec<PathBuf
         })
         .collect();
     folders
+}
+
+/// Returns the name by which the client's program calls itself, for people.
+pub(super) fn client_name(client: &Peer<RoleServer>) -> String {
+    let info = client.peer_info();
+    let named = info.map(|info| {
+        let program = &info.client_info;
+        program.title.as_ref().unwrap_or(&program.name).clone()
+    });
+    let mut name = named.unwrap_or_default();
+    name.retain(|letter| !letter.is_control());
+    name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
+    if name.trim().is_empty() {
+        "An MCP client".clone_into(&mut name);
+    }
+    name
 }
 
 /// Returns whether the client shows forms to a person.

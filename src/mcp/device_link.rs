@@ -1,12 +1,13 @@
 //! The way to a device as this module needs it; `cli` implements it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::ids::RequestId;
+use crate::request_session::RequestSession;
 
 /// The reply of a device, or the reason why there is none.
 pub type LinkReply<'a, T> = BoxFuture<'a, Result<T, LinkError>>;
@@ -27,8 +28,8 @@ pub struct LinkCall {
     pub args: String,
     /// The conversation of the client: its calls with effects run in order.
     pub conversation: String,
-    /// The folders that the client works in; none where folders of this machine say nothing about the device.
-    pub folders: Vec<PathBuf>,
+    /// The client and its folders; `None` where folders of this machine say nothing about the device.
+    pub session: Option<RequestSession>,
 }
 
 /// The answer of a tool.
@@ -53,6 +54,17 @@ pub struct LinkQuestion {
     pub options: Vec<(String, String, bool)>,
 }
 
+/// The owner's decision about sessions in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderDecision {
+    /// They may work there.
+    Allowed,
+    /// The owner has not been asked.
+    Open,
+    /// They may not.
+    Refused,
+}
+
 /// A device whose tools a client may use.
 pub trait DeviceLink: Send + Sync + 'static {
     /// Lists the catalog entries of the tools. Where the device cannot be reached, they are those of this program, whose
@@ -66,8 +78,10 @@ pub trait DeviceLink: Send + Sync + 'static {
         call: &'a LinkCall,
         output: Option<UnboundedSender<String>>,
     ) -> LinkReply<'a, LinkAnswer>;
-    /// Returns the folder in which relative paths start, if it is known.
-    fn working_folder(&self) -> BoxFuture<'_, Option<PathBuf>>;
+    /// Returns the owner's decision about sessions in a folder.
+    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision>;
+    /// Makes a rule of the owner's answer about sessions in a folder.
+    fn answer_folder<'a>(&'a self, folder: &'a Path, is_allowed: bool) -> LinkReply<'a, ()>;
     /// Cancels a call, which is answered then.
     fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()>;
     /// Lists the open questions. The device asks a caller who has done so within the last minute.

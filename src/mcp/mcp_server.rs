@@ -25,7 +25,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::approval_form::{chosen_option, question_form};
-use super::client_abilities::{has_forms, named_roots};
+use super::client_abilities::has_forms;
+use super::client_session::ClientSession;
 use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
@@ -40,7 +41,7 @@ const QUESTION_INTERVALS: (Duration, Duration) =
 const MAX_LISTED_OUTPUTS: usize = 100;
 
 const INSTRUCTIONS: &str = "Tools on the owner's machine: files, search, commands, git, SQLite. They work in the \
-owner's workspaces, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
+folders of this session, relative paths start in the first. The owner's rules decide about each call and may ask a person. \
 A cut answer names a handle: ReadOutput, or the linked resource, has the rest.";
 
 /// A server for one client.
@@ -48,10 +49,7 @@ pub struct McpServer {
     link: Arc<dyn DeviceLink>,
     profile: ToolProfile,
     conversation: String,
-    /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
-    folders: Option<Vec<PathBuf>>,
-    /// The folders that the client has named, perhaps none, until it says that they have changed.
-    roots: tokio::sync::Mutex<Option<Vec<PathBuf>>>,
+    session: ClientSession,
     /// The handles of the outputs that answers of this client named, oldest first.
     outputs: Mutex<VecDeque<String>>,
 }
@@ -94,28 +92,10 @@ impl McpServer {
         Self {
             link,
             profile,
-            folders,
+            session: ClientSession::new(folders),
             conversation: format!("mcp-{}", RequestId::new()),
-            roots: tokio::sync::Mutex::default(),
             outputs: Mutex::default(),
         }
-    }
-
-    /// Returns the folders of this client, which is asked for them when it has not named them yet.
-    async fn session_folders(&self, client: &Peer<RoleServer>) -> Result<Vec<PathBuf>, LinkError> {
-        let Some(folders) = &self.folders else {
-            return Ok(Vec::new());
-        };
-        let mut known = self.roots.lock().await;
-        let roots = match &*known {
-            Some(roots) => roots.clone(),
-            None => known.insert(named_roots(client).await?).clone(),
-        };
-        Ok(if roots.is_empty() {
-            folders.clone()
-        } else {
-            roots
-        })
     }
 
     async fn list_enabled_skills(&self) -> Result<Vec<Value>, LinkError> {
@@ -136,7 +116,10 @@ impl McpServer {
             tool: tool.to_owned(),
             args: Value::Object(args).to_string(),
             conversation: self.conversation.clone(),
-            folders: self.session_folders(&context.peer).await?,
+            session: self
+                .session
+                .find_session(&*self.link, &context.peer)
+                .await?,
         };
         let answer = self.wait_for_answer(&call, context).await?;
         if let Some(handle) = answer.payload["meta"]["handle"].as_str() {
@@ -201,8 +184,9 @@ impl McpServer {
                 .into_iter()
                 .filter(|one| one.request == call.id.as_str());
             for question in about {
-                let folder = self.link.working_folder().await;
-                let Some(form) = question_form(&question, folder.as_deref()) else {
+                let folders = call.session.as_ref().map(|session| &session.folders);
+                let folder = folders.and_then(|folders| folders.first());
+                let Some(form) = question_form(&question, folder.map(PathBuf::as_path)) else {
                     continue;
                 };
                 if !shown.insert(question.id.clone()) {
@@ -254,7 +238,7 @@ impl ServerHandler for McpServer {
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
-        *self.roots.lock().await = None;
+        self.session.forget_folders().await;
     }
 
     async fn list_tools(

@@ -3,6 +3,7 @@
 
 mod approval_form;
 mod client_abilities;
+mod client_session;
 mod device_link;
 mod http_server;
 mod listed_tool;
@@ -10,6 +11,8 @@ mod mcp_server;
 mod output_pages;
 mod tool_answer;
 
-pub use device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
+pub use device_link::{
+    DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
+};
 pub use http_server::serve_http;
 pub use mcp_server::{McpServer, serve_client};

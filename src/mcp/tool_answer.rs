@@ -72,7 +72,7 @@ mod tests {
             tool: "Read".to_owned(),
             args: "{}".to_owned(),
             conversation: "c".to_owned(),
-            folders: Vec::new(),
+            session: None,
         };
         let mut result = tool_result(&call, LinkAnswer { is_ok, payload });
         result.result_type = None;

@@ -141,7 +141,7 @@ impl RequestAuth {
             deadline_ms: whole(request.deadline_ms)?,
             conversation: Some(&request.conversation),
             agent_type: request.agent_type.as_deref(),
-            session: request.session.as_ref(),
+            session: request.session.as_deref(),
         };
         let bytes = STANDARD.decode(signature).ok();
         let signature = bytes

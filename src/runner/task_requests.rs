@@ -1,6 +1,7 @@
 //! The requests of Task tools: rows of the journal like any other, so that they survive a restart. Their replies stay
 //! on this device to be read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Clock;
@@ -19,7 +20,7 @@ pub struct TaskOrigin {
     /// The caller's name.
     pub caller: Option<String>,
     /// The session whose folders narrow the task.
-    pub session: Option<RequestSession>,
+    pub session: Option<Arc<RequestSession>>,
 }
 
 /// Creates tasks and finds them.

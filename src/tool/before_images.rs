@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,11 @@ pub type SnapshotFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, String>> 
 
 /// Stores before-images for calls.
 pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
+    /// Returns the store for calls that are narrowed to these folders; `None` if this one serves them.
+    fn narrowed_to(&self, _folders: &[PathBuf]) -> Option<Arc<dyn BeforeImages>> {
+        None
+    }
+
     /// Takes a snapshot of the workspaces before a call that may change anything there. A call that is known to change
     /// nothing has none.
     fn begin_snapshot<'a>(
@@ -97,6 +103,13 @@ impl CallBeforeImages {
             tool: tool.to_owned(),
             remarks: Arc::default(),
             snapshot: Arc::default(),
+        }
+    }
+
+    pub(super) fn narrowed_to(self, folders: &[PathBuf]) -> Self {
+        Self {
+            images: self.images.narrowed_to(folders).unwrap_or(self.images),
+            ..self
         }
     }
 

@@ -71,6 +71,7 @@ pub trait CallGate: Send + Sync + 'static {
     /// Denies the call if its approved parts have changed since. Called right before the call runs.
     fn recheck_approved<'a>(
         &'a self,
+        cx: &'a ToolContext,
         tool: &'a ToolSpec,
         access: &'a DeclaredAccess,
         asked: &'a ApprovalSubject,

@@ -54,7 +54,7 @@ pub use people_fields::{AliasResolver, PeopleField};
 pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
-pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
+pub use tool_entry::{ReadyCall, ToolDeps, ToolEntry, ToolSet};
 pub use tool_profile::{ModelFormat, ToolProfile};
 pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, SchemaText, ToolSpec};
 

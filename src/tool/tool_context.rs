@@ -1,6 +1,7 @@
 //! The context of a call: ids, cancellation, deadline.
 //! Not here: a tool's dependencies (its `Deps`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct ToolContext {
     /// The caller's name, if the backend gives one. A task has that of the call that started it.
     pub caller: Option<String>,
     /// The session that narrows the call to its folders. A task has that of the call that started it.
-    pub session: Option<RequestSession>,
+    pub session: Option<Arc<RequestSession>>,
     /// Cancelled when the caller cancels the request, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
     /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
@@ -70,6 +71,11 @@ impl ToolContext {
             secret_boundaries: SecretBoundaries::default(),
             follower: CallFollower::default(),
         }
+    }
+
+    /// Returns the folders of the call's session, which it is narrowed to.
+    pub fn session_folders(&self) -> Option<Vec<PathBuf>> {
+        self.session.as_ref().map(|session| session.folders.clone())
     }
 
     /// Declares effects before they are made. When it returns, the declaration and the before-images are stored, so

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,7 +14,24 @@ use super::{
     Tool, ToolContext, ToolError, ToolSpec, decode, people_fields, schema_words,
 };
 use crate::ids::RequestId;
-use crate::request::{ErrorCode, ToolEffect, ToolReply};
+use crate::request::{ErrorCode, RequestSession, ToolEffect, ToolReply};
+
+/// The dependencies of a domain's tools.
+pub trait ToolDeps: Clone + Send + Sync + 'static {
+    /// Returns the dependencies of a call whose session works in these folders alone. The default serves a domain whose
+    /// tools reach no files of the owner.
+    ///
+    /// # Errors
+    /// `outside_workspace` if a folder cannot be used.
+    fn narrowed_to(&self, _folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(self.clone())
+    }
+}
+
+impl ToolDeps for () {}
+
+/// Shared state of tools that reach no files of the owner.
+impl<T: Send + Sync + 'static> ToolDeps for Arc<T> {}
 
 /// The tools of one domain, with their shared dependencies.
 pub struct ToolSet<D> {
@@ -22,7 +40,7 @@ pub struct ToolSet<D> {
     entries: Vec<ToolEntry>,
 }
 
-impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
+impl<D: ToolDeps> ToolSet<D> {
     /// Creates an empty domain.
     pub fn new(domain: &'static str, deps: D) -> Self {
         Self {
@@ -50,7 +68,13 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
                 declares: T::DECLARES,
                 keeping: None,
                 run: Box::new(move |cx| {
-                    Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
+                    Box::pin(async move {
+                        let deps = match &cx.session {
+                            Some(session) => deps.narrowed_to(&session.folders)?,
+                            None => deps,
+                        };
+                        arguments.run(&cx, &deps).await.map(Into::into)
+                    })
                 }),
             })
         };
@@ -249,6 +273,19 @@ pub struct ReadyCall {
 }
 
 impl ReadyCall {
+    /// Keeps before-images of the folders of the call's session alone.
+    #[must_use]
+    pub fn narrowed_to(self, session: Option<&Arc<RequestSession>>) -> Self {
+        let Some(session) = session else {
+            return self;
+        };
+        let keeping = self.keeping;
+        Self {
+            keeping: keeping.map(|keeping| keeping.narrowed_to(&session.folders)),
+            ..self
+        }
+    }
+
     /// Returns the effect of the call.
     pub fn actual_effect(&self) -> ToolEffect {
         self.effect

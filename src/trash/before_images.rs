@@ -2,9 +2,13 @@
 //! names them, both durable before the call goes on. A call is never stopped because this fails; its answer says what
 //! cannot be undone. Not here: the way back (undo).
 
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
@@ -20,8 +24,10 @@ use {
     super::FolderSnapshots,
     crate::acp::permission::only_reads,
     crate::tool::{DeclaredAccess, SnapshotFuture},
-    std::sync::Arc,
 };
+
+/// The most stores of sessions that are held: each remembers the names of its files.
+const MAX_NARROWED: usize = 64;
 
 /// Stores before-images of files in these workspaces.
 #[derive(Debug, Clone)]
@@ -30,9 +36,32 @@ pub struct BeforeImageStore {
     pub(super) workspace: Workspace,
     #[cfg(target_os = "linux")]
     snapshots: Option<Arc<FolderSnapshots>>,
+    /// The stores of sessions, by their folders.
+    narrowed: Arc<Mutex<HashMap<Vec<PathBuf>, Arc<Self>>>>,
 }
 
 impl BeforeImages for BeforeImageStore {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Option<Arc<dyn BeforeImages>> {
+        if self.workspace.root_paths().eq(folders) {
+            return None;
+        }
+        let mut narrowed = self.narrowed.lock();
+        if let Some(store) = narrowed.get(folders) {
+            return Some(store.clone());
+        }
+        if narrowed.len() >= MAX_NARROWED {
+            narrowed.clear();
+        }
+        // A call whose folder cannot be opened fails by itself.
+        let workspace = self.workspace.narrowed_to(folders).ok()?;
+        let store = Self::new(self.trash.clone(), workspace);
+        #[cfg(target_os = "linux")]
+        let store = store.with_snapshots(self.snapshots.is_some());
+        let store = Arc::new(store);
+        narrowed.insert(folders.to_vec(), Arc::clone(&store));
+        Some(store)
+    }
+
     #[cfg(target_os = "linux")]
     fn begin_snapshot<'a>(
         &'a self,
@@ -131,6 +160,7 @@ impl BeforeImageStore {
             workspace,
             #[cfg(target_os = "linux")]
             snapshots: None,
+            narrowed: Arc::default(),
         }
     }
 

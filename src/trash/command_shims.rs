@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use super::Trash;
 use super::item_mover::ItemMover;
 use super::shim::{NAMES, ShimEnv, VARIABLE};
-use crate::acp::Workspace;
 use crate::acp::local::command_environment::{PathPrefix, PathPrefixSource};
+use crate::acp::{ReachableFolders, Workspace};
 use crate::ids::RequestId;
 
 /// The trash, for commands in these workspaces.
@@ -33,6 +33,7 @@ impl CommandShims {
     pub fn install_shims(
         trash: Trash,
         workspace: &Workspace,
+        reachable: &ReachableFolders,
         hidden: &[PathBuf],
         program: &Path,
     ) -> io::Result<Self> {
@@ -47,7 +48,7 @@ impl CommandShims {
             std::os::unix::fs::symlink(program, &draft)?;
             fs::rename(&draft, &link)?;
         }
-        let mover = ItemMover::start_serving(&trash.home, workspace, hidden)
+        let mover = ItemMover::start_serving(&trash.home, reachable, hidden)
             .inspect_err(|cause| tracing::warn!(%cause, "shims copy what they could have moved"));
         Ok(Self {
             mover: mover.ok(),
@@ -58,7 +59,11 @@ impl CommandShims {
 }
 
 impl PathPrefixSource for CommandShims {
-    fn prefix_for_request(&self, request: &RequestId) -> Option<PathPrefix> {
+    fn prefix_for_request(
+        &self,
+        request: &RequestId,
+        folders: Option<&[PathBuf]>,
+    ) -> Option<PathPrefix> {
         // An earlier command may have closed the folder, and with it the trash.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         if let Err(cause) = fs::set_permissions(self.trash.home.trash_incoming_dir(), open) {
@@ -78,7 +83,7 @@ impl PathPrefixSource for CommandShims {
             into: self.trash.home.trash_incoming_dir(),
             // Half is for what file tools change.
             max_bytes: self.trash.limits().max_bytes / 2,
-            workspaces: self.workspaces.clone(),
+            workspaces: folders.unwrap_or(&self.workspaces).to_vec(),
             programs: programs.clone(),
             mover: self.mover.as_ref().map(|mover| mover.socket().to_owned()),
         };

@@ -10,12 +10,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
@@ -23,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::acp::Workspace;
+use crate::acp::{ReachableFolders, Workspace};
 use crate::home::Home;
 
 /// Further connections wait until one of these ends.
@@ -47,7 +50,7 @@ pub(super) struct ItemMover {
 /// The paths between which items may be moved.
 #[derive(Debug)]
 struct MoveLimits {
-    workspace: Workspace,
+    reachable: ReachableFolders,
     /// The folder `incoming` as a root of its own.
     incoming: Workspace,
     /// The paths that commands may not read, without links.
@@ -62,12 +65,12 @@ impl ItemMover {
     /// The system's error, or that this thread has no async runtime.
     pub fn start_serving(
         home: &Home,
-        workspace: &Workspace,
+        reachable: &ReachableFolders,
         hidden: &[PathBuf],
     ) -> io::Result<Self> {
         Handle::try_current().map_err(io::Error::other)?;
         remove_sockets_of_ended_processes(home);
-        let limits = Arc::new(MoveLimits::for_trash(home, workspace, hidden)?);
+        let limits = Arc::new(MoveLimits::for_trash(home, reachable, hidden)?);
         let socket = home.trash_mover_socket();
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)?;
@@ -120,6 +123,7 @@ async fn accept_shims(listener: UnixListener, limits: Arc<MoveLimits>) {
 /// Answers one request, which ends where the shim's side of the connection does: the path of an item, a NUL, and its
 /// new path below `incoming`.
 async fn answer_shim(mut shim: tokio::net::UnixStream, limits: Arc<MoveLimits>) {
+    let view = open_view(&shim);
     let mut request = Vec::new();
     let mut bounded = (&mut shim).take(MAX_REQUEST + 1);
     if !matches!(
@@ -128,7 +132,11 @@ async fn answer_shim(mut shim: tokio::net::UnixStream, limits: Arc<MoveLimits>) 
     ) {
         return;
     }
-    let moved = tokio::task::spawn_blocking(move || limits.move_requested_item(&request)).await;
+    let Some(view) = view else {
+        return;
+    };
+    let moved =
+        tokio::task::spawn_blocking(move || limits.move_requested_item(&request, &view)).await;
     let answer = match moved {
         Ok(Ok(())) => MOVED,
         Ok(Err(cause)) => {
@@ -140,31 +148,62 @@ async fn answer_shim(mut shim: tokio::net::UnixStream, limits: Arc<MoveLimits>) 
     let _ = timeout(REQUEST_TIMEOUT, shim.write_all(answer)).await;
 }
 
+/// Opens the root folder of the process at the other end: the files that its command sees.
+fn open_view(shim: &tokio::net::UnixStream) -> Option<OwnedFd> {
+    let pid = shim.peer_cred().ok()?.pid()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty()).ok()
+}
+
+/// Returns the device and the inode at a path of a view. A link on the way is an error: it would be followed outside.
+fn find_in_view(view: &OwnedFd, path: &Path) -> io::Result<(u64, u64)> {
+    let below = path.strip_prefix("/").map_err(io::Error::other)?;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    let (folder, name) = (
+        below.parent().ok_or(Errno::PERM)?,
+        below.file_name().ok_or(Errno::PERM)?,
+    );
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat2(view, folder, flags, Mode::empty(), resolve)?;
+    let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
 impl MoveLimits {
-    fn for_trash(home: &Home, workspace: &Workspace, hidden: &[PathBuf]) -> io::Result<Self> {
+    fn for_trash(
+        home: &Home,
+        reachable: &ReachableFolders,
+        hidden: &[PathBuf],
+    ) -> io::Result<Self> {
         let home_folder = home.root_dir().canonicalize()?;
         Ok(Self {
-            workspace: workspace.clone(),
+            reachable: reachable.clone(),
             incoming: Workspace::open_roots(&[home.trash_incoming_dir()])?,
             hidden: hidden.iter().cloned().chain([home_folder]).collect(),
         })
     }
 
-    fn move_requested_item(&self, request: &[u8]) -> io::Result<()> {
+    fn move_requested_item(&self, request: &[u8], view: &OwnedFd) -> io::Result<()> {
         let split = request.iter().position(|byte| *byte == 0);
         let (from, to) = request.split_at(split.ok_or(Errno::INVAL)?);
         let [from, to] = [from, &to[1..]].map(|path| Path::new(OsStr::from_bytes(path)));
-        self.move_item(from, to)
+        self.move_item(from, to, view)
     }
 
     /// Renames something in a workspace to a new name in a folder of `incoming`, to which the new path is relative. Both
-    /// are opened without following links.
-    fn move_item(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let shows_hidden = self.workspace.root_paths().any(|root| {
+    /// are opened without following links. The shim must see the same thing at that path in its view.
+    fn move_item(&self, from: &Path, to: &Path, view: &OwnedFd) -> io::Result<()> {
+        let workspace = self.reachable.current();
+        let shows_hidden = workspace.root_paths().any(|root| {
             from.starts_with(root) && self.hidden.iter().any(|path| path.starts_with(root))
         });
-        let from = self
-            .workspace
+        let seen = find_in_view(view, from)?;
+        let from = workspace
             .path_if_inside(from)
             .filter(|_| !shows_hidden)
             .ok_or(Errno::PERM)?;
@@ -177,6 +216,10 @@ impl MoveLimits {
             .filter(|to| to.relative_path().iter().count() == 2)
             .ok_or(Errno::PERM)?;
         let (source, name) = from.open_parent_folder(false)?;
+        let found = source.entry_metadata(&name)?;
+        if (found.dev(), found.ino()) != seen {
+            return Err(Errno::PERM.into());
+        }
         let (folder, item) = to.open_parent_folder(false)?;
         source.move_without_replacing(&name, &folder, &item)
     }
@@ -209,7 +252,7 @@ pub(super) fn request_move(socket: &Path, from: &Path, to: &Path) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -217,7 +260,7 @@ mod tests {
     struct Place {
         dir: tempfile::TempDir,
         home: Home,
-        workspace: Workspace,
+        reachable: ReachableFolders,
     }
 
     impl Place {
@@ -242,7 +285,7 @@ mod tests {
             Self {
                 dir,
                 home,
-                workspace,
+                reachable: ReachableFolders::new(workspace),
             }
         }
 
@@ -256,12 +299,18 @@ mod tests {
 
         fn errno(&self, from: &Path, to: &str, hidden: &[PathBuf]) -> Option<i32> {
             let limits =
-                MoveLimits::for_trash(&self.home, &self.workspace, hidden).expect("opened");
+                MoveLimits::for_trash(&self.home, &self.reachable, hidden).expect("opened");
             limits
-                .move_item(from, Path::new(to))
+                .move_item(from, Path::new(to), &own_view())
                 .err()
                 .map(|cause| cause.raw_os_error().unwrap_or(-1))
         }
+    }
+
+    /// The files as this process sees them.
+    fn own_view() -> OwnedFd {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        rustix::fs::open("/", flags, Mode::empty()).expect("opened")
     }
 
     #[test]
@@ -337,7 +386,7 @@ mod tests {
         let place = Place::new();
         let stale = place.home.trash_programs_dir().join("mover-4194305.sock");
         fs::write(&stale, "").expect("written");
-        let mover = ItemMover::start_serving(&place.home, &place.workspace, &[]).expect("bound");
+        let mover = ItemMover::start_serving(&place.home, &place.reachable, &[]).expect("bound");
         assert!(!stale.exists());
         let socket = mover.socket().to_owned();
         // Connections that say nothing.

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod background;
+mod folders;
 mod http;
 mod importing;
 mod profiles;

@@ -77,6 +77,9 @@ impl RequestSession {
     }
 
     /// Writes the JSON that [`RequestSession::from_json`] reads.
+    ///
+    /// # Panics
+    /// If a path is not UTF-8, which [`RequestSession::check_limits`] refuses.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("both fields are text after check_limits")
     }

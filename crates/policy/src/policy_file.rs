@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -70,6 +71,8 @@ struct PolicyFileRule {
     command: Vec<WordPattern>,
     #[serde(default)]
     hosts: Vec<String>,
+    #[serde(default)]
+    folders: Vec<PathBuf>,
     #[serde(default, rename = "match")]
     matches: Vec<String>,
     #[serde(default)]
@@ -160,9 +163,21 @@ impl PolicyRules {
         tool: &'a str,
         effect: ToolEffect,
     ) -> impl Iterator<Item = &'a PolicyRule> {
+        self.rules.iter().filter(move |rule| {
+            let is_of_calls = rule.hosts.is_empty() && rule.folders.is_empty();
+            is_of_calls && rule.applies_to_tool(tool, effect)
+        })
+    }
+
+    /// Returns the strictest rule about sessions in this folder, which is absolute and has no links; `None` if none names
+    /// it or a folder above.
+    pub fn judge_folder(&self, folder: &Path) -> Option<&PolicyRule> {
+        let names_it =
+            |rule: &&PolicyRule| rule.folders.iter().any(|named| folder.starts_with(named));
         self.rules
             .iter()
-            .filter(move |rule| rule.hosts.is_empty() && rule.applies_to_tool(tool, effect))
+            .filter(names_it)
+            .max_by_key(|rule| rule.decision)
     }
 }
 
@@ -192,6 +207,7 @@ fn build_rule(
         ("paths", written.paths.is_empty()),
         ("command", written.command.is_empty()),
         ("hosts", written.hosts.is_empty()),
+        ("folders", written.folders.is_empty()),
     ];
     let subjects: Vec<&str> = subjects
         .into_iter()
@@ -199,8 +215,7 @@ fn build_rule(
         .collect();
     match subjects.as_slice() {
         [] if written.tools.is_empty() => {
-            let text =
-                "it says neither tools, paths, command nor hosts; `default` is for everything else";
+            let text = "it says neither tools, paths, command, hosts nor folders; `default` is for everything else";
             return Err(text.to_owned());
         }
         [one, two, ..] => {
@@ -210,25 +225,8 @@ fn build_rule(
         }
         _ => {}
     }
-    let command: Vec<Vec<String>> = written
-        .command
-        .into_iter()
-        .map(|element| match element {
-            WordPattern::One(word) => vec![word],
-            WordPattern::Any(words) => words,
-        })
-        .collect();
-    let odd = |word: &String| {
-        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control())
-    };
-    if command
-        .iter()
-        .any(|element| element.is_empty() || element.iter().any(odd))
-    {
-        return Err(
-            "command is a list of single words, as [\"git\", [\"push\", \"fetch\"]]".to_owned(),
-        );
-    }
+    check_folders(&written)?;
+    let command = read_command(written.command)?;
     let paths = written
         .paths
         .iter()
@@ -249,107 +247,43 @@ fn build_rule(
         paths,
         command,
         hosts,
+        folders: written.folders,
         line,
     })
 }
 
-/// A rule to be added to the file.
-#[derive(Debug, Clone, Default)]
-pub struct AddedPolicyRule {
-    /// Its name; made from the rest if not given.
-    pub name: Option<String>,
-    /// The reason.
-    pub reason: Option<String>,
-    /// Its tools.
-    pub tools: Vec<String>,
-    /// Its paths.
-    pub paths: Vec<String>,
-    /// Its command.
-    pub command: Vec<String>,
-    /// Its hosts.
-    pub hosts: Vec<String>,
+/// Reads the words of a command, each with its alternatives.
+fn read_command(written: Vec<WordPattern>) -> Result<Vec<Vec<String>>, String> {
+    let alternatives = |element| match element {
+        WordPattern::One(word) => vec![word],
+        WordPattern::Any(words) => words,
+    };
+    let command: Vec<Vec<String>> = written.into_iter().map(alternatives).collect();
+    let odd = |word: &String| {
+        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control())
+    };
+    let is_odd = |element: &Vec<String>| element.is_empty() || element.iter().any(odd);
+    if command.iter().any(is_odd) {
+        return Err(
+            "command is a list of single words, as [\"git\", [\"push\", \"fetch\"]]".to_owned(),
+        );
+    }
+    Ok(command)
 }
 
-impl AddedPolicyRule {
-    /// Adds it at the end of the file's text, whose comments and order stay; with the name it got.
-    ///
-    /// # Errors
-    /// [`PolicyFileError`] where the text is broken before, or would be after.
-    pub fn append_to_file(
-        &self,
-        text: &str,
-        decision: PolicyDecision,
-        is_tool: &dyn Fn(&str) -> bool,
-    ) -> Result<(String, String), PolicyFileError> {
-        let before = PolicyRules::parse_policy(text, is_tool)?;
-        let name = self
-            .name
-            .clone()
-            .unwrap_or_else(|| self.choose_rule_name(&before, decision));
-        let list = |words: &[String]| {
-            let quoted: Vec<String> = words.iter().map(|word| quote_toml(word)).collect();
-            (!words.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
-        };
-        let keys = [
-            ("name", Some(quote_toml(&name))),
-            ("decision", Some(quote_toml(decision.as_str()))),
-            ("reason", self.reason.as_deref().map(quote_toml)),
-            ("tools", list(&self.tools)),
-            ("paths", list(&self.paths)),
-            ("command", list(&self.command)),
-            ("hosts", list(&self.hosts)),
-        ];
-        let lines = keys
-            .into_iter()
-            .filter_map(|(key, value)| Some(format!("{key} = {}\n", value?)));
-        let added: String = std::iter::once("[[rule]]\n".to_owned())
-            .chain(lines)
-            .collect();
-        let gap = match text {
-            "" => "",
-            text if text.ends_with("\n\n") => "",
-            text if text.ends_with('\n') => "\n",
-            _ => "\n\n",
-        };
-        let whole = format!("{text}{gap}{added}");
-        PolicyRules::parse_policy(&whole, is_tool)?;
-        Ok((whole, name))
+fn check_folders(written: &PolicyFileRule) -> Result<(), String> {
+    let mut folders = written.folders.iter();
+    if let Some(relative) = folders.find(|folder| !folder.is_absolute()) {
+        let shown = relative.display();
+        return Err(format!(
+            "the folder {shown} is relative; write its whole path"
+        ));
     }
-
-    /// A name that says what it is about and that no rule has.
-    fn choose_rule_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
-        let words = self.command.iter().chain(&self.paths).chain(&self.hosts);
-        let words = words.chain(&self.tools);
-        let signs = words.flat_map(|word| word.chars().chain(['-']));
-        let plain: String = signs
-            .map(|c| {
-                if c.is_ascii_alphanumeric() {
-                    c.to_ascii_lowercase()
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        let parts: Vec<&str> = plain
-            .split('-')
-            .filter(|part| !part.is_empty())
-            .take(4)
-            .collect();
-        let base: String = format!("{}-{}", decision.as_str(), parts.join("-"))
-            .chars()
-            .take(50)
-            .collect();
-        let numbered = (2..).map(|n| format!("{base}-{n}"));
-        std::iter::once(base.clone())
-            .chain(numbered)
-            .find(|name| rules.find_rule(name).is_none())
-            .unwrap_or(base)
+    let is_other = !written.tools.is_empty() || written.decision == PolicyDecision::Ask;
+    if !written.folders.is_empty() && is_other {
+        let text = "it says whether sessions may work in its folders, so it names no tools, and allows or denies: in other \
+                    folders than the workspaces you are asked anyway";
+        return Err(text.to_owned());
     }
-}
-
-/// Quotes a text as JSON, which TOML reads too.
-fn quote_toml(text: &str) -> String {
-    serde_json::Value::from(text)
-        .to_string()
-        .replace('\u{7f}', "\\u007f")
+    Ok(())
 }

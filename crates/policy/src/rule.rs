@@ -1,6 +1,8 @@
 //! One rule, and what it says to a part of a call. Not here: the file it comes from, and what comes of all rules
 //! together.
 
+use std::path::PathBuf;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::call::TouchedPath;
@@ -29,6 +31,9 @@ pub struct PolicyRule {
     pub command: Vec<Vec<String>>,
     /// The hosts it is about. A rule with hosts is about no calls.
     pub hosts: Vec<HostPattern>,
+    /// The folders, absolute, in which a client's session may work with all that is below. A rule with folders is about no
+    /// calls.
+    pub folders: Vec<PathBuf>,
     /// Its line in the file, from 1; 0 where it has none.
     pub line: usize,
 }

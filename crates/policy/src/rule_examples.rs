@@ -1,5 +1,7 @@
 //! A rule's own examples: what it must fit and what it must not. Not here: the rule.
 
+use std::path::{Path, PathBuf};
+
 use super::call::TouchedPath;
 use super::command_line::{CommandLine, read_command_line};
 use super::decision::PolicyDecision;
@@ -29,10 +31,14 @@ pub(super) fn check_examples(
     Ok(())
 }
 
-/// Returns whether a rule fits an example: a host, a command line, a path, or a tool's name, by what the rule is about.
+/// Returns whether a rule fits an example: a host, a folder, a command line, a path, or a tool's name, by what the rule is about.
 fn fits_example(rule: &PolicyRule, example: &str, also_perhaps: bool) -> bool {
     if !rule.hosts.is_empty() {
         return matches_example(rule, example);
+    }
+    if !rule.folders.is_empty() {
+        let is_below = |folder: &PathBuf| Path::new(example).starts_with(folder);
+        return rule.folders.iter().any(is_below);
     }
     if !rule.command.is_empty() {
         let script = read_command_line(example);

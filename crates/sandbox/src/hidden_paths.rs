@@ -174,6 +174,7 @@ fn hidden_paths_by_name(rules: &SandboxRules) -> Vec<PathBuf> {
         .filter(|path| !rules.read.contains(path) && !rules.write.contains(path))
         .chain(rules.hide.iter().cloned())
         .chain([rules.own_home.clone()])
+        .chain(rules.other_folders())
         .collect()
 }
 

@@ -52,7 +52,7 @@ pub use mount_steps::{BindAccess, MountStep};
 pub use profile::{ProfileBuilder, SandboxProfile};
 #[cfg(target_os = "linux")]
 pub use ruleset::restrict_thread;
-pub use sandbox_rules::{ResolvedHiddenPaths, SandboxRules, WorkspaceAccess};
+pub use sandbox_rules::{KnownFolders, ResolvedHiddenPaths, SandboxRules, WorkspaceAccess};
 #[cfg(target_os = "linux")]
 pub use seccomp::filter_without_network;
 pub use untrusted_links::resolve_owner_paths;

@@ -13,6 +13,22 @@ use super::level::NetworkAccess;
 #[derive(Debug, Default)]
 pub struct ResolvedHiddenPaths(pub(super) Mutex<BTreeMap<PathBuf, BTreeSet<PathBuf>>>);
 
+/// The folders in which commands of this run may write, or were allowed to, whatever session they belong to. Copies share
+/// them.
+#[derive(Debug, Clone, Default)]
+pub struct KnownFolders(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl KnownFolders {
+    /// Adds folders.
+    pub fn add_folders(&self, folders: &[PathBuf]) {
+        self.0.lock().extend(folders.iter().cloned());
+    }
+
+    pub(super) fn list_folders(&self) -> Vec<PathBuf> {
+        self.0.lock().iter().cloned().collect()
+    }
+}
+
 /// The access of processes to the workspaces, and to the additional paths that the owner makes writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WorkspaceAccess {
@@ -30,6 +46,8 @@ pub enum WorkspaceAccess {
 pub struct SandboxRules {
     /// The workspaces.
     pub workspaces: Vec<PathBuf>,
+    /// The folders of all sessions: links in them are not trusted, and what of them is no workspace here is hidden.
+    pub known_folders: KnownFolders,
     /// The access to them and to `write`.
     pub workspace_access: WorkspaceAccess,
     /// The user's home.
@@ -71,6 +89,7 @@ impl SandboxRules {
     pub fn minimal_rules(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),
+            known_folders: KnownFolders::default(),
             workspace_access: WorkspaceAccess::Write,
             user_home: None,
             shown: Vec::new(),
@@ -100,6 +119,26 @@ impl SandboxRules {
             self.hide.extend(hidden);
         }
         self
+    }
+
+    /// Narrows the rules to the folders of a session, in place of the workspaces.
+    #[must_use]
+    pub fn narrowed_to(self, folders: &[PathBuf]) -> Self {
+        self.known_folders.add_folders(&self.workspaces);
+        self.known_folders.add_folders(folders);
+        Self {
+            workspaces: folders.to_vec(),
+            ..self
+        }
+    }
+
+    /// Returns the folders of other sessions, which are hidden.
+    pub(super) fn other_folders(&self) -> impl Iterator<Item = PathBuf> {
+        let mut known = self.known_folders.list_folders();
+        // A folder that lies in what is shown is seen with it.
+        let shown = || self.writable_paths().chain(&self.read);
+        known.retain(|folder| !shown().any(|own| folder.starts_with(own)));
+        known.into_iter()
     }
 
     /// Leaves a service nothing of the user's but programs: it reads one folder, writes another, and sees an empty one as

@@ -34,7 +34,8 @@ impl WritableFolders {
             ..
         } = rules;
         let own = own_folder.iter().chain([temp]);
-        Self::from_folders(workspaces.iter().chain(write).chain(own))
+        let known = rules.known_folders.list_folders();
+        Self::from_folders(workspaces.iter().chain(write).chain(own).chain(&known))
     }
 
     fn from_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {

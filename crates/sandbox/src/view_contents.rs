@@ -51,7 +51,8 @@ fn covered_paths(rules: &SandboxRules, temp: &Path, stage: &Path) -> Vec<Covered
         .hide
         .iter()
         .chain([&rules.own_home])
-        .map(|path| real_path(path));
+        .map(|path| real_path(path))
+        .chain(rules.other_folders());
     let hides_workspaces = rules.workspace_access == WorkspaceAccess::Hidden;
     let empty = hidden.chain(own).map(|path| (path, None));
     let mut all: Vec<(PathBuf, Option<PathBuf>)> =

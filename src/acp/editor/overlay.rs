@@ -69,7 +69,9 @@ impl EditorOverlay {
     /// Returns the call, if this command should run in its editor's terminal.
     fn call_with_editor_terminal(&self, request: &CreateTerminal) -> Option<Arc<ShownCall>> {
         let lasts = request.background || request.outlives_call || request.mounted.is_some();
-        let plain = request.tty.is_none() && !lasts && request.stdin.is_none();
+        // Nothing narrows a command there to the folders of its session.
+        let is_wide = request.folders.is_none();
+        let plain = request.tty.is_none() && !lasts && request.stdin.is_none() && is_wide;
         // The script is written for bash.
         let call = self
             .editors

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::home::{FOLDER_VARIABLE, MountedSecrets};
@@ -151,8 +152,13 @@ pub struct PathPrefix {
 
 /// A source of PATH folders for commands.
 pub trait PathPrefixSource: fmt::Debug + Send + Sync + 'static {
-    /// Returns the folder for a command of this request, if there is one.
-    fn prefix_for_request(&self, request: &RequestId) -> Option<PathPrefix>;
+    /// Returns the folder for a command of this request, if there is one. The command is narrowed to `folders`; `None` for
+    /// all workspaces.
+    fn prefix_for_request(
+        &self,
+        request: &RequestId,
+        folders: Option<&[PathBuf]>,
+    ) -> Option<PathPrefix>;
 }
 
 impl PathPrefix {

@@ -11,6 +11,7 @@ use super::command_checks::{check_command, check_working_folder, resolve_program
 use super::command_environment::{PathPrefix, insert_secrets};
 #[cfg(target_os = "linux")]
 use super::confinement::ConfinedProcess;
+use super::confinement::Confinement;
 use super::descriptor_limit;
 use super::local_terminals::LocalTerminals;
 use super::protected_path_watch::ProtectedPathWatch;
@@ -20,7 +21,6 @@ use super::spawn_plan::SpawnPlan;
 use crate::acp::network_proxy::{CallNetwork, NetworkCaller};
 use crate::acp::terminals::CreateTerminal;
 use crate::home::MountedSecrets;
-use crate::ids::RequestId;
 use crate::output::OutputStore;
 use crate::sandbox::{NetworkAccess, SandboxProfile};
 use crate::tool::ToolError;
@@ -35,6 +35,7 @@ pub(super) struct PlannedCommand {
     pub watch: Option<ProtectedPathWatch>,
     /// Its network, if it reaches other hosts through the proxy.
     pub network: Option<Arc<CallNetwork>>,
+    pub confinement: Confinement,
 }
 
 impl LocalTerminals {
@@ -52,7 +53,7 @@ impl LocalTerminals {
         }
         check_command(&request.launch)?;
         check_working_folder(&request.cwd)?;
-        let confinement = self.confinement();
+        let confinement = self.confinement_for(request);
         let words = confinement.wrapper_arguments(&request.cwd).await?;
         let (program, args) = resolve_program(&request.launch)?;
         let mounted = request.mounted.as_deref();
@@ -64,16 +65,15 @@ impl LocalTerminals {
         let conversation = request.conversation.as_ref();
         let temp = conversation.filter(|conversation| conversation.is_named());
         let temp = temp.and_then(|conversation| confinement.conversation_temp(conversation));
-        let profile = self
-            .build_command_profile(watch.as_ref(), shown_folder, temp.as_deref(), request)
-            .await?;
+        let folders = (shown_folder, temp.as_deref());
+        let profile = build_command_profile(&confinement, watch.as_ref(), folders, request).await?;
         confinement.set_temp_variables(&mut env, &request.env);
-        let network = self.admit_to_network(request, &mut env);
+        let network = admit_to_network(&confinement, request, &mut env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
-        if let Some(prefix) = self.find_path_prefix(&request.request).await {
+        if let Some(prefix) = self.find_path_prefix(request).await {
             prefix.apply_to_environment(&mut env);
         }
         if request.tty.is_some() {
@@ -97,31 +97,16 @@ impl LocalTerminals {
             mark,
             watch,
             network,
+            confinement,
         })
     }
 
-    /// Gives a command the proxy's address, if it reaches other hosts through the proxy.
-    fn admit_to_network(
-        &self,
-        request: &CreateTerminal,
-        env: &mut BTreeMap<String, String>,
-    ) -> Option<Arc<CallNetwork>> {
-        if request.whole_network {
-            return None;
+    /// Returns the confinement of a command, narrowed to the folders of its session.
+    fn confinement_for(&self, request: &CreateTerminal) -> Confinement {
+        match &request.folders {
+            Some(folders) => self.confinement().narrowed_to(folders),
+            None => self.confinement().clone(),
         }
-        let confinement = self.confinement();
-        confinement.limit_network_retries(env);
-        if confinement.effective_network() != NetworkAccess::Ask {
-            return None;
-        }
-        let network = confinement.network_proxy().admit_call(NetworkCaller {
-            tool: request.tool.to_owned(),
-            command: request.launch.to_string(),
-            request: request.request.clone(),
-            conversation: request.conversation.clone(),
-        });
-        network.add_variables(env, &request.env);
-        Some(network)
     }
 
     /// Chooses the means by which the command's processes are found, and the pipe of one that outlives the runner.
@@ -138,43 +123,62 @@ impl LocalTerminals {
         tracking
     }
 
-    #[cfg(target_os = "linux")]
-    async fn build_command_profile(
-        &self,
-        watch: Option<&ProtectedPathWatch>,
-        shown: Option<&Path>,
-        temp: Option<&Path>,
-        request: &CreateTerminal,
-    ) -> Result<Option<SandboxProfile>, ToolError> {
-        let process = ConfinedProcess {
-            watch,
-            shown,
-            temp,
-            whole_network: request.whole_network,
-        };
-        self.confinement().sandbox_profile(process).await
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    async fn build_command_profile(
-        &self,
-        _watch: Option<&ProtectedPathWatch>,
-        _shown: Option<&Path>,
-        _temp: Option<&Path>,
-        _request: &CreateTerminal,
-    ) -> Result<Option<SandboxProfile>, ToolError> {
-        Ok(None)
-    }
-
     /// Finds the folder for the command's PATH. May access the disk.
-    async fn find_path_prefix(&self, request: &RequestId) -> Option<PathPrefix> {
-        let (ours, request) = (
-            Arc::clone(self.shared.path_prefix_source.get()?),
-            request.clone(),
-        );
-        tokio::task::spawn_blocking(move || ours.prefix_for_request(&request))
+    async fn find_path_prefix(&self, request: &CreateTerminal) -> Option<PathPrefix> {
+        let ours = Arc::clone(self.shared.path_prefix_source.get()?);
+        let (request, folders) = (request.request.clone(), request.folders.clone());
+        tokio::task::spawn_blocking(move || ours.prefix_for_request(&request, folders.as_deref()))
             .await
             .ok()
             .flatten()
     }
+}
+
+/// Gives a command the proxy's address, if it reaches other hosts through the proxy.
+fn admit_to_network(
+    confinement: &Confinement,
+    request: &CreateTerminal,
+    env: &mut BTreeMap<String, String>,
+) -> Option<Arc<CallNetwork>> {
+    if request.whole_network {
+        return None;
+    }
+    confinement.limit_network_retries(env);
+    if confinement.effective_network() != NetworkAccess::Ask {
+        return None;
+    }
+    let network = confinement.network_proxy().admit_call(NetworkCaller {
+        tool: request.tool.to_owned(),
+        command: request.launch.to_string(),
+        request: request.request.clone(),
+        conversation: request.conversation.clone(),
+    });
+    network.add_variables(env, &request.env);
+    Some(network)
+}
+
+#[cfg(target_os = "linux")]
+async fn build_command_profile(
+    confinement: &Confinement,
+    watch: Option<&ProtectedPathWatch>,
+    (shown, temp): (Option<&Path>, Option<&Path>),
+    request: &CreateTerminal,
+) -> Result<Option<SandboxProfile>, ToolError> {
+    let process = ConfinedProcess {
+        watch,
+        shown,
+        temp,
+        whole_network: request.whole_network,
+    };
+    confinement.sandbox_profile(process).await
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn build_command_profile(
+    _confinement: &Confinement,
+    _watch: Option<&ProtectedPathWatch>,
+    _folders: (Option<&Path>, Option<&Path>),
+    _request: &CreateTerminal,
+) -> Result<Option<SandboxProfile>, ToolError> {
+    Ok(None)
 }

@@ -56,6 +56,7 @@ impl LocalTerminals {
             mark,
             watch,
             network,
+            confinement,
         } = self.plan_command(&request).await?;
         let spawned = self.shared.spawner.spawn_process(plan).await;
         let SpawnedProcess {
@@ -113,6 +114,7 @@ impl LocalTerminals {
             log,
             watch,
             network,
+            confinement,
             mounted: request.mounted,
         });
         terminal

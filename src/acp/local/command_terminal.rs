@@ -16,6 +16,7 @@ use super::child_log::ChildLog;
 use super::child_process::ChildProcess;
 use super::child_tracking::remove_fifo;
 use super::command_capture::CommandCapture;
+use super::confinement::Confinement;
 use super::input_wait::is_any_reading_terminal;
 use super::listening_sockets;
 use super::oom_kills::OomKillCount;
@@ -55,6 +56,7 @@ pub(super) struct CommandTerminal {
     watch: Option<ProtectedPathWatch>,
     /// Its network, if it reaches other hosts through the proxy.
     network: Option<Arc<CallNetwork>>,
+    confinement: Confinement,
     /// The protected paths that appeared or changed until its end.
     changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
@@ -75,6 +77,7 @@ pub(super) struct TerminalParts {
     pub log: Arc<dyn ChildLog>,
     pub watch: Option<ProtectedPathWatch>,
     pub network: Option<Arc<CallNetwork>>,
+    pub confinement: Confinement,
     pub mounted: Option<Arc<MountedSecrets>>,
 }
 
@@ -106,6 +109,7 @@ impl CommandTerminal {
             log,
             watch,
             network,
+            confinement,
             mounted,
         } = parts;
         Arc::new(Self {
@@ -123,10 +127,16 @@ impl CommandTerminal {
             log,
             watch,
             network,
+            confinement,
             changes: OnceLock::new(),
             reported: AtomicBool::new(false),
             mounted: Mutex::new(mounted),
         })
+    }
+
+    /// Returns the confinement of the command.
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
     /// Starts the thread that reads the output.

@@ -56,10 +56,22 @@ impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
         let proxy = NetworkProxy::default();
-        let state = ConfinementState::new(setup, proxy.clone());
+        Self::from_state(ConfinementState::new(setup, proxy))
+    }
+
+    fn from_state(state: ConfinementState) -> Self {
         Self {
+            proxy: state.proxy.clone(),
             shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
-            proxy,
+        }
+    }
+
+    /// Returns the confinement of commands that see no other workspaces than these folders.
+    #[must_use]
+    pub fn narrowed_to(&self, folders: &[PathBuf]) -> Self {
+        match self.state() {
+            Some(state) if state.setup.rules.workspaces != folders => state.narrowed_to(folders),
+            _ => self.clone(),
         }
     }
 
@@ -95,14 +107,10 @@ impl Confinement {
                 proxy.set_gate(HostGate::for_hosts(hosts.clone()));
             }
         }
-        let state = ConfinementState {
-            proxy: proxy.clone(),
-            ..current.with_setup(setup)
-        };
-        Self {
-            shared: Some(Arc::new(RwLock::new(Arc::new(state)))),
+        Self::from_state(ConfinementState {
             proxy,
-        }
+            ..current.with_setup(setup)
+        })
     }
 
     /// Returns why a command cannot be given the runner's own network, or `None` if a person may allow it.

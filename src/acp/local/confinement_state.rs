@@ -1,16 +1,21 @@
 //! The confinement that one set of the owner's settings leads to: the self-test runs once for it. Not here: the settings
 //! in force (confinement).
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
 use super::super::protected_path_guard::ProtectedPathGuard;
-use super::ConfinementSetup;
+use super::{Confinement, ConfinementSetup};
 use crate::acp::network_proxy::NetworkProxy;
 use crate::sandbox::{ConfinementLevel, ProfileBuilder};
 use crate::tool::{ErrorCode, ResultMeta, ToolError};
+
+/// The most confinements of sessions that are held: each has namespaces of its own.
+const MAX_NARROWED: usize = 64;
 
 /// The confinement by one set of settings.
 pub(super) struct ConfinementState {
@@ -25,6 +30,8 @@ pub(super) struct ConfinementState {
     pub(super) view_spawner: std::sync::OnceLock<super::super::child_process::ProcessSpawner>,
     #[cfg(target_os = "linux")]
     pub(super) caches: Arc<super::cache_mounts::CacheMounts>,
+    /// The confinements of sessions, by their folders.
+    pub(super) narrowed: parking_lot::Mutex<HashMap<Vec<PathBuf>, Confinement>>,
     /// Passes connections on to the local ports.
     #[cfg(target_os = "linux")]
     pub(super) forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
@@ -45,14 +52,32 @@ impl ConfinementState {
             caches: Arc::default(),
             #[cfg(target_os = "linux")]
             forwarding: parking_lot::Mutex::default(),
+            narrowed: parking_lot::Mutex::default(),
             setup,
         }
+    }
+
+    /// Returns the confinement of commands that are narrowed to these folders, which is tested when it is first used.
+    pub(super) fn narrowed_to(&self, folders: &[PathBuf]) -> Confinement {
+        let mut narrowed = self.narrowed.lock();
+        if let Some(confinement) = narrowed.get(folders) {
+            return confinement.clone();
+        }
+        if narrowed.len() >= MAX_NARROWED {
+            narrowed.clear();
+        }
+        let mut setup = self.setup.clone();
+        setup.rules = setup.rules.narrowed_to(folders);
+        let confinement = Confinement::from_state(self.with_setup(setup));
+        narrowed.insert(folders.to_vec(), confinement.clone());
+        confinement
     }
 
     /// Creates a state with other settings. What was learnt of this machine is kept.
     pub(super) fn with_setup(&self, mut setup: ConfinementSetup) -> Self {
         // A hidden path may have become inaccessible since it was resolved.
         setup.rules.resolved_hidden = Arc::clone(&self.setup.rules.resolved_hidden);
+        setup.rules.known_folders = self.setup.rules.known_folders.clone();
         #[cfg(unix)]
         let guard = self.guard.with_rules(setup.rules.clone());
         let state = Self {

@@ -265,13 +265,15 @@ impl TerminalClient for LocalTerminals {
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(&query.id)?;
-            let mut output = run_blocking(move || terminal.read_output(query.since)).await?;
+            let reading = Arc::clone(&terminal);
+            let mut output = run_blocking(move || reading.read_output(query.since)).await?;
             if let Some(exit) = &output.exit
                 && output.hint.is_none()
             {
                 let limit = exit.at_process_limit.then(|| PROCESS_LIMIT.to_owned());
-                let (rules, failed) = (self.confinement(), exit.status.has_failed());
-                output.hint = limit.or_else(|| rules.output_hint(&output.text, failed));
+                let failed = exit.status.has_failed();
+                output.hint =
+                    limit.or_else(|| terminal.confinement().output_hint(&output.text, failed));
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.

@@ -79,6 +79,7 @@ impl LocalTerminals {
             log,
             watch,
             network: None,
+            confinement: self.confinement().clone(),
             mounted: None,
         });
         terminal.start_pump(output, OutputOrigin::EarlierRun)?;

@@ -111,6 +111,7 @@ impl HostGate {
             paths: Vec::new(),
             command: Vec::new(),
             hosts,
+            folders: Vec::new(),
             line: 0,
         };
         let declared = PolicyRules {

@@ -92,6 +92,7 @@ impl HostAsker {
             allowable_command: None,
             host: Some(target.to_owned()),
             allowable_host: pattern,
+            session_folder: None,
             input: None,
             asked_at_ms: now_ms,
             expires_at_ms: now_ms.saturating_add(patience_ms),

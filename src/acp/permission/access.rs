@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::acp::local::argument_limit::check_argument_lengths;
-use crate::acp::{RawPath, Workspace};
+use crate::acp::{RawPath, Workspace, WorkspacePath};
 use crate::policy::command_line::{CommandLine, CommandWord, read_command_line, read_program};
 use crate::policy::{PolicyCall, TouchedPath};
 use crate::tool::{
@@ -155,21 +155,20 @@ fn resolve_opened_file(workspace: &Workspace, path: &Path) -> TouchedPath {
     let mut place = describe_place(workspace, path);
     match resolve_symlinks(path) {
         Some(real) => {
-            let below = workspace
-                .root_paths()
-                .find_map(|root| real.strip_prefix(root).ok().map(with_forward_slashes));
-            for (spelling, all) in below
-                .map(|below| (below, &mut place.relative))
-                .into_iter()
-                .chain([(with_forward_slashes(&real), &mut place.absolute)])
-            {
-                all.retain(|known| *known != spelling);
-                all.insert(0, spelling);
-            }
+            let below = workspace.paths_in_rules(&real);
+            let below = below.into_iter().map(with_forward_slashes).collect();
+            put_first(below, &mut place.relative);
+            put_first(vec![with_forward_slashes(&real)], &mut place.absolute);
         }
         None => place.known = false,
     }
     place
+}
+
+fn put_first(mut spellings: Vec<String>, all: &mut Vec<String>) {
+    all.retain(|known| !spellings.contains(known));
+    spellings.append(all);
+    *all = spellings;
 }
 
 /// Resolves a path through all symlinks; `None` if that fails. The part that does not exist has no symlinks.
@@ -211,25 +210,23 @@ fn describe_place(workspace: &Workspace, path: &Path) -> TouchedPath {
         .resolve_in_workspace(&RawPath::from(text.as_ref()))
         .ok();
     let asked = normalize_dots(&workspace.first_root().join(path));
-    let below = workspace
-        .root_paths()
-        .find_map(|root| asked.strip_prefix(root).ok().map(with_forward_slashes));
-    let real = found.as_ref().map(|found| {
-        (
-            with_forward_slashes(found.relative_path()),
-            with_forward_slashes(found.absolute_path()),
-        )
-    });
-    let (real_relative, real_absolute) = real.unzip();
-    let spellings = |first: Option<String>, second: Option<String>| {
-        let mut both: Vec<String> = first.into_iter().chain(second).collect();
-        both.dedup();
-        both
-    };
+    let real = found.as_ref().map(WorkspacePath::absolute_path);
+    // The real path first: by it alone a rule allows.
+    let asked = Some(asked.as_path()).filter(|asked| real != Some(asked));
+    let (mut relative, mut absolute) = (Vec::new(), Vec::new());
+    for path in real.into_iter().chain(asked) {
+        relative.extend(
+            workspace
+                .paths_in_rules(path)
+                .into_iter()
+                .map(with_forward_slashes),
+        );
+        absolute.push(with_forward_slashes(path));
+    }
     TouchedPath {
         shown: text.clone().into_owned(),
-        relative: spellings(real_relative, below),
-        absolute: spellings(real_absolute, Some(with_forward_slashes(&asked))),
+        relative,
+        absolute,
         known: true,
         is_folder: found.is_some_and(|found| {
             found

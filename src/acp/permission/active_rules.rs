@@ -207,20 +207,38 @@ impl ActiveRules {
         rule: &AddedPolicyRule,
         decision: PolicyDecision,
     ) -> Result<Result<String, PolicyFileError>, HomeError> {
-        let text = match self.file.read_checked() {
-            Ok(text) => text.unwrap_or_default(),
-            Err(error) => {
-                return Ok(Err(PolicyFileError {
-                    line: None,
-                    text: error.to_string(),
-                }));
-            }
+        self.change_file(|text| rule.append_to_file(text, decision, &*self.is_tool))
+    }
+
+    /// Removes a rule from the file as it is on disk.
+    ///
+    /// # Errors
+    /// [`PolicyFileError`] if the file is invalid, or has no such rule; else the system's error.
+    pub fn remove_rule(&self, name: &str) -> Result<Result<(), PolicyFileError>, HomeError> {
+        self.change_file(|text| {
+            let left = PolicyRules::remove_from_text(text, name, &*self.is_tool)?;
+            Ok((left, ()))
+        })
+    }
+
+    fn change_file<T>(
+        &self,
+        change: impl FnOnce(&str) -> Result<(String, T), PolicyFileError>,
+    ) -> Result<Result<T, PolicyFileError>, HomeError> {
+        let unread = |error: std::io::Error| PolicyFileError {
+            line: None,
+            text: error.to_string(),
         };
-        match rule.append_to_file(&text, decision, &*self.is_tool) {
-            Ok((text, name)) => {
+        let changed = self
+            .file
+            .read_checked()
+            .map_err(unread)
+            .and_then(|text| change(&text.unwrap_or_default()));
+        match changed {
+            Ok((text, made)) => {
                 self.file.write_policy(&text)?;
                 self.load_own_change();
-                Ok(Ok(name))
+                Ok(Ok(made))
             }
             Err(broken) => Ok(Err(broken)),
         }

@@ -168,64 +168,10 @@ impl CallerLimits {
             return Err(rights.refusal(code, tool, why, "`tools` and `profile`"));
         }
         if let Some(folders) = &rights.workspaces {
-            self.check_folders(&rights, folders, tool, call).await?;
+            let workspace = self.workspace.for_session(cx.session.as_ref())?;
+            check_folders(workspace, &rights, folders, tool, call).await?;
         }
         self.count_call(caller.unwrap_or_default(), &rights, tool)
-    }
-
-    /// Checks that a call reaches these workspaces alone.
-    async fn check_folders(
-        &self,
-        rights: &CallerRights,
-        folders: &[PathBuf],
-        tool: &ToolSpec,
-        call: DecodedCall<'_>,
-    ) -> Result<(), ToolError> {
-        let access = call.access;
-        let refused = |why: &str| {
-            let code = ErrorCode::OutsideWorkspace;
-            Err(rights.refusal(code, tool, why, "`workspaces`"))
-        };
-        // The call that a task runs is checked as a request of its own.
-        if access.starts_call.is_some() {
-            return Ok(());
-        }
-        let reaches_more = reaches_all_files(tool, call.effect)
-            || access.starts_programs
-            || access.command.is_some()
-            || access.file_or_program.is_some()
-            || access.unnamed.is_some();
-        if reaches_more {
-            return refused("it can reach files outside of its caller's workspaces");
-        }
-        let mut paths: Vec<String> = access.all_paths().map(str::to_owned).collect();
-        let roots = self.workspace.root_paths();
-        if paths.is_empty() {
-            let count = match access.default_location {
-                DefaultLocation::Nowhere => 0,
-                DefaultLocation::FirstWorkspace => 1,
-                DefaultLocation::AllWorkspaces(_) => usize::MAX,
-            };
-            paths.extend(roots.take(count).map(|root| root.display().to_string()));
-        }
-        let (workspace, folders) = (self.workspace.clone(), folders.to_vec());
-        let outside = run_blocking(move || -> Result<Option<String>, ToolError> {
-            for path in paths {
-                let found = workspace.resolve_in_workspace(&RawPath::from(path.as_str()))?;
-                let real = found.absolute_path();
-                if !folders.iter().any(|folder| real.starts_with(folder)) {
-                    return Ok(Some(real.display().to_string()));
-                }
-            }
-            Ok(None)
-        })
-        .await??;
-        match outside {
-            None => Ok(()),
-            Some(path) => refused(&format!(
-                "{path} is outside of its caller's workspaces; name a path in one of them, in full"
-            )),
-        }
     }
 
     /// Counts a call, unless its caller has made all calls of this minute.
@@ -258,6 +204,61 @@ impl CallerLimits {
             wait.as_secs() + 1
         );
         Err(rights.refusal(ErrorCode::Busy, tool, &why, "`rate`"))
+    }
+}
+
+/// Checks that a call reaches these workspaces alone.
+async fn check_folders(
+    workspace: Workspace,
+    rights: &CallerRights,
+    folders: &[PathBuf],
+    tool: &ToolSpec,
+    call: DecodedCall<'_>,
+) -> Result<(), ToolError> {
+    let access = call.access;
+    let refused = |why: &str| {
+        let code = ErrorCode::OutsideWorkspace;
+        Err(rights.refusal(code, tool, why, "`workspaces`"))
+    };
+    // The call that a task runs is checked as a request of its own.
+    if access.starts_call.is_some() {
+        return Ok(());
+    }
+    let reaches_more = reaches_all_files(tool, call.effect)
+        || access.starts_programs
+        || access.command.is_some()
+        || access.file_or_program.is_some()
+        || access.unnamed.is_some();
+    if reaches_more {
+        return refused("it can reach files outside of its caller's workspaces");
+    }
+    let mut paths: Vec<String> = access.all_paths().map(str::to_owned).collect();
+    if paths.is_empty() {
+        let count = match access.default_location {
+            DefaultLocation::Nowhere => 0,
+            DefaultLocation::FirstWorkspace => 1,
+            DefaultLocation::AllWorkspaces(_) => usize::MAX,
+        };
+        let roots = workspace.root_paths();
+        paths.extend(roots.take(count).map(|root| root.display().to_string()));
+    }
+    let folders = folders.to_vec();
+    let outside = run_blocking(move || -> Result<Option<String>, ToolError> {
+        for path in paths {
+            let found = workspace.resolve_in_workspace(&RawPath::from(path.as_str()))?;
+            let real = found.absolute_path();
+            if !folders.iter().any(|folder| real.starts_with(folder)) {
+                return Ok(Some(real.display().to_string()));
+            }
+        }
+        Ok(None)
+    })
+    .await??;
+    match outside {
+        None => Ok(()),
+        Some(path) => refused(&format!(
+            "{path} is outside of its caller's workspaces; name a path in one of them, in full"
+        )),
     }
 }
 

@@ -26,16 +26,30 @@ pub struct GatePolicy {
     pub terminals: LocalTerminals,
 }
 
+/// A call that is held against the rules.
+#[derive(Clone, Copy)]
+pub(super) struct JudgedCall<'a> {
+    pub tool: &'a ToolSpec,
+    pub effect: ToolEffect,
+    pub access: &'a DeclaredAccess,
+    /// The workspace that its paths are resolved in.
+    pub workspace: &'a Workspace,
+}
+
 impl GatePolicy {
     /// Returns the verdict on a call, and the call as it was judged. A verdict for a request uses up its grants.
     pub(super) fn judge_call(
         &self,
-        tool: &ToolSpec,
-        effect: ToolEffect,
-        access: &DeclaredAccess,
+        judged: &JudgedCall<'_>,
         asks: bool,
         request: Option<&RequestId>,
     ) -> Result<(PolicyVerdict, PolicyCall), ToolError> {
+        let JudgedCall {
+            tool,
+            effect,
+            access,
+            workspace,
+        } = *judged;
         let current = self.active_rules.current_rules();
         if let Some(broken) = &current.broken
             && effect != ToolEffect::Reads
@@ -43,7 +57,7 @@ impl GatePolicy {
         {
             return Err(broken_rules_error(tool, broken));
         }
-        let call = access::describe_for_policy(&self.workspace, tool, effect, access)?;
+        let call = access::describe_for_policy(workspace, tool, effect, access)?;
         let (rules, asks) = match access.owner_question {
             Some(_) => (
                 Cow::Owned(current.rules.without_blanket_allows(&tool.name)),

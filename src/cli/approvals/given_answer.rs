@@ -76,6 +76,10 @@ impl GivenAnswer {
         approvals: &ApprovalQuestions,
         question: &OpenQuestion,
     ) -> AnswerEffect {
+        if question.session_folder.is_some() {
+            // Nobody else is asked.
+            return AnswerEffect::Counts;
+        }
         match RunnerLock::find_holder(home) {
             Ok(Some(_)) => {}
             // A `call` asks only here.

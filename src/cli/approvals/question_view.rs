@@ -111,6 +111,7 @@ pub(super) fn prompt_view(question: &OpenQuestion, width: usize) -> PromptView {
         (Some(QuestionInput::Consent { .. }), _) => "asks for your consent",
         (Some(QuestionInput::Choice { .. }), _) => "asks you",
         (None, Some(_)) => "wants to reach a host",
+        (None, None) if question.session_folder.is_some() => "needs a folder",
         (None, None) => "waits for your approval",
     };
     let tool = console::cell_text(&question.tool, usize::MAX);
@@ -137,11 +138,18 @@ fn details(question: &OpenQuestion) -> Vec<String> {
             .allowable_host
             .as_ref()
             .map(|host| format!("adds to policy.toml: allow host {host}")));
+    let answer = question.session_folder.as_ref();
     [
         question
             .folder
             .as_deref()
             .map(|folder| row("Folder", folder)),
+        answer.map(|_| {
+            row(
+                "Answer",
+                "adds a rule to policy.toml, which `policy revoke` takes back",
+            )
+        }),
         question.why.as_deref().map(|why| row("Reason", why)),
         always.map(|always| row("Always", &always)),
         question.input.as_ref().map(|_| {
@@ -168,11 +176,14 @@ pub(super) fn command_text(words: &[String]) -> String {
 
 /// Returns the line at which the answer is typed.
 pub(super) fn prompt_line(question: &OpenQuestion, may_allow: bool, now_ms: i64) -> String {
+    let left = display_time::format_time_left(question.expires_at_ms, now_ms);
+    if question.session_folder.is_some() {
+        return format!("[a]llow, [d]eny, [s]how ({left} left): ");
+    }
     if let Some(input) = &question.input {
         // Without the time that is left: a new text would erase what was typed.
         return input_prompt(input);
     }
-    let left = display_time::format_time_left(question.expires_at_ms, now_ms);
     if !may_allow {
         return format!("[s]how all of it, [d]eny ({left} left): ");
     }
@@ -249,7 +260,8 @@ pub(super) fn list_text(open: &[OpenQuestion], width: usize, now_ms: i64) -> Str
 
 /// Returns a call in one line: its arguments, else its title.
 pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
-    if question.host.is_some() || question.input.is_some() {
+    let has_title = question.host.is_some() || question.session_folder.is_some();
+    if has_title || question.input.is_some() {
         return question.title.clone();
     }
     let arguments = question.arguments.as_str();
@@ -282,6 +294,7 @@ pub(super) mod tests {
             allowable_command: None,
             host: None,
             allowable_host: None,
+            session_folder: None,
             input: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,

@@ -270,6 +270,7 @@ pub(super) fn prompt_text(question: &OpenQuestion, may_allow: bool) -> String {
 fn offered_letters(question: &OpenQuestion, may_allow: bool) -> &'static str {
     match (may_allow, question_view::offers_always(question)) {
         (false, _) => "s or d",
+        _ if question.session_folder.is_some() => "a, d or s",
         (true, false) => "a, c, d or s",
         (true, true) => "a, c, l, d or s",
     }
@@ -288,7 +289,8 @@ fn parse_choice(typed: &str, question: &OpenQuestion, may_allow: bool) -> Option
     let is_offered = match choice {
         TypedChoice::Deny | TypedChoice::Show => true,
         TypedChoice::AllowAlways => may_allow && question_view::offers_always(question),
-        TypedChoice::AllowOnce | TypedChoice::AllowConversation => may_allow,
+        TypedChoice::AllowOnce => may_allow,
+        TypedChoice::AllowConversation => may_allow && question.session_folder.is_none(),
     };
     is_offered.then_some(choice)
 }

@@ -13,7 +13,6 @@ use std::process::{Command, Stdio};
 use semver::Version;
 
 use super::StartReport;
-use super::shared_runner::workspace_arguments;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::config::ProcessEnvironment;
 use crate::home::{Home, SuccessorProgram};
@@ -43,7 +42,6 @@ pub(super) fn start_detached(context: &CliContext) -> anyhow::Result<StartReport
     let home = CliContext::config_home(&config)?;
     let mut runner = vec![choose_program(&home)?.into_os_string()];
     runner.extend(CliContext::home_arguments(&config));
-    runner.extend(workspace_arguments(context.flag_workspaces()));
     runner.extend(["background".into(), "--detached".into()]);
     let environment = runner_environment(context.environment())?;
     if has_user_manager(context.environment()) {

@@ -4,8 +4,6 @@
     reason = "this file starts the program that starts the runner"
 )]
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -26,15 +24,13 @@ use crate::service::{ServiceAction, ServiceDefinition};
 /// The interval of looks while another process starts the runner.
 const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Returns the runner of this home, which is started if none runs. Of several clients that need it at once, one starts it. If
-/// the owner's configuration names no workspaces, it works in these folders.
+/// Returns the runner of this home, which is started if none runs. Of several clients that need it at once, one starts it.
 ///
 /// # Errors
 /// It does not start, or not within this time.
 pub async fn ensure_runner(
     context: &CliContext,
     home: &Home,
-    folders: &[PathBuf],
     limit: Duration,
 ) -> anyhow::Result<RunnerLockHolder> {
     let until = Instant::now() + limit;
@@ -54,7 +50,7 @@ pub async fn ensure_runner(
                 return Ok(holder);
             }
             None if !was_started => {
-                let started = timeout_at(until, start_runner(context, folders)).await;
+                let started = timeout_at(until, start_runner(context)).await;
                 was_started = true;
                 if let Err(error) = started.map_err(|_elapsed| late())?
                     && RunnerLock::find_holder(home)?.is_none()
@@ -82,21 +78,15 @@ fn describe_delay(home: &Home, limit: Duration) -> anyhow::Error {
     )
 }
 
-async fn start_runner(context: &CliContext, folders: &[PathBuf]) -> anyhow::Result<()> {
+async fn start_runner(context: &CliContext) -> anyhow::Result<()> {
     let config = context.config_despite_faults()?;
     let service = service::find_installed(&config, context)?;
     // Without a session of the service manager, the service cannot be started from here.
     if let Some(service) = service.filter(|service| service.check_manager().is_ok()) {
         return start_service(service).await;
     }
-    let folders = if config.workspaces.is_empty() {
-        folders
-    } else {
-        &[]
-    };
     let output = tokio::process::Command::new(running_program()?)
         .args(CliContext::home_arguments(&config))
-        .args(workspace_arguments(folders))
         .arg("background")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -110,12 +100,6 @@ async fn start_runner(context: &CliContext, folders: &[PathBuf]) -> anyhow::Resu
             command_to_type("logs")
         )),
     }
-}
-
-/// Returns the flags that name these workspaces.
-pub(super) fn workspace_arguments(folders: &[PathBuf]) -> impl Iterator<Item = OsString> {
-    let flag = |folder: &PathBuf| ["--workspace".into(), folder.clone().into_os_string()];
-    folders.iter().flat_map(flag)
 }
 
 async fn start_service(service: ServiceDefinition) -> anyhow::Result<()> {

@@ -179,6 +179,7 @@ impl Demonstration<'_> {
             args: (step.args)(memory).to_string(),
             progress: false,
             conversation: Some("demo".to_owned()),
+            session: None,
             signed: None,
         };
         memory.request = ask.id.to_string();

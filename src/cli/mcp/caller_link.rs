@@ -1,6 +1,6 @@
 //! The way of an MCP client to its device: to the runner of this home, or to a device that the command names.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,10 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::home_device::HomeDevice;
 use super::link_connection::{LinkConnection, OutputSender};
 use super::program_tools::list_program_tools;
+use crate::acp::permission::FolderVerdict;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::ids::RequestId;
-use crate::mcp::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
+use crate::mcp::{
+    DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
+};
 
 /// The longest wait for the list of the device's tools. Clients wait for it when they start.
 const LIST_LIMIT: Duration = Duration::from_secs(6);
@@ -55,12 +58,13 @@ impl CallerLink {
             tool: call.tool.clone(),
             args: call.args.clone(),
             conversation: Some(call.conversation.clone()),
+            session: call.session.clone(),
             progress: output.is_some(),
             signed: None,
         };
         let mut output = output.map(OutputSender::new);
         match &self.device {
-            LinkedDevice::OfHome(device) => device.run_call(&ask, &call.folders, output).await,
+            LinkedDevice::OfHome(device) => device.run_call(&ask, output).await,
             LinkedDevice::Named(connection) => {
                 connection.send_call(&ask).await?;
                 connection.wait_for_answer(&ask.id, output.as_mut()).await
@@ -102,11 +106,27 @@ impl DeviceLink for CallerLink {
         Box::pin(self.run_call(call, output))
     }
 
-    fn working_folder(&self) -> BoxFuture<'_, Option<PathBuf>> {
-        Box::pin(async {
+    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision> {
+        Box::pin(async move {
             match &self.device {
-                LinkedDevice::OfHome(device) => device.working_folder().await,
-                LinkedDevice::Named(_) => None,
+                LinkedDevice::OfHome(device) => Ok(match device.judge_folder(folder).await? {
+                    FolderVerdict::Allowed => FolderDecision::Allowed,
+                    FolderVerdict::Unknown => FolderDecision::Open,
+                    FolderVerdict::Denied(_) | FolderVerdict::Unusable(_) => {
+                        FolderDecision::Refused
+                    }
+                }),
+                // The device decides.
+                LinkedDevice::Named(_) => Ok(FolderDecision::Allowed),
+            }
+        })
+    }
+
+    fn answer_folder<'a>(&'a self, folder: &'a Path, is_allowed: bool) -> LinkReply<'a, ()> {
+        Box::pin(async move {
+            match &self.device {
+                LinkedDevice::OfHome(device) => device.answer_folder(folder, is_allowed).await,
+                LinkedDevice::Named(_) => Ok(()),
             }
         })
     }

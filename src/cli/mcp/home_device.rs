@@ -1,7 +1,7 @@
 //! The device of this home: the runner that its clients share, found or started anew whenever it is needed.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +9,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::link_connection::{LinkConnection, OutputSender};
+use crate::acp::Workspace;
+use crate::acp::permission::{ActiveRules, FolderVerdict, SessionFolders};
 use crate::cli::background::ensure_runner;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
@@ -36,8 +38,6 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// The device of this home.
 pub(super) struct HomeDevice {
     context: CliContext,
-    /// The folders of a runner that is started, where the owner's configuration names none.
-    folders: Vec<PathBuf>,
     opened: OnceLock<OpenedHome>,
     current: Mutex<Option<RunnerConnection>>,
 }
@@ -54,8 +54,8 @@ struct RunnerConnection {
     holder: RunnerLockHolder,
     link: LinkConnection,
     backend: RunnerBackend,
-    /// Its first workspace, in which relative paths start.
-    workspace: Option<PathBuf>,
+    /// The workspaces that it works in for clients of any folder.
+    workspaces: Vec<PathBuf>,
 }
 
 /// The backend of a runner.
@@ -76,11 +76,10 @@ enum WaitEnd {
 }
 
 impl HomeDevice {
-    /// Returns the device of this command's home, for a client that was started in these folders.
-    pub fn new(context: CliContext, folders: Vec<PathBuf>) -> Self {
+    /// Returns the device of this command's home.
+    pub fn new(context: CliContext) -> Self {
         let device = Self {
             context,
-            folders,
             opened: OnceLock::new(),
             current: Mutex::default(),
         };
@@ -130,7 +129,7 @@ impl HomeDevice {
         }
         *current = None;
         let connecting = async {
-            let holder = ensure_runner(&self.context, home, &self.folders, limit).await?;
+            let holder = ensure_runner(&self.context, home, limit).await?;
             self.open_connection(holder).await
         };
         let opened = connecting.await.map_err(|error| link_error(&error))?;
@@ -141,7 +140,7 @@ impl HomeDevice {
         let (mut config, home) = self.context.caller_config()?;
         let in_force = SettingsInForce::read_for(holder, &home)
             .ok_or_else(|| anyhow::anyhow!("the runner has just ended"))?;
-        let workspace = in_force.workspaces.first().map(PathBuf::from);
+        let workspaces = in_force.workspaces.iter().map(PathBuf::from).collect();
         let embedded = EmbeddedBackendAddress::find_address(&home)?;
         let is_embedded = embedded.is_some() && embedded == in_force.backend.url;
         match &embedded {
@@ -158,22 +157,54 @@ impl HomeDevice {
             } else {
                 RunnerBackend::At(in_force.backend.url)
             },
-            workspace,
+            workspaces,
         })
     }
 
-    /// Returns the first workspace of the runner, once one was reached.
-    pub async fn working_folder(&self) -> Option<PathBuf> {
-        let current = self.current.lock().await;
-        current.as_ref().and_then(|open| open.workspace.clone())
+    /// Returns the owner's decision about sessions in a folder, as far as there is one.
+    pub async fn judge_folder(&self, folder: &Path) -> Result<FolderVerdict, LinkError> {
+        let folder = folder.to_owned();
+        self.with_session_folders(move |folders| Ok(folders.judge_folder(&folder)))
+            .await
     }
 
-    /// Sends a call of a client that works in these folders, and waits for its answer. If the runner ends meanwhile, the
-    /// next one answers it.
+    /// Makes a rule of the owner's answer about sessions in a folder.
+    pub async fn answer_folder(&self, folder: &Path, is_allowed: bool) -> Result<(), LinkError> {
+        let folder = folder.to_owned();
+        let record = move |folders: &SessionFolders| {
+            let recorded = folders.record_answer(&folder, is_allowed);
+            recorded.map(drop).map_err(anyhow::Error::msg)
+        };
+        self.with_session_folders(record).await
+    }
+
+    async fn with_session_folders<T: Send + 'static>(
+        &self,
+        use_them: impl FnOnce(&SessionFolders) -> anyhow::Result<T> + Send + 'static,
+    ) -> Result<T, LinkError> {
+        let workspaces = self.connect_to_runner(START_LIMIT).await?.workspaces;
+        let (home, context) = (self.home()?.clone(), self.context.with_flags(|_| ()));
+        let using = tokio::task::spawn_blocking(move || {
+            let file = context.config_despite_faults()?.file;
+            let workspace = Workspace::open_roots(&workspaces)?;
+            // The runner has checked the names of tools in this file.
+            let is_tool = Arc::new(|_: &str| true);
+            let rules = ActiveRules::load_from_home(&home, workspaces, is_tool)?;
+            use_them(&SessionFolders::new(
+                workspace,
+                &home,
+                &file,
+                Arc::new(rules),
+            ))
+        });
+        let used = using.await.map_err(|fault| LinkError(fault.to_string()))?;
+        used.map_err(|error| link_error(&error))
+    }
+
+    /// Sends a call, and waits for its answer. If the runner ends meanwhile, the next one answers it.
     pub async fn run_call(
         &self,
         ask: &CallerRequest,
-        folders: &[PathBuf],
         mut output: Option<OutputSender>,
     ) -> Result<LinkAnswer, LinkError> {
         let home = self.home()?;
@@ -189,7 +220,6 @@ impl HomeDevice {
                     Err(_elapsed) => return Err(may_have_run(&ask.id, None)),
                 },
             };
-            check_folders(folders, connection.workspace.as_deref())?;
             let (link, backend) = (&connection.link, &connection.backend);
             if tried.get_or_insert_with(|| backend.clone()) != backend {
                 // The next runner works for another backend, which does not know the call.
@@ -231,27 +261,6 @@ impl HomeDevice {
         let late = |_elapsed| LinkError("the device has not named its tools in time".to_owned());
         timeout(limit, listing).await.map_err(late)?
     }
-}
-
-/// Checks that relative paths, which start in the runner's first workspace, stay within the client's project.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "workspaces are resolved by config once, and folders must be compared in the same form"
-)]
-fn check_folders(folders: &[PathBuf], workspace: Option<&Path>) -> Result<(), LinkError> {
-    let (Some(folder), Some(workspace)) = (folders.first(), workspace) else {
-        return Ok(());
-    };
-    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-    if folder.starts_with(workspace) || workspace.starts_with(&folder) {
-        return Ok(());
-    }
-    Err(LinkError(format!(
-        "this client works in {}, and the runner of this home works in {}. Put a folder that holds both first in paths \
-         under [workspaces] in config.toml, or give this client a home of its own (--home DIR)",
-        folder.display(),
-        workspace.display()
-    )))
 }
 
 fn find_runner(home: &Home) -> Option<RunnerLockHolder> {

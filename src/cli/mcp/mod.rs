@@ -81,7 +81,7 @@ async fn link_device(context: &CliContext) -> anyhow::Result<(CallerLink, Option
     let context = context.with_flags(|flags| flags.workspaces.clear());
     if !context.names_device() {
         context.start_logging_despite_faults()?;
-        let device = HomeDevice::new(context.with_flags(|_| ()), folders.clone());
+        let device = HomeDevice::new(context.with_flags(|_| ()));
         let device = LinkedDevice::OfHome(Box::new(device));
         return Ok((CallerLink::new(context, device), Some(folders)));
     }

@@ -1,8 +1,12 @@
 //! `policy allow`, `policy deny`, `policy revoke`: grants, and rules added to policy.toml.
 
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use serde::Serialize;
+use serde_json::json;
 
 use super::rule_listing::describe_target;
 use super::{AllowArgs, DenyArgs, PolicyContext, TargetOptions};
@@ -52,8 +56,8 @@ pub(super) fn allow_target(
             as_json,
         );
     }
-    if args.options.host.is_some() {
-        let text = "--host adds a rule, and takes neither --once nor --for";
+    if args.options.host.is_some() || args.options.folder.is_some() {
+        let text = "--host and --folder add a rule, and take neither --once nor --for";
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
     check_words(&args.words)?;
@@ -207,10 +211,10 @@ fn add_policy_rule(
     check_words(words)?;
     let standing = desk.active_rules()?;
     let current = standing.current_rules();
-    let is_empty = what.tool.is_none() && what.path.is_none() && what.host.is_none();
-    if words.is_empty() && is_empty {
+    if words.is_empty() && what.is_empty() {
         let text = format!(
-            "name what to {0}: a command (`policy {0} npm publish`), --tool, --path or --host",
+            "name what to {0}: a command (`policy {0} npm publish`), --tool, --path, --host or \
+             --folder",
             decision.as_str()
         );
         return Err(CommandError::with_exit(Exit::Usage, text));
@@ -228,6 +232,8 @@ fn add_policy_rule(
     if let Some(tool) = &what.tool {
         check_tool_name(desk, tool)?;
     }
+    let folders = what.folder.iter().map(|folder| real_folder(folder));
+    let folders = folders.collect::<Result<_, _>>()?;
     let rule = AddedPolicyRule {
         name: what.name.clone(),
         reason: what.reason.clone(),
@@ -235,6 +241,7 @@ fn add_policy_rule(
         paths: Vec::from_iter(what.path.clone()),
         command: words.to_vec(),
         hosts: Vec::from_iter(what.host.clone()),
+        folders,
     };
     let name = standing.append_rule(&rule, decision)?.map_err(|broken| {
         // In a file that was sound before, only the new rule can be wrong.
@@ -283,6 +290,14 @@ fn add_policy_rule(
     Ok(Exit::Done)
 }
 
+/// Returns the whole path of a folder, as rules name it.
+fn real_folder(folder: &Path) -> anyhow::Result<String> {
+    let real = folder.canonicalize();
+    let real = real.with_context(|| format!("the folder {} cannot be used", folder.display()))?;
+    let text = real.into_os_string().into_string();
+    text.map_err(|path| anyhow::anyhow!("the folder {} is not UTF-8", path.display()))
+}
+
 /// Evaluates a call that the new rule is about: the command itself, or the first example of the tool. A rule about paths
 /// has none.
 fn evaluate_example(
@@ -295,10 +310,7 @@ fn evaluate_example(
         let verdict = desk.evaluate_command(words)?;
         return Ok(Some((quoted.join(" "), verdict)));
     }
-    let tool = what
-        .tool
-        .as_deref()
-        .filter(|_| what.path.is_none() && what.host.is_none());
+    let tool = what.tool.as_deref().filter(|_| !what.has_others());
     let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find_tool(tool).ok()) else {
         return Ok(None);
     };
@@ -310,7 +322,7 @@ fn evaluate_example(
     Ok(Some((format!("{} {args}", spec.name), verdict)))
 }
 
-/// Revokes a grant.
+/// Revokes a grant, or removes a rule.
 pub(super) fn revoke_by_id(
     desk: &PolicyContext<'_>,
     id: &str,
@@ -318,16 +330,19 @@ pub(super) fn revoke_by_id(
 ) -> anyhow::Result<Exit> {
     let standing = desk.active_rules()?;
     let grants = standing.grants_for(None);
+    if standing.current_rules().rules.find_rule(id).is_some() {
+        let removed = standing.remove_rule(id)?;
+        removed.map_err(|broken| CommandError::with_exit(Exit::Config, broken.to_string()))?;
+        if as_json {
+            console::print_json(&json!({ "rule": id, "revoked": true }));
+        } else {
+            console::print_line(&format!("The rule {id} was removed from {}.", desk.file));
+        }
+        return Ok(Exit::Done);
+    }
     let found = request_ids::find_among(&grants, id, |grant| grant.id.as_str())?;
-    let rules = standing.current_rules().rules;
     let grant = found.ok_or_else(|| {
-        let text = match rules.find_rule(id) {
-            Some(rule) => format!(
-                "{id} is a rule, not a grant. To take it back, delete it in {}, from line {} on",
-                desk.file, rule.line
-            ),
-            None => "no such grant is in force; `punie-runner policy` lists them".to_owned(),
-        };
+        let text = "there is no such grant or rule; `punie-runner policy` lists them";
         CommandError::with_exit(Exit::Failed, text)
     })?;
     standing.revoke_grant(&grant.id);

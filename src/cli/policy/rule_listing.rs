@@ -1,5 +1,7 @@
 //! `policy show`: shows the rules and the grants in force.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::PolicyContext;
@@ -35,6 +37,7 @@ struct RuleListing<'a> {
     paths: Vec<&'a str>,
     command: &'a [Vec<String>],
     hosts: Vec<&'a str>,
+    folders: &'a [PathBuf],
     line: usize,
 }
 
@@ -48,6 +51,7 @@ impl<'a> RuleListing<'a> {
             paths: rule.paths.iter().map(|glob| glob.text.as_str()).collect(),
             command: &rule.command,
             hosts: rule.hosts.iter().map(|host| host.text.as_str()).collect(),
+            folders: &rule.folders,
             line: rule.line,
         }
     }
@@ -60,10 +64,16 @@ impl<'a> RuleListing<'a> {
             .map(|words| words.join("|"))
             .collect::<Vec<_>>()
             .join(" ");
+        let folders = self
+            .folders
+            .iter()
+            .map(|folder| folder.display().to_string());
+        let folders: Vec<String> = folders.collect();
         let about = [
             ("command", command),
             ("paths", self.paths.join(", ")),
             ("hosts", self.hosts.join(", ")),
+            ("sessions in", folders.join(", ")),
             ("tools", self.tools.join(", ")),
         ];
         let said = about.iter().filter(|(_, text)| !text.is_empty());

@@ -11,7 +11,6 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::acp::Workspace;
 use crate::acp::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use crate::acp::local::command_environment::WithheldObserver;
 use crate::acp::local::intent_recovery;
@@ -20,6 +19,7 @@ use crate::acp::local::process_identity::ProcessIdentity;
 use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
 use crate::acp::terminals::ExitStatus;
 use crate::acp::terminals::StopSequence;
+use crate::acp::{ReachableFolders, Workspace};
 use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::config::Config;
@@ -120,6 +120,7 @@ pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
 pub(super) fn install_trash_shims(
     trash: &Trash,
     workspace: &Workspace,
+    reachable: &ReachableFolders,
     hidden: &[PathBuf],
     terminals: &LocalTerminals,
 ) {
@@ -128,7 +129,8 @@ pub(super) fn install_trash_shims(
         .map(|path| super::confinement_setup::canonical_or_same(path))
         .collect();
     let laid_out = std::env::current_exe().and_then(|program| {
-        crate::trash::CommandShims::install_shims(trash.clone(), workspace, &hidden, &program)
+        let trash = trash.clone();
+        crate::trash::CommandShims::install_shims(trash, workspace, reachable, &hidden, &program)
     });
     match laid_out {
         Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
@@ -155,6 +157,7 @@ pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminal
 pub(super) fn install_trash_shims(
     _trash: &Trash,
     _workspace: &Workspace,
+    _reachable: &ReachableFolders,
     _hidden: &[PathBuf],
     _terminals: &LocalTerminals,
 ) {
@@ -213,11 +216,27 @@ impl ChildLog for JournalChildLog {
 /// of intended effects.
 pub(super) struct CrashCleanup {
     /// The identities of the adopted shells.
-    pub adopted: HashSet<String>,
-    /// The workspace in which files are checked.
-    pub workspace: Workspace,
+    adopted: HashSet<String>,
+    /// The folders in which files are checked.
+    workspace: Workspace,
     /// The dependencies for checking repositories.
-    pub git: GitDeps,
+    git: GitDeps,
+}
+
+impl CrashCleanup {
+    /// Creates the cleanup for calls of all sessions.
+    pub fn new(adopted: HashSet<String>, reachable: &ReachableFolders, git: GitDeps) -> Self {
+        let workspace = reachable.current();
+        let git = GitDeps {
+            workspace: workspace.clone(),
+            ..git
+        };
+        Self {
+            adopted,
+            workspace,
+            git,
+        }
+    }
 }
 
 impl LeftoverCleanup for CrashCleanup {

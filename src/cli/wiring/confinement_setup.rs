@@ -13,7 +13,7 @@ use crate::ids::RequestId;
 use crate::output::number_format::format_size;
 use crate::runner::ConfinementReport;
 use crate::runner_home::is_runner_home;
-use crate::sandbox::{SandboxRules, WorkspaceAccess, resolve_owner_paths};
+use crate::sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 
 /// Builds the confinement for this machine's commands. They may move removed files into the trash, through shims of
 /// this program.
@@ -49,6 +49,7 @@ pub(super) fn confinement_setup(
     // Resolved paths, as the kernel sees them.
     let rules = SandboxRules {
         workspaces: config.workspaces.clone(),
+        known_folders: KnownFolders::default(),
         workspace_access: WorkspaceAccess::Write,
         user_home: environment.user_dir().map(canonical_or_same),
         own_home: canonical_or_same(home.root_dir()),

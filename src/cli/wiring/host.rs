@@ -12,6 +12,7 @@ use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::{open_packages, open_trash, tool_profile};
 use super::user_signals::signal_deps;
+use super::workspaces::{open_workspace, session_folders};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
@@ -21,8 +22,8 @@ use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use crate::acp::local::running_program::running_program;
 use crate::acp::network_proxy::{HostAsker, HostGate};
-use crate::acp::permission::{GatePolicy, PermissionGate};
-use crate::acp::{LocalClient, Workspace};
+use crate::acp::permission::{GatePolicy, PermissionGate, SessionGate};
+use crate::acp::{LocalClient, ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
@@ -51,6 +52,10 @@ pub struct ToolHost {
     pub outputs: OutputStore,
     /// The workspaces.
     pub workspace: Workspace,
+    /// The workspaces, and the folders of sessions.
+    pub(super) reachable: ReachableFolders,
+    /// Lets sessions work in their folders.
+    pub(super) sessions: SessionGate,
     /// The dependencies of the git tools.
     pub git: git::GitDeps,
     /// The local terminals.
@@ -96,6 +101,10 @@ pub fn assemble_host(
     let plugins = PluginHost::load_stored(plugin_deps, Arc::clone(&registry), servers);
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
+    let folders = session_folders(config, home, &base.workspace, &rules);
+    base.reachable.add_folders(&folders.allowed_folders());
+    let (reachable, people) = (base.reachable.clone(), base.people.clone());
+    let sessions = SessionGate::new(folders, reachable, people, config.policy.patience);
     let host_questions = host_asker(config, &base);
     let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(host_questions));
     base.confinement.network_proxy().set_gate(hosts);
@@ -114,6 +123,8 @@ pub fn assemble_host(
         redactor: base.redactor,
         outputs: base.outputs,
         workspace: base.workspace,
+        reachable: base.reachable,
+        sessions,
         git: base.git,
         terminals: base.terminals,
         shells: base.shells,
@@ -142,6 +153,7 @@ struct HostBase {
     redactor: Redactor,
     outputs: OutputStore,
     workspace: Workspace,
+    reachable: ReachableFolders,
     confinement: Confinement,
     terminals: LocalTerminals,
     shells: Arc<shell::ShellList>,
@@ -168,6 +180,7 @@ impl HostBase {
             exit::CommandError::with_exit(Exit::CannotWrite, text)
         })?;
         let workspace = open_workspace(config, environment)?;
+        let reachable = ReachableFolders::new(workspace.clone());
         let confinement = build_confinement(config, home, environment);
         let setup = LocalTerminalSetup {
             base_env: utf8_variables(environment.variables()),
@@ -182,7 +195,7 @@ impl HostBase {
             .with_snapshots(config.trash.snapshots && config.trash.max_mb > 0);
         #[cfg(unix)]
         confinement
-            .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &workspace)));
+            .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &reachable)));
         let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
         let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
         Ok(Self {
@@ -190,6 +203,7 @@ impl HostBase {
             redactor,
             outputs,
             workspace,
+            reachable,
             confinement,
             terminals,
             shells: shell_records::shell_board(journal),
@@ -222,11 +236,7 @@ impl HostBase {
             local,
             home.scripts_dir(),
         ));
-        let apps_obstacle = if self.confinement.check_app_allowed().is_err() {
-            Some("apps = false under [sandbox]")
-        } else {
-            (!has_display(|name| environment.get(name).is_some())).then_some("there is no display")
-        };
+        let apps_obstacle = find_apps_obstacle(&self.confinement, environment);
         let worker = worker_program(home, environment)?;
         let registry = handlers::build_registry(handlers::HandlerDeps {
             file: file::FileDeps::new(
@@ -289,6 +299,7 @@ impl HostBase {
         adapters::install_trash_shims(
             &self.trash,
             workspace,
+            &self.reachable,
             &config.sandbox.hide,
             &self.terminals,
         );
@@ -311,6 +322,18 @@ pub fn assemble_lone_host(
         None,
         &AttachedEditors::default(),
     )
+}
+
+/// Returns what keeps applications from being opened, if anything does.
+fn find_apps_obstacle(
+    confinement: &Confinement,
+    environment: &ProcessEnvironment,
+) -> Option<&'static str> {
+    if confinement.check_app_allowed().is_err() {
+        return Some("apps = false under [sandbox]");
+    }
+    let is_set = |name: &str| environment.get(name).is_some();
+    (!has_display(is_set)).then_some("there is no display")
 }
 
 /// Returns this program, to be started as a worker.
@@ -371,20 +394,6 @@ fn command_rules_text(config: &Config, confinement: Confinement) -> terminal::Co
         ""
     };
     Arc::new(move || format!("{}{removed}", confinement.describe_rules()))
-}
-
-/// Opens the configured workspaces.
-pub fn open_workspace(
-    config: &Config,
-    environment: &ProcessEnvironment,
-) -> anyhow::Result<Workspace> {
-    let user_home = environment.user_dir().map(std::path::Path::to_owned);
-    Workspace::open_with_home(&config.workspaces, user_home).map_err(|cause| {
-        exit::CommandError::with_exit(
-            Exit::Config,
-            format!("a workspace cannot be opened: {cause}"),
-        )
-    })
 }
 
 /// Returns the variables that are UTF-8; others cannot be passed on.

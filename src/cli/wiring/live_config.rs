@@ -22,7 +22,7 @@ use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
 use super::user_signals::signal_settings;
 use crate::acp::local::confinement::Confinement;
-use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate};
+use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate, SessionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
@@ -338,6 +338,7 @@ impl LiveConfig {
 /// call to the rights of its caller.
 pub(super) struct LiveGate {
     pub live: LiveConfig,
+    pub sessions: SessionGate,
     pub gate: Arc<PermissionGate>,
 }
 
@@ -356,6 +357,7 @@ impl CallGate for LiveGate {
             {
                 tracing::error!(%fault, "reading config.toml broke off");
             }
+            self.sessions.permit_session(cx, &tool.name).await?;
             let callers = &self.live.0.parts.callers;
             callers.check_call(cx, tool, call).await?;
             self.gate.permit_call(cx, tool, call).await
@@ -364,10 +366,11 @@ impl CallGate for LiveGate {
 
     fn recheck_approved<'a>(
         &'a self,
+        cx: &'a ToolContext,
         tool: &'a ToolSpec,
         access: &'a DeclaredAccess,
         asked: &'a ApprovalSubject,
     ) -> RecheckFuture<'a> {
-        self.gate.recheck_approved(tool, access, asked)
+        self.gate.recheck_approved(cx, tool, access, asked)
     }
 }

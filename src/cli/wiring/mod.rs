@@ -22,13 +22,14 @@ mod shell_records;
 mod sleep_inhibitor;
 mod task_board;
 mod user_signals;
+mod workspaces;
 
 pub use backends::{
     BackendProbe, BackendSource, ProbeFailure, backend_tokens, connect_once, convex_backend,
     http_functions, probe_configured, proxy_of_backend, proxy_rules,
 };
 pub use confinement_setup::build_confinement;
-pub use host::{ToolHost, assemble_lone_host, open_workspace};
+pub use host::{ToolHost, assemble_lone_host};
 pub use in_force::{
     ConfinementInForce, PolicyInForce, SettingsInForce, WaitingSetting, config_file_hash,
     describe_confinement,
@@ -38,3 +39,4 @@ pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};
 pub use user_signals::{open_signal_reader, signal_settings, signal_switch};
+pub use workspaces::open_reachable_folders;

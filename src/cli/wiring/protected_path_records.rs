@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::acp::Workspace;
+use crate::acp::ReachableFolders;
 use crate::acp::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
@@ -19,15 +19,15 @@ use crate::trash::{BeforeImageStore, Trash};
 pub(super) struct HomeRecords {
     home: Home,
     trash: Trash,
-    store: BeforeImageStore,
+    reachable: ReachableFolders,
 }
 
 impl HomeRecords {
-    pub(super) fn new(home: &Home, trash: &Trash, workspace: &Workspace) -> Self {
+    pub(super) fn new(home: &Home, trash: &Trash, reachable: &ReachableFolders) -> Self {
         Self {
             home: home.clone(),
             trash: trash.clone(),
-            store: BeforeImageStore::new(trash.clone(), workspace.clone()),
+            reachable: reachable.clone(),
         }
     }
 }
@@ -39,7 +39,8 @@ impl ProtectedPathRecords for HomeRecords {
         content: Option<&FileContent>,
         kept: Option<&RequestId>,
     ) -> io::Result<Option<RequestId>> {
-        self.store.put_back(path, content, kept)
+        let store = BeforeImageStore::new(self.trash.clone(), self.reachable.current());
+        store.put_back(path, content, kept)
     }
 
     fn is_undone(&self, request: &RequestId) -> bool {

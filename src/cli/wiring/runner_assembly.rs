@@ -234,16 +234,17 @@ pub fn assemble_runner(
         finished_calls: None,
         gate: Arc::new(LiveGate {
             live,
+            sessions: host.sessions,
             gate: host.gate,
         }),
         redactor: host.redactor,
         outputs: host.outputs,
         lease,
-        survivors: Arc::new(adapters::CrashCleanup {
+        survivors: Arc::new(adapters::CrashCleanup::new(
             adopted,
-            workspace: host.workspace,
-            git: host.git,
-        }),
+            &host.reachable,
+            host.git,
+        )),
         background_commands,
         canary_file: CanaryFile::in_home(home),
         catalog,

@@ -39,13 +39,14 @@ mod write;
 mod write_file;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use seen_files::SeenFiles;
 
 use crate::acp::files::WriteReport;
 use crate::acp::{FileClient, RawPath, Workspace, WorkspacePath};
-use crate::tool::{FileChange, ResultMeta, ToolContext, ToolEntry, ToolError, ToolSet};
+use crate::tool::{FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
 
 pub use document::{DOCUMENT_JOB, serve_document_questions};
@@ -61,6 +62,15 @@ pub struct FileDeps {
     pub worker: WorkerProgram,
     /// The files that each conversation has read or written.
     seen: SeenFiles,
+}
+
+impl ToolDeps for FileDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            ..self.clone()
+        })
+    }
 }
 
 impl FileDeps {

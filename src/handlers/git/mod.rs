@@ -55,7 +55,7 @@ use std::path::PathBuf;
 use crate::acp::Workspace;
 use crate::acp::local::confinement::Confinement;
 use crate::output::{FilterFactory, OutputStore};
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the git tools.
 #[derive(Clone)]
@@ -74,6 +74,16 @@ pub struct GitDeps {
     pub repo_locks: RepoLocks,
     /// The sandbox for git and its child processes.
     pub confinement: Confinement,
+}
+
+impl ToolDeps for GitDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            confinement: self.confinement.narrowed_to(folders),
+            ..self.clone()
+        })
+    }
 }
 
 impl fmt::Debug for GitDeps {

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{FileView, FileViews, Workspace};
-use crate::tool::{ToolContext, ToolEntry, ToolError, ToolSet};
+use crate::tool::{ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the search tools.
 #[derive(Debug, Clone)]
@@ -45,6 +45,15 @@ pub struct SearchDeps {
     pub user_ignore: Option<PathBuf>,
     /// Decides which calls see other files than the real ones.
     pub views: Option<Arc<dyn FileViews>>,
+}
+
+impl ToolDeps for SearchDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            ..self.clone()
+        })
+    }
 }
 
 impl SearchDeps {

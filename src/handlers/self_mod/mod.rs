@@ -14,18 +14,33 @@ mod staged_write;
 mod start;
 mod status;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use self_mod_area::SelfModArea;
 pub use staged_client::StagedFileClient;
 
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the self-modification tools.
 #[derive(Debug, Clone)]
 pub(super) struct SelfModDeps {
     /// The root and the state of its features.
     pub(super) area: Arc<SelfModArea>,
+}
+
+impl ToolDeps for SelfModDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        let root = self.area.root_path();
+        if folders.iter().any(|folder| root.starts_with(folder)) {
+            return Ok(self.clone());
+        }
+        let text = format!(
+            "{} lies outside of this session's folders, so it cannot be changed from here.",
+            root.display()
+        );
+        Err(ToolError::new(ErrorCode::OutsideWorkspace, text))
+    }
 }
 
 /// Returns the self-modification tools.

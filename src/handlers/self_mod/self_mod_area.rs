@@ -93,6 +93,10 @@ impl SelfModArea {
     }
 
     /// Returns the root as records have it.
+    pub(super) fn root_path(&self) -> &Path {
+        &self.root
+    }
+
     pub(super) fn root_text(&self) -> String {
         self.root.to_string_lossy().into_owned()
     }

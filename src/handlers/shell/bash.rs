@@ -195,6 +195,7 @@ impl Bash {
             background: self.run_in_background || yield_after.is_some(),
             budget: TextBudget::from_requested(Some(output_chars)),
             conversation: Some(cx.conversation.clone()),
+            folders: cx.session_folders(),
             ..CreateTerminal::new(&cx.request, launch, folder)
         };
         let reply = if self.run_in_background {

@@ -18,12 +18,13 @@ mod skill_bash;
 mod skill_secrets;
 mod write_shell;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
 use crate::redact::Redactor;
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use background_shell::{BackgroundShell, EarlierShell};
 pub use shell_list::{RestoredShell, ShellList};
@@ -50,6 +51,15 @@ pub struct ShellDeps {
     pub command_rules: String,
     /// The reason why no application can be opened here, if there is one.
     pub apps_obstacle: Option<&'static str>,
+}
+
+impl ToolDeps for ShellDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            ..self.clone()
+        })
+    }
 }
 
 /// Returns the shell tools.

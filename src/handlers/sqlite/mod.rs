@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use crate::acp::Workspace;
 use crate::redact::Redactor;
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
 
 pub use worker_protocol::JOB;
@@ -42,6 +42,15 @@ pub struct SqliteDeps {
     pub redactor: Redactor,
     /// Starts the process that opens the database.
     pub worker: WorkerProgram,
+}
+
+impl ToolDeps for SqliteDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            ..self.clone()
+        })
+    }
 }
 
 /// The SQLite tools.

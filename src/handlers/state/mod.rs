@@ -9,7 +9,7 @@ mod task_output;
 use std::sync::Arc;
 
 use crate::output::OutputStore;
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolSet};
 use background_tasks::TaskBoard;
 
 /// The dependencies of the state tools.
@@ -20,6 +20,10 @@ pub struct StateDeps {
     /// The tasks.
     pub board: Arc<dyn TaskBoard>,
 }
+
+impl ToolDeps for StateDeps {}
+
+impl ToolDeps for OutputStore {}
 
 /// Returns the state tools.
 pub fn tools(deps: StateDeps) -> Vec<ToolEntry> {

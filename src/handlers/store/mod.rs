@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
 use crate::ids::to_hex;
-use crate::tool::{ErrorCode, ToolEntry, ToolError, ToolReply, ToolSet};
+use crate::tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet};
 
 /// The dependencies of the tools for packages.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct StoreDeps {
     /// The packages of the home.
     pub packages: PackageStore,
 }
+
+impl ToolDeps for StoreDeps {}
 
 /// Returns the tools for packages.
 pub fn tools(deps: StoreDeps) -> Vec<ToolEntry> {

@@ -32,12 +32,12 @@ impl Tool for GetShellInfo {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let folder = deps.workspace.first_root().to_owned();
-        let create = CreateTerminal::new(
-            &cx.request,
-            CommandLaunch::Shell(INFO_SCRIPT.to_owned()),
-            folder,
-        );
+        let folder = deps.workspace.resolve_folder(None)?;
+        let launch = CommandLaunch::Shell(INFO_SCRIPT.to_owned());
+        let create = CreateTerminal {
+            folders: cx.session_folders(),
+            ..CreateTerminal::new(&cx.request, launch, folder)
+        };
         let run = run_to_end(&deps.terminals, cx, create, INFO_TIMEOUT).await?;
         let concluded = build_run_report(&run, "The machine is very busy; ask again.");
         run.guard.release_guarded().await;

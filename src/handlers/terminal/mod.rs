@@ -10,10 +10,11 @@ mod terminal_queries;
 mod terminal_stop;
 mod wait_for_terminal_exit;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{TerminalClient, Workspace};
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use terminal_list::TerminalList;
 pub use terminal_stop::end_terminals;
@@ -29,6 +30,15 @@ pub struct TerminalDeps {
     pub board: Arc<TerminalList>,
     /// Returns the current rules for commands.
     pub command_rules: CommandRules,
+}
+
+impl ToolDeps for TerminalDeps {
+    fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
+        Ok(Self {
+            workspace: self.workspace.narrowed_to(folders)?,
+            ..self.clone()
+        })
+    }
 }
 
 /// A function that describes the rules for commands in a sentence or two.

@@ -88,6 +88,7 @@ impl Tool for RunCommand {
             outlives_call: self.background,
             tool: Self::NAME,
             conversation: Some(cx.conversation.clone()),
+            folders: cx.session_folders(),
             ..CreateTerminal::new(&cx.request, launch, folder)
         };
         if self.background {

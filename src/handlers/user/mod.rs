@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::home::{PeopleAsker, SecretStore};
 use crate::redact::Redactor;
-use crate::tool::{ToolEntry, ToolSet};
+use crate::tool::{ToolDeps, ToolEntry, ToolSet};
 pub use collect_signals::{LiveSignalSettings, SignalDeps, SignalSettings};
 pub use question_turns::QuestionTurns;
 pub use signal_consent_text::consent_text;
@@ -37,6 +37,8 @@ pub struct UserDeps {
     /// What the device can tell about its owner.
     pub signals: SignalDeps,
 }
+
+impl ToolDeps for UserDeps {}
 
 /// Returns the tools that ask a person.
 pub fn tools(deps: UserDeps) -> Vec<ToolEntry> {

@@ -161,6 +161,7 @@ fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> 
         allowable_command: None,
         host: None,
         allowable_host: None,
+        session_folder: None,
         input: Some(question.input),
         asked_at_ms,
         expires_at_ms: asked_at_ms

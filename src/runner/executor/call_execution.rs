@@ -169,7 +169,7 @@ impl CallRunner {
             Err(error) => return Some(refused_outcome(error)),
         };
         self.gate
-            .recheck_approved(entry.tool_spec(), &access, &asked)
+            .recheck_approved(&self.tool_context(call), entry.tool_spec(), &access, &asked)
             .await
             .err()
             .map(refused_outcome)

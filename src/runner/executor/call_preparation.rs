@@ -113,7 +113,7 @@ impl CallRunner {
                 ready.as_gate_input(&request.args),
             )
             .await?;
-        Ok((ready, permission))
+        Ok((ready.narrowed_to(request.session.as_ref()), permission))
     }
 
     fn refuse_if_late(&self, call: &AcceptedRequest) -> Option<CallFailure> {

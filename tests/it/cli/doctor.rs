@@ -406,6 +406,7 @@ fn open_question(input: Option<QuestionInput>) -> OpenQuestion {
         allowable_command: None,
         host: None,
         allowable_host: None,
+        session_folder: None,
         input,
         asked_at_ms: now_ms,
         expires_at_ms: now_ms + 600_000,

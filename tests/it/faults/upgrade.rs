@@ -135,7 +135,7 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         let waiting = RequestId::parse("accepted-write").expect("an id");
         let waiting = reader.unfinished_request(&waiting).expect("reads");
         let waiting = waiting.expect("there").request;
-        let client = waiting.session.map(|session| session.client);
+        let client = waiting.session.map(|session| session.client.clone());
         let shown = (version >= 11).then_some("Claude Code");
         assert_eq!(client.as_deref(), shown, "version {version}");
         let caller = waiting.caller;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestClient, User, connect_to, text};
+use super::{TestClient, User, connect_to};
 use crate::harness::process::is_alive;
 use crate::harness::wait::until;
 
@@ -130,39 +130,4 @@ async fn a_session_without_a_terminal_or_the_client_as_its_parent() {
     assert_ne!(parent, client_pid.to_string());
     assert_ne!(session, stat(client_pid).1);
     client.closes().await;
-}
-
-#[tokio::test]
-async fn without_workspaces_of_the_owner_the_first_client_names_them_and_another_project_is_refused()
- {
-    let user = User::new();
-    user.write("home/config.toml", "");
-    user.write("other/file", "text");
-    let command = |folder: &str| {
-        let folder = user.path(folder);
-        let mut command = user.command(&["--workspace", folder.to_str().expect("text"), "mcp"]);
-        command.current_dir(folder);
-        command
-    };
-    let first = connect_to(command("work"), TestClient::default()).await;
-    first
-        .runs("Write", json!({"file_path": "file", "content": "text"}))
-        .await;
-    assert!(user.path("work/file").exists());
-    let rooted = TestClient {
-        roots: Some(vec![user.path("other")]),
-        ..TestClient::default()
-    };
-    // By the folder of the command, and by the root that the client names.
-    for (folder, client) in [("other", TestClient::default()), ("work", rooted)] {
-        let second = connect_to(command(folder), client).await;
-        let tools = second.service.list_all_tools().await.expect("tools");
-        assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
-        let refused = second.calls("Read", json!({"file_path": "file"})).await;
-        assert_eq!(refused.is_error, Some(true), "{refused:?}");
-        let said = text(&refused);
-        assert!(said.contains("config.toml"), "{said}");
-        second.closes().await;
-    }
-    first.closes().await;
 }

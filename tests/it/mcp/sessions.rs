@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Connected, User, kill, request_id, text};
+use super::{Connected, TestClient, User, connect_to, kill, request_id, text};
 use crate::harness::wait::until;
 
 /// The number of files that clients have written.
@@ -216,4 +216,49 @@ async fn a_pause_of_the_owner_is_told() {
     works(&user, &client, "work/one").await;
     assert!(!user.path("work/ran").exists() && !user.path("work/one/ran").exists());
     client.closes().await;
+}
+
+/// The sessions of the calls that the embedded backend has stored, oldest first.
+fn stored_sessions(user: &User) -> Vec<Value> {
+    let backend = rusqlite::Connection::open(user.path("home/dev-backend.sqlite3")).expect("open");
+    let mut rows = backend
+        .prepare("SELECT session FROM requests ORDER BY rowid")
+        .expect("a query");
+    let texts = rows.query_map([], |row| row.get::<_, String>(0));
+    texts
+        .expect("rows")
+        .map(|text| serde_json::from_str(&text.expect("a session")).expect("JSON"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_call_names_the_client_and_the_folders_that_it_the_command_or_the_shell_names() {
+    let user = user_with_projects();
+    let (one, two) = (user.path("work/one"), user.path("work/two"));
+    let named = two.to_str().expect("text");
+    let roots = TestClient {
+        roots: Some(vec![one.clone(), two.clone()]),
+        ..TestClient::default()
+    };
+    let silent = TestClient::default;
+    for (client, args) in [
+        (silent(), vec!["mcp"]),
+        (silent(), vec!["--workspace", named, "mcp"]),
+        (roots, vec!["--workspace", named, "mcp"]),
+    ] {
+        let mut command = user.command(&args);
+        command.current_dir(&one);
+        let client = connect_to(command, client).await;
+        client.calls("Glob", json!({"pattern": "*"})).await;
+        client.closes().await;
+    }
+    let session = |folders: Value| json!({"client": "test", "folders": folders});
+    assert_eq!(
+        stored_sessions(&user),
+        [
+            session(json!([one])),
+            session(json!([two])),
+            session(json!([one, two])),
+        ]
+    );
 }

@@ -1,6 +1,7 @@
 //! Bash: its arguments, commands that go on by themselves, and commands with a terminal. How commands end, what they
 //! get and how they are stopped is in the files beside this one.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punie_runner::acp::local::command_environment::{PathPrefix, PathPrefixSource};
@@ -400,7 +401,11 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
 struct Counting(AtomicU32);
 
 impl PathPrefixSource for Counting {
-    fn prefix_for_request(&self, _request: &RequestId) -> Option<PathPrefix> {
+    fn prefix_for_request(
+        &self,
+        _request: &RequestId,
+        _folders: Option<&[PathBuf]>,
+    ) -> Option<PathPrefix> {
         self.0.fetch_add(1, Ordering::Relaxed);
         None
     }

@@ -1,5 +1,7 @@
 //! The owner's file of rules: its faults, and rules that are added to it.
 
+use std::path::Path;
+
 use super::*;
 use crate::AddedPolicyRule;
 
@@ -11,7 +13,7 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
         (
             "\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\n",
             Some(2),
-            "neither tools, paths, command nor hosts",
+            "neither tools, paths, command, hosts nor folders",
         ),
         (
             "[[rule]]\nname = \"x\"\ndecision = \"deny\"\ntools = [\"Bsh\"]",
@@ -156,4 +158,64 @@ fn a_rule_is_added_without_touching_what_stands_there() {
             .1,
         "deny-git-push"
     );
+}
+
+#[test]
+fn a_rule_is_removed_with_nothing_of_what_stands_around_it() {
+    let rule = |name: &str| {
+        format!(
+            "[[rule]]\nname = \"{name}\"\ndecision = \"deny\"\ncommand = [\n  \"b\", # not [[rule]]\n]\n"
+        )
+    };
+    let text = format!(
+        "# mine\ndefault = \"ask\"\n\n# first\n{}\n# second\n# of two\n{}\n{}# end\n",
+        rule("one"),
+        rule("two"),
+        rule("three")
+    );
+    let without = |name: &str| PolicyRules::remove_from_text(&text, name, &is_tool);
+    for name in ["one", "two", "three"] {
+        let left = rules(&without(name).expect("removed"));
+        let names: Vec<&str> = left.rules.iter().map(|rule| rule.name.as_str()).collect();
+        let others = ["one", "two", "three"].into_iter();
+        assert_eq!(
+            names,
+            others.filter(|other| *other != name).collect::<Vec<_>>()
+        );
+        assert_eq!(left.default, PolicyDecision::Ask);
+    }
+    let left = without("one").expect("removed");
+    assert!(
+        left.starts_with("# mine\ndefault = \"ask\"\n\n# first\n# second\n# of two\n[[rule]]\n"),
+        "{left}"
+    );
+    assert!(without("four").is_err());
+    assert!(PolicyRules::remove_from_text("x", "one", &is_tool).is_err());
+}
+
+#[test]
+fn a_rule_about_folders_is_about_sessions_and_the_strictest_holds() {
+    let text = "[[rule]]\nname = \"projects\"\ndecision = \"allow\"\nfolders = [\"/p\"]\nmatch = [\"/p/a\"]\n\
+                no_match = [\"/pa\"]\n[[rule]]\nname = \"private\"\ndecision = \"deny\"\nfolders = [\"/p/private\"]\n";
+    let rules = rules(text);
+    let judged = |folder: &str| {
+        let rule = rules.judge_folder(Path::new(folder));
+        rule.map(|rule| rule.name.as_str())
+    };
+    assert_eq!(judged("/p"), Some("projects"));
+    assert_eq!(judged("/p/a/b"), Some("projects"));
+    assert_eq!(judged("/p/private/a"), Some("private"));
+    assert_eq!(judged("/pa"), None);
+    assert_eq!(judged("/"), None);
+    assert_eq!(rules.rules_about("Bash", ToolEffect::Executes).count(), 0);
+    for bad in [
+        "folders = [\"p\"]",
+        "folders = [\"/p\"]\ntools = [\"Bash\"]",
+        "folders = [\"/p\"]\npaths = [\"a\"]",
+    ] {
+        let text = format!("[[rule]]\nname = \"x\"\ndecision = \"allow\"\n{bad}\n");
+        assert!(PolicyRules::parse_policy(&text, &is_tool).is_err(), "{bad}");
+    }
+    let asks = "[[rule]]\nname = \"x\"\ndecision = \"ask\"\nfolders = [\"/p\"]\n";
+    assert!(PolicyRules::parse_policy(asks, &is_tool).is_err());
 }

@@ -312,6 +312,7 @@ impl ApprovalService {
                 .filter(|words| self.redactor.mask(&words.join(" ")).1 == 0),
             host: None,
             allowable_host: None,
+            session_folder: None,
             input: None,
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,

@@ -1,0 +1,53 @@
+//! Opens the owner's workspaces, and the folders in which the owner's rules allow sessions to work.
+
+use std::sync::Arc;
+
+use crate::acp::permission::{ActiveRules, SessionFolders};
+use crate::acp::{ReachableFolders, Workspace};
+use crate::cli::exit::{self, Exit};
+use crate::config::{Config, ProcessEnvironment};
+use crate::home::Home;
+
+/// Opens the configured workspaces.
+pub(super) fn open_workspace(
+    config: &Config,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Workspace> {
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    Workspace::open_with_home(&config.workspaces, user_home).map_err(|cause| {
+        exit::CommandError::with_exit(
+            Exit::Config,
+            format!("a workspace cannot be opened: {cause}"),
+        )
+    })
+}
+
+/// Opens the configured workspaces, with the folders in which the owner's rules allow sessions to work.
+pub fn open_reachable_folders(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Workspace> {
+    let workspace = open_workspace(config, environment)?;
+    let reachable = ReachableFolders::new(workspace.clone());
+    // The runner has checked the names of tools in this file.
+    let is_tool = Arc::new(|_: &str| true);
+    match ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool) {
+        Ok(rules) => {
+            let folders = session_folders(config, home, &workspace, &Arc::new(rules));
+            reachable.add_folders(&folders.allowed_folders());
+        }
+        Err(error) => tracing::warn!(%error, "the folders of sessions are left out"),
+    }
+    Ok(reachable.current())
+}
+
+/// Returns what decides about the folders of sessions.
+pub(super) fn session_folders(
+    config: &Config,
+    home: &Home,
+    workspace: &Workspace,
+    rules: &Arc<ActiveRules>,
+) -> SessionFolders {
+    SessionFolders::new(workspace.clone(), home, &config.file, Arc::clone(rules))
+}

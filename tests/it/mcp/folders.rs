@@ -1,0 +1,345 @@
+//! Sessions and their folders: each call is narrowed to its session's, and the owner is asked about one outside of the
+//! workspaces.
+
+use std::path::Path;
+
+use punie_runner::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, PersonReply};
+use rmcp::model::ElicitationAction;
+use serde_json::{Value, json};
+
+use super::{Connected, TestClient, User, connect_to, text};
+use crate::harness::wait::until;
+
+/// A user with a workspace that holds two projects, and a project outside of it.
+fn user_with_projects() -> User {
+    let user = User::new();
+    for (file, content) in [
+        ("work/one/file", "of one\n"),
+        ("work/two/file", "of two\n"),
+        ("other/file", "of other\n"),
+    ] {
+        user.write(file, content);
+    }
+    user
+}
+
+fn answering(action: ElicitationAction, content: Value) -> TestClient {
+    TestClient {
+        answers: Some((action, content)),
+        ..TestClient::default()
+    }
+}
+
+async fn connects_in(user: &User, folder: &str, client: TestClient) -> Connected {
+    let mut command = user.command(&["mcp"]);
+    command.current_dir(user.path(folder));
+    connect_to(command, client).await
+}
+
+/// Calls a tool that must fail; returns its text.
+async fn fails(client: &Connected, tool: &'static str, args: Value) -> String {
+    let answer = client.calls(tool, args).await;
+    assert_eq!(answer.is_error, Some(true), "{answer:?}");
+    text(&answer)
+}
+
+fn policy(user: &User) -> String {
+    std::fs::read_to_string(user.path("home/policy.toml")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_session_reaches_its_own_project_by_every_tool_and_no_other() {
+    let user = user_with_projects();
+    let client = connects_in(&user, "work/one", TestClient::default()).await;
+    let two = user.path("work/two");
+    let outside = two.join("file");
+    client
+        .runs("Write", json!({"file_path": "made", "content": "text"}))
+        .await;
+    assert!(user.path("work/one/made").exists());
+    for path in [outside.to_str().expect("text"), "../two/file"] {
+        let said = fails(&client, "Read", json!({"file_path": path})).await;
+        assert!(said.contains("outside the workspace"), "{said}");
+        fails(&client, "Write", json!({"file_path": path, "content": "x"})).await;
+    }
+    let found = client
+        .runs("Grep", json!({"pattern": "of", "output_mode": "content"}))
+        .await;
+    assert!(
+        found.contains("of one") && !found.contains("of two"),
+        "{found}"
+    );
+    let found = client.runs("Glob", json!({"pattern": "**/*"})).await;
+    assert!(found.contains("made") && !found.contains("two"), "{found}");
+    fails(&client, "Glob", json!({"pattern": "*", "path": two})).await;
+    let command = format!(
+        "pwd; cat file; ls {}; cat {}",
+        two.display(),
+        outside.display()
+    );
+    let said = text(&client.calls("Bash", json!({"command": command})).await);
+    assert!(
+        said.contains("work/one\n") && said.contains("of one"),
+        "{said}"
+    );
+    assert!(!said.contains("of two"), "{said}");
+    let command = format!(
+        "echo x > {}; echo x > {}",
+        outside.display(),
+        two.join("new").display()
+    );
+    client.calls("Bash", json!({"command": command})).await;
+    let said = fails(
+        &client,
+        "Bash",
+        json!({"command": "true", "working_directory": two}),
+    )
+    .await;
+    assert!(said.contains("outside the workspace"), "{said}");
+    fails(&client, "GitStatus", json!({"path": two})).await;
+    let database = json!({"database_path": two.join("db"), "query": "select 1"});
+    fails(&client, "SqliteQuery", database).await;
+    assert_eq!(std::fs::read_to_string(outside).expect("there"), "of two\n");
+    assert!(!two.join("new").exists());
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn two_sessions_at_once_each_work_in_their_own_project() {
+    let user = user_with_projects();
+    let one = connects_in(&user, "work/one", TestClient::default()).await;
+    let two = connects_in(&user, "work/two", TestClient::default()).await;
+    let whole = user.connects(TestClient::default(), &[]).await;
+    for round in 0..3 {
+        let name = format!("made-{round}");
+        let (of_one, of_two) = tokio::join!(
+            one.runs(
+                "Bash",
+                json!({"command": format!("cat file; touch {name}")})
+            ),
+            two.runs(
+                "Bash",
+                json!({"command": format!("cat file; touch {name}")})
+            ),
+        );
+        assert!(
+            of_one.contains("of one") && of_two.contains("of two"),
+            "{of_one} {of_two}"
+        );
+        for project in ["one", "two"] {
+            assert!(user.path("work").join(project).join(&name).exists());
+        }
+        let both = json!({"command": "cat one/file two/file"});
+        let both = whole.runs("Bash", both).await;
+        assert!(both.contains("of one") && both.contains("of two"), "{both}");
+    }
+    for client in [one, two, whole] {
+        client.closes().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
+    let user = user_with_projects();
+    let accept = answering(ElicitationAction::Accept, json!({}));
+    let other = connects_in(&user, "other", accept).await;
+    let two = connects_in(&user, "work/two", TestClient::default()).await;
+    let (began, go) = (user.path("other/began"), user.path("other/go"));
+    let command = "echo changed > file; mkdir made; touch began; until [ -e go ]; do sleep 0.05; done; rm -r made";
+    let changing = other.calls("Bash", json!({"command": command}));
+    let beside = async {
+        until("the command runs", || began.exists()).await;
+        two.runs("Bash", json!({"command": "echo changed > file"}))
+            .await;
+        std::fs::write(&go, "").expect("written");
+    };
+    let (changed, ()) = tokio::join!(changing, beside);
+    assert_eq!(changed.is_error, Some(false), "{changed:?}");
+    let undone = user.types(&["undo", &super::request_id(&changed)]).await;
+    let read = |path: &str| std::fs::read_to_string(user.path(path)).expect("there");
+    assert_eq!(read("other/file"), "of other\n", "{undone}");
+    assert_eq!(read("work/two/file"), "changed\n", "{undone}");
+    let edit = json!({"file_path": "file", "content": "by a tool"});
+    let written = other.calls("Write", edit).await;
+    user.types(&["undo", &super::request_id(&written)]).await;
+    assert_eq!(read("other/file"), "of other\n");
+    other.closes().await;
+    two.closes().await;
+}
+
+/// A command can speak to the runner's socket for removed files itself, and name any path.
+#[tokio::test]
+async fn a_session_removes_nothing_of_another_through_the_trash() {
+    let user = user_with_projects();
+    user.write("work/two/folder/file", "x");
+    let client = connects_in(&user, "work/one", TestClient::default()).await;
+    let script = format!(
+        "import glob, json, os, socket\n\
+         env = json.loads(os.environ['PUNIE_TRASH'])\n\
+         os.makedirs(env['into'] + '/f', exist_ok=True)\n\
+         def move(path, to):\n\
+         \x20   s = socket.socket(socket.AF_UNIX)\n\
+         \x20   s.connect(env['mover'])\n\
+         \x20   s.sendall(path.encode() + b'\\0' + to.encode())\n\
+         \x20   s.shutdown(socket.SHUT_WR)\n\
+         \x20   print(path, s.recv(64))\n\
+         move('{two}/file', 'f/1')\n\
+         move('{two}/folder', 'f/2')\n\
+         os.makedirs('made', exist_ok=True)\n\
+         move(os.getcwd() + '/made', 'f/3')\n",
+        two = user.path("work/two").display()
+    );
+    user.write("work/one/script.py", script);
+    let said = client
+        .runs("Bash", json!({"command": "python3 script.py"}))
+        .await;
+    assert_eq!(said.matches("b'refused'").count(), 2, "{said}");
+    assert_eq!(said.matches("b'moved'").count(), 1, "{said}");
+    assert!(user.path("work/two/file").exists());
+    assert!(user.path("work/two/folder/file").exists());
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
+    let user = user_with_projects();
+    user.write("work/one/secret/file", "x");
+    user.write("work/one/other/secret", "y");
+    user.write(
+        "home/policy.toml",
+        "[[rule]]\nname = \"secrets\"\ndecision = \"deny\"\npaths = [\"one/secret/**\"]\n",
+    );
+    let client = connects_in(&user, "work/one", TestClient::default()).await;
+    let said = fails(&client, "Read", json!({"file_path": "secret/file"})).await;
+    assert!(said.contains("secrets"), "{said}");
+    fails(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
+    client
+        .runs("Read", json!({"file_path": "other/secret"}))
+        .await;
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_back() {
+    let user = user_with_projects();
+    let person = answering(ElicitationAction::Accept, json!({}));
+    let client = connects_in(&user, "other", person.clone()).await;
+    let read = || json!({"file_path": "file"});
+    let (first, second) = tokio::join!(client.runs("Read", read()), client.runs("Read", read()));
+    assert!(first.contains("of other") && second.contains("of other"));
+    let asked = person.asked.lock().clone();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let folder = user.path("other");
+    let question = format!("test wants to work in {}", folder.display());
+    assert!(asked[0].contains(&question), "{asked:?}");
+    // The answer holds for another client, which cannot ask.
+    let silent = connects_in(&user, "other", TestClient::default()).await;
+    silent.runs("Bash", json!({"command": "cat file"})).await;
+    let rules: Value =
+        serde_json::from_str(&user.types(&["--json", "policy"]).await).expect("JSON");
+    let rule = &rules["rules"][0];
+    assert_eq!(rule["folders"], json!([folder]), "{rules}");
+    let name = rule["name"].as_str().expect("a name");
+    user.types(&["policy", "revoke", name]).await;
+    assert!(!policy(&user).contains("other"), "{}", policy(&user));
+    let said = fails(&silent, "Read", read()).await;
+    let allow = format!("policy allow --folder {}", folder.display());
+    assert!(said.contains(&allow), "{said}");
+    // The command that the refusal names.
+    let shown = folder.to_str().expect("text");
+    user.types(&["policy", "allow", "--folder", shown]).await;
+    silent.runs("Read", read()).await;
+    client.closes().await;
+    silent.closes().await;
+}
+
+#[tokio::test]
+async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
+    let user = user_with_projects();
+    let read = || json!({"file_path": "file"});
+    let closing = answering(ElicitationAction::Cancel, json!({}));
+    let client = connects_in(&user, "other", closing.clone()).await;
+    for _ in 0..2 {
+        let said = fails(&client, "Read", read()).await;
+        assert!(said.contains("closed the form"), "{said}");
+    }
+    assert_eq!(closing.asked.lock().len(), 2);
+    assert_eq!(policy(&user), "");
+    client.closes().await;
+    let declining = answering(ElicitationAction::Decline, json!({}));
+    let client = connects_in(&user, "other", declining.clone()).await;
+    for _ in 0..2 {
+        let said = fails(&client, "Read", read()).await;
+        assert!(said.contains("policy revoke"), "{said}");
+    }
+    assert_eq!(declining.asked.lock().len(), 1);
+    assert!(policy(&user).contains("decision = \"deny\""));
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn a_person_at_the_device_answers_for_a_client_without_forms() {
+    let user = user_with_projects();
+    let client = connects_in(&user, "other", TestClient::default()).await;
+    // The first call has opened the home.
+    fails(&client, "Read", json!({"file_path": "file"})).await;
+    let home = Home::find_home(&user.path("home")).expect("a home");
+    let _person = ApproverPresence::announce(&home).expect("announced");
+    let questions = ApprovalQuestions::in_home(&home);
+    let calling = client.runs("Read", json!({"file_path": "file"}));
+    let answering = async {
+        until("a question", || !questions.open_questions().is_empty()).await;
+        let open = questions.open_questions();
+        let [question] = open.as_slice() else {
+            panic!("one question: {open:?}");
+        };
+        let folder = user.path("other").display().to_string();
+        assert_eq!(question.session_folder.as_ref(), Some(&folder));
+        let yes = PersonReply::without_text(ApprovalOption::AllowOnce, AnswerPlace::Command);
+        questions.answer_question(question, &yes).expect("stored");
+    };
+    let (said, ()) = tokio::join!(calling, answering);
+    assert!(said.contains("of other"), "{said}");
+    assert!(policy(&user).contains("decision = \"allow\""));
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
+    let user = user_with_projects();
+    let made = std::process::Command::new("git")
+        .args(["init", "--quiet"])
+        .arg(user.path("work/one"))
+        .status();
+    assert!(made.expect("started").success());
+    let accept = || answering(ElicitationAction::Accept, json!({}));
+    for (folder, words) in [
+        ("", "contains the runner's home"),
+        ("home/skills", "lies in the runner's home"),
+        ("work/one/.git/hooks", "is protected"),
+    ] {
+        let client = connects_in(&user, folder, accept()).await;
+        let said = fails(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
+        assert!(said.contains(words), "{folder}: {said}");
+        client.closes().await;
+        assert!(!user.path(folder).join("x").exists());
+    }
+    assert_eq!(policy(&user), "");
+}
+
+#[tokio::test]
+async fn without_workspaces_each_project_is_asked_about() {
+    let user = user_with_projects();
+    user.write("home/config.toml", "");
+    let person = answering(ElicitationAction::Accept, json!({}));
+    for project in ["work/one", "other"] {
+        let client = connects_in(&user, project, person.clone()).await;
+        client
+            .runs("Write", json!({"file_path": "made", "content": "x"}))
+            .await;
+        assert!(Path::new(&user.path(project)).join("made").exists());
+        client.closes().await;
+    }
+    assert_eq!(person.asked.lock().len(), 2);
+}
