@@ -85,16 +85,22 @@ async fn ask_about_folder(
     let Some(form) = folder_form(name, folder) else {
         return Ok(());
     };
-    let unanswered = |why: &str| {
+    let answer = match client.create_elicitation(form).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            // The device asks the person there, or refuses.
+            tracing::warn!(%error, "the client did not show the question about a folder");
+            return Ok(());
+        }
+    };
+    let unanswered = || {
         LinkError(format!(
-            "the call was not run: the owner was asked whether {name} may work in {}, and {why}. The next call asks \
-             again",
+            "the call was not run: the owner was asked whether {name} may work in {}, and closed the form. The next call \
+             asks again",
             folder.display()
         ))
     };
-    let answered = client.create_elicitation(form).await;
-    let answer = answered.map_err(|error| unanswered(&format!("did not answer ({error})")))?;
-    let is_allowed = folder_answer(&answer).ok_or_else(|| unanswered("closed the form"))?;
+    let is_allowed = folder_answer(&answer).ok_or_else(unanswered)?;
     link.answer_folder(folder, is_allowed).await
 }
 

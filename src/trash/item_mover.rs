@@ -202,7 +202,7 @@ impl MoveLimits {
         let shows_hidden = workspace.root_paths().any(|root| {
             from.starts_with(root) && self.hidden.iter().any(|path| path.starts_with(root))
         });
-        let seen = find_in_view(view, from)?;
+        let asked = from;
         let from = workspace
             .path_if_inside(from)
             .filter(|_| !shows_hidden)
@@ -217,7 +217,7 @@ impl MoveLimits {
             .ok_or(Errno::PERM)?;
         let (source, name) = from.open_parent_folder(false)?;
         let found = source.entry_metadata(&name)?;
-        if (found.dev(), found.ino()) != seen {
+        if (found.dev(), found.ino()) != find_in_view(view, asked)? {
             return Err(Errno::PERM.into());
         }
         let (folder, item) = to.open_parent_folder(false)?;

@@ -122,12 +122,7 @@ mod tests {
         };
         assert_eq!(resolve("src").expect("inside"), top.join("owner/one/src"));
         for outside in ["..", "../two/secret", "link/secret"] {
-            let error = resolve(outside).expect_err("outside");
-            assert_eq!(
-                error.stable_code(),
-                ErrorCode::OutsideWorkspace,
-                "{outside}"
-            );
+            assert!(resolve(outside).is_err(), "{outside}");
         }
         let in_rules = |path: &str| {
             narrowed

@@ -270,7 +270,8 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let yard = Yard::new();
     let reply = yard
-        .call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"}))
+        // In one step: the guard may look between the making of a file and the writing of its text.
+        .call(json!({"command": "mkdir .vscode && echo {} > made && mv made .vscode/tasks.json"}))
         .await;
     let reply = reply.expect("it runs");
     let line = format!(

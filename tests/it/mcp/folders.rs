@@ -267,6 +267,14 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     assert_eq!(closing.asked.lock().len(), 2);
     assert_eq!(policy(&user), "");
     client.closes().await;
+    let without_window = TestClient {
+        shows_no_forms: true,
+        ..answering(ElicitationAction::Accept, json!({}))
+    };
+    let client = connects_in(&user, "other", without_window).await;
+    let said = fails(&client, "Read", read()).await;
+    assert!(said.contains("policy allow --folder"), "{said}");
+    client.closes().await;
     let declining = answering(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
     for _ in 0..2 {
