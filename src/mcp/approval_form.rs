@@ -60,23 +60,38 @@ fn folder_question(client: &str, folder: &Path) -> LinkQuestion {
         request: String::new(),
         title: format!(
             "{client} wants to work in {}, which lies outside of your workspaces.\nAccept allows clients to work there \
-             from now on. Decline refuses it. `punie-runner policy revoke` takes either back.",
+             from now on, until `punie-runner policy revoke`. Decline refuses it for this session.",
             folder.display()
         ),
         options: vec![
             option(ALLOW_OPTION, "Allow", false),
-            option("reject_once", "Refuse", true),
+            option("reject_always", "Refuse from now on", true),
         ],
     }
 }
 
-/// Returns whether the person allowed the folder; `None` if the form was closed without an answer.
-pub(super) fn folder_answer(answer: &ElicitResult) -> Option<bool> {
-    if answer.action == ElicitationAction::Cancel {
-        return None;
-    }
+/// What a person said about a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FolderAnswer {
+    /// Yes or no, from now on.
+    Rule(bool),
+    /// Not in this session. Clients without a person say so, too.
+    Declined,
+    /// Nothing: the form was closed.
+    None,
+}
+
+/// Reads the answer to the question about a folder.
+pub(super) fn folder_answer(answer: &ElicitResult) -> FolderAnswer {
     let question = folder_question("", Path::new(""));
-    chosen_option(&question, answer).map(|(option, _)| option == ALLOW_OPTION)
+    match answer.action {
+        ElicitationAction::Accept => {
+            let chosen = chosen_option(&question, answer);
+            FolderAnswer::Rule(chosen.is_some_and(|(option, _)| option == ALLOW_OPTION))
+        }
+        ElicitationAction::Decline => FolderAnswer::Declined,
+        _ => FolderAnswer::None,
+    }
 }
 
 fn allow_option(question: &LinkQuestion) -> Option<&(String, String, bool)> {

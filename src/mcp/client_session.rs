@@ -1,13 +1,14 @@
 //! The session of one client: its name and its folders, and the question to its person whether it may work in one of them.
 //! Not here: the owner's decision (the device).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rmcp::RoleServer;
 use rmcp::service::Peer;
 use tokio::sync::Mutex;
 
-use super::approval_form::{folder_answer, folder_form};
+use super::approval_form::{FolderAnswer, folder_answer, folder_form};
 use super::client_abilities::{client_name, has_forms, named_roots};
 use super::device_link::{DeviceLink, FolderDecision, LinkError};
 use crate::request_session::RequestSession;
@@ -18,6 +19,8 @@ pub(super) struct ClientSession {
     folders: Option<Vec<PathBuf>>,
     /// The session, until the client says that its folders have changed.
     session: Mutex<Option<RequestSession>>,
+    /// The folders that the person at the client has declined.
+    declined: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl ClientSession {
@@ -27,6 +30,7 @@ impl ClientSession {
         Self {
             folders,
             session: Mutex::default(),
+            declined: Mutex::default(),
         }
     }
 
@@ -65,7 +69,8 @@ impl ClientSession {
             let decision = link.judge_folder(folder).await?;
             is_settled &= decision == FolderDecision::Allowed;
             if decision == FolderDecision::Open {
-                ask_about_folder(link, &session.client, folder, client).await?;
+                self.ask_about_folder(link, &session.client, folder, client)
+                    .await?;
             }
         }
         if is_settled {
@@ -73,35 +78,50 @@ impl ClientSession {
         }
         Ok(Some(session))
     }
+
+    /// Asks the person at the client about a folder, unless that person has declined it in this session.
+    async fn ask_about_folder(
+        &self,
+        link: &dyn DeviceLink,
+        name: &str,
+        folder: &Path,
+        client: &Peer<RoleServer>,
+    ) -> Result<(), LinkError> {
+        let mut declined = self.declined.lock().await;
+        if !declined.contains(folder) {
+            if show_folder_form(link, name, folder, client).await? {
+                return Ok(());
+            }
+            declined.insert(folder.to_owned());
+        }
+        Err(link.declined_folder(folder))
+    }
 }
 
-/// Asks the person at the client about a folder that no rule of the owner names, and makes a rule of the answer.
-async fn ask_about_folder(
+/// Asks the person at the client about a folder that no rule of the owner names. Returns false if the answer is no for this
+/// session; every other one is a rule.
+async fn show_folder_form(
     link: &dyn DeviceLink,
     name: &str,
     folder: &Path,
     client: &Peer<RoleServer>,
-) -> Result<(), LinkError> {
+) -> Result<bool, LinkError> {
     let Some(form) = folder_form(name, folder) else {
-        return Ok(());
+        return Ok(true);
     };
-    let answer = match client.create_elicitation(form).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            // The device asks the person there, or refuses.
-            tracing::warn!(%error, "the client did not show the question about a folder");
-            return Ok(());
+    let answer = client.create_elicitation(form).await;
+    let answer = answer.inspect_err(|error| {
+        tracing::warn!(%error, "the client did not show the question about a folder");
+    });
+    match answer.as_ref().map_or(FolderAnswer::None, folder_answer) {
+        FolderAnswer::Rule(is_allowed) => {
+            link.answer_folder(folder, is_allowed).await?;
+            Ok(true)
         }
-    };
-    let unanswered = || {
-        LinkError(format!(
-            "the call was not run: the owner was asked whether {name} may work in {}, and closed the form. The next call \
-             asks again",
-            folder.display()
-        ))
-    };
-    let is_allowed = folder_answer(&answer).ok_or_else(unanswered)?;
-    link.answer_folder(folder, is_allowed).await
+        FolderAnswer::Declined => Ok(false),
+        // The device asks the person there, or refuses.
+        FolderAnswer::None => Ok(true),
+    }
 }
 
 /// Returns a folder as the device knows it, without links.

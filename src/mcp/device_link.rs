@@ -82,6 +82,8 @@ pub trait DeviceLink: Send + Sync + 'static {
     fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision>;
     /// Makes a rule of the owner's answer about sessions in a folder.
     fn answer_folder<'a>(&'a self, folder: &'a Path, is_allowed: bool) -> LinkReply<'a, ()>;
+    /// Returns why no call runs in a folder that the person at the client has declined, with what allows it.
+    fn declined_folder(&self, folder: &Path) -> LinkError;
     /// Cancels a call, which is answered then.
     fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()>;
     /// Lists the open questions. The device asks a caller who has done so within the last minute.

@@ -42,9 +42,11 @@ struct User {
 
 impl User {
     fn new() -> Self {
-        let user = Self {
-            dir: tempfile::tempdir().expect("a folder for the test"),
-        };
+        Self::in_folder(tempfile::tempdir().expect("a folder for the test"))
+    }
+
+    fn in_folder(dir: TempDir) -> Self {
+        let user = Self { dir };
         std::fs::create_dir_all(user.path("work/sub")).expect("made");
         user.configure("");
         user

@@ -33,6 +33,7 @@ use crate::acp::terminals::{
     TerminalOutput, TypedBytes,
 };
 use crate::home::MountedSecrets;
+use crate::sandbox::hint::PROCESS_LIMIT;
 use crate::tool::ToolError;
 
 /// One command.
@@ -134,9 +135,13 @@ impl CommandTerminal {
         })
     }
 
-    /// Returns the confinement of the command.
-    pub fn confinement(&self) -> &Confinement {
-        &self.confinement
+    /// Returns a hint if confinement may have made the command fail.
+    pub fn failure_hint(&self, exit: &TerminalExit, output: &str) -> Option<String> {
+        if exit.at_process_limit {
+            return Some(PROCESS_LIMIT.to_owned());
+        }
+        self.confinement
+            .output_hint(output, exit.status.has_failed())
     }
 
     /// Starts the thread that reads the output.

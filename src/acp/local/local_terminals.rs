@@ -31,7 +31,6 @@ use crate::acp::terminals::{
 };
 use crate::ids::RequestId;
 use crate::output::{FilterFactory, OutputStore, TextBudget};
-use crate::sandbox::hint::PROCESS_LIMIT;
 use crate::tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
@@ -270,10 +269,7 @@ impl TerminalClient for LocalTerminals {
             if let Some(exit) = &output.exit
                 && output.hint.is_none()
             {
-                let limit = exit.at_process_limit.then(|| PROCESS_LIMIT.to_owned());
-                let failed = exit.status.has_failed();
-                output.hint =
-                    limit.or_else(|| terminal.confinement().output_hint(&output.text, failed));
+                output.hint = terminal.failure_hint(exit, &output.text);
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.

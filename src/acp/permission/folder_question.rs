@@ -118,7 +118,7 @@ impl SessionGate {
         };
         let why = match question.await {
             QuestionEnd::Answered(_) => return Ok(()),
-            QuestionEnd::NobodyToAsk => "nobody can be asked now".to_owned(),
+            QuestionEnd::NobodyToAsk => "nobody is asked about it at this device now".to_owned(),
             QuestionEnd::Unanswered => {
                 format!("nobody answered within {} s", self.patience.as_secs())
             }

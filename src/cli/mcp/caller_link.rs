@@ -13,6 +13,7 @@ use super::program_tools::list_program_tools;
 use crate::acp::permission::FolderVerdict;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
+use crate::home::command_to_type;
 use crate::ids::RequestId;
 use crate::mcp::{
     DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
@@ -129,6 +130,15 @@ impl DeviceLink for CallerLink {
                 LinkedDevice::Named(_) => Ok(()),
             }
         })
+    }
+
+    fn declined_folder(&self, folder: &Path) -> LinkError {
+        let shown = folder.display();
+        let allow = command_to_type(&format!("policy allow --folder {shown}"));
+        LinkError(format!(
+            "The call was not run: {shown} lies outside of the owner's workspaces, and the question whether this session \
+             may work there was declined. The owner allows it by `{allow}`."
+        ))
     }
 
     fn cancel_call<'a>(&'a self, id: &'a RequestId) -> LinkReply<'a, ()> {

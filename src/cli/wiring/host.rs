@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::command_notes::{command_rules_text, find_apps_obstacle};
 use super::configured_servers::configured_servers;
 use super::confinement_setup::build_confinement;
 #[cfg(unix)]
@@ -17,7 +18,6 @@ use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::acp::editor::{AttachedEditors, EditorOverlay};
 use crate::acp::local::command_environment;
 use crate::acp::local::confinement::Confinement;
-use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use crate::acp::local::running_program::running_program;
@@ -324,18 +324,6 @@ pub fn assemble_lone_host(
     )
 }
 
-/// Returns what keeps applications from being opened, if anything does.
-fn find_apps_obstacle(
-    confinement: &Confinement,
-    environment: &ProcessEnvironment,
-) -> Option<&'static str> {
-    if confinement.check_app_allowed().is_err() {
-        return Some("apps = false under [sandbox]");
-    }
-    let is_set = |name: &str| environment.get(name).is_some();
-    (!has_display(is_set)).then_some("there is no display")
-}
-
 /// Returns this program, to be started as a worker.
 fn worker_program(home: &Home, environment: &ProcessEnvironment) -> anyhow::Result<WorkerProgram> {
     let temp_root = home.state_dir().join("scratch");
@@ -384,16 +372,6 @@ fn create_terminals(
     let terminals = LocalTerminals::new(setup).context("no thread for starting processes")?;
     terminals.set_withheld_observer(adapters::mask_withheld_values(redactor));
     Ok(terminals)
-}
-
-/// Describes for a model the limits of commands, and the trash for removed files.
-fn command_rules_text(config: &Config, confinement: Confinement) -> terminal::CommandRules {
-    let removed = if config.trash.max_mb > 0 {
-        " What rm removes goes to a trash."
-    } else {
-        ""
-    };
-    Arc::new(move || format!("{}{removed}", confinement.describe_rules()))
 }
 
 /// Returns the variables that are UTF-8; others cannot be passed on.

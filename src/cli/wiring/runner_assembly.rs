@@ -14,7 +14,7 @@ use super::live_config::{LiveConfig, LiveGate, LiveParts};
 use super::permission_rules::parse_caller_rights;
 use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
-use super::{adapters, bridges, settings, shell_records};
+use super::{adapters, bridges, home_catalog, settings, shell_records};
 use crate::acp::editor::AttachedEditors;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::permission::CallerLimits;
@@ -221,7 +221,7 @@ pub fn assemble_runner(
     let settings = settings::runner_settings(config);
     let live = start_live_config(config, home, environment, &host, &settings)?;
     let background_commands = Arc::new(HostCommands::from_host(&host));
-    let catalog = adapters::home_catalog(home, host.plugins.clone());
+    let catalog = home_catalog::home_catalog(home, host.plugins.clone());
     let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog);
     let parts = RunnerParts {
         backend,

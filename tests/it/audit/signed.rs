@@ -168,7 +168,7 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         agent_type: Some("main"),
         session: Some(RequestSession {
             client: "A".to_owned(),
-            folders: vec!["/work".into()],
+            folders: vec![stage.setting.workspace.clone()],
         }),
         ..Order::bash(stage, EFFECT)
     };

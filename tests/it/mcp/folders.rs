@@ -13,7 +13,10 @@ use crate::harness::wait::until;
 
 /// A user with a workspace that holds two projects, and a project outside of it.
 fn user_with_projects() -> User {
-    let user = User::new();
+    with_projects(User::new())
+}
+
+fn with_projects(user: User) -> User {
     for (file, content) in [
         ("work/one/file", "of one\n"),
         ("work/two/file", "of two\n"),
@@ -50,8 +53,16 @@ fn policy(user: &User) -> String {
 
 #[tokio::test]
 async fn a_session_reaches_its_own_project_by_every_tool_and_no_other() {
-    let user = user_with_projects();
-    let client = connects_in(&user, "work/one", TestClient::default()).await;
+    // Commands have a /tmp of their own; elsewhere they see all folders that are not hidden from them.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let places = [User::new(), User::in_folder(elsewhere)];
+    for user in places.map(with_projects) {
+        reaches_its_own_project_alone(&user).await;
+    }
+}
+
+async fn reaches_its_own_project_alone(user: &User) {
+    let client = connects_in(user, "work/one", TestClient::default()).await;
     let two = user.path("work/two");
     let outside = two.join("file");
     client
@@ -262,7 +273,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let client = connects_in(&user, "other", closing.clone()).await;
     for _ in 0..2 {
         let said = fails(&client, "Read", read()).await;
-        assert!(said.contains("closed the form"), "{said}");
+        assert!(said.contains("policy allow --folder"), "{said}");
     }
     assert_eq!(closing.asked.lock().len(), 2);
     assert_eq!(policy(&user), "");
@@ -275,13 +286,27 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let said = fails(&client, "Read", read()).await;
     assert!(said.contains("policy allow --folder"), "{said}");
     client.closes().await;
+    // Clients that nobody watches decline by themselves, so that is for the session only.
     let declining = answering(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
     for _ in 0..2 {
         let said = fails(&client, "Read", read()).await;
-        assert!(said.contains("policy revoke"), "{said}");
+        assert!(
+            said.contains("declined") && said.contains("policy allow --folder"),
+            "{said}"
+        );
     }
     assert_eq!(declining.asked.lock().len(), 1);
+    assert_eq!(policy(&user), "");
+    client.closes().await;
+    let refuse = json!({"answer": "Refuse from now on"});
+    let refusing = answering(ElicitationAction::Accept, refuse);
+    let client = connects_in(&user, "other", refusing.clone()).await;
+    for _ in 0..2 {
+        let said = fails(&client, "Read", read()).await;
+        assert!(said.contains("policy revoke"), "{said}");
+    }
+    assert_eq!(refusing.asked.lock().len(), 1);
     assert!(policy(&user).contains("decision = \"deny\""));
     client.closes().await;
 }
