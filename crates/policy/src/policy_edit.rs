@@ -72,7 +72,12 @@ impl AddedPolicyRule {
     /// A name that says what it is about and that no rule has.
     fn choose_rule_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
         let words = self.command.iter().chain(&self.paths).chain(&self.hosts);
-        let words = words.chain(&self.folders).chain(&self.tools);
+        let folders = self.folders.iter().map(|folder| {
+            let last = folder.rsplit('/').find(|part| !part.is_empty());
+            last.unwrap_or("root")
+        });
+        let words = words.chain(&self.tools).map(String::as_str);
+        let words = words.chain(folders);
         let signs = words.flat_map(|word| word.chars().chain(['-']));
         let plain: String = signs
             .map(|c| {
