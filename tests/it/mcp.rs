@@ -38,15 +38,18 @@ use crate::harness::wait::until;
 /// A user with a home and a workspace of their own. Dropping it ends the runner of the home.
 struct User {
     dir: TempDir,
+    /// The folder of this user, from `dir`.
+    home: &'static str,
 }
 
 impl User {
     fn new() -> Self {
-        Self::in_folder(tempfile::tempdir().expect("a folder for the test"))
+        Self::in_folder(tempfile::tempdir().expect("a folder for the test"), "")
     }
 
-    fn in_folder(dir: TempDir) -> Self {
-        let user = Self { dir };
+    fn in_folder(dir: TempDir, home: &'static str) -> Self {
+        let user = Self { dir, home };
+        std::fs::create_dir_all(user.path(home)).expect("made");
         std::fs::create_dir_all(user.path("work/sub")).expect("made");
         user.configure("");
         user
@@ -103,7 +106,7 @@ impl User {
             .args(args)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.dir.path())
+            .env("HOME", self.path(self.home))
             .env("TMPDIR", self.dir.path())
             .env("PUNIE_HOME", self.path("home"))
             .current_dir(self.path("work"))

@@ -298,3 +298,27 @@ fn installation_in_home<'a>(path: &'a Path, home: Option<&Path>) -> &'a Path {
         path
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_of_other_sessions_are_covered_wherever_they_are() {
+        let folder = |path: &str| PathBuf::from(path);
+        let rules = SandboxRules {
+            workspaces: vec![folder("/srv/work")],
+            ..SandboxRules::minimal_rules(folder("/srv/home"), folder("/srv/temp"))
+        };
+        let narrowed = rules.clone().narrowed_to(&[folder("/srv/work/one")]);
+        let other = rules.clone().narrowed_to(&[folder("/opt/other")]);
+        let covers = |rules: &SandboxRules| {
+            let covered = covered_paths(rules, Path::new("/srv/temp"), Path::new("/srv/view"));
+            ["/srv/work", "/srv/work/one", "/opt/other"]
+                .map(|path| covered.iter().any(|one| one.path == Path::new(path)))
+        };
+        assert_eq!(covers(&narrowed), [true, false, true]);
+        assert_eq!(covers(&other), [true, true, false]);
+        assert_eq!(covers(&rules), [false, false, true]);
+    }
+}

@@ -53,9 +53,9 @@ fn policy(user: &User) -> String {
 
 #[tokio::test]
 async fn a_session_reaches_its_own_project_by_every_tool_and_no_other() {
-    // Commands have a /tmp of their own; elsewhere they see all folders that are not hidden from them.
+    // Outside of the user's home and of /tmp, commands see all folders that are not hidden from them.
     let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let places = [User::new(), User::in_folder(elsewhere)];
+    let places = [User::new(), User::in_folder(elsewhere, "user")];
     for user in places.map(with_projects) {
         reaches_its_own_project_alone(&user).await;
     }

@@ -232,3 +232,35 @@ fn a_process_with_less_access_reads_the_workspaces_or_sees_nothing_of_them() {
         "{read:?}"
     );
 }
+
+#[test]
+fn a_narrowed_process_has_its_folders_and_of_other_sessions_nothing() {
+    let (_kept, home) = home();
+    for project in ["work/one", "work/two", "other"] {
+        fs::create_dir_all(home.join(project)).expect("made");
+    }
+    // A link of a command of one session is not followed for another's.
+    symlink(home.join(".ssh"), home.join("work/two/link")).expect("a link");
+    let whole = SandboxRules {
+        search_path: vec![home.join("work/two/link")],
+        ..rules(&home)
+    };
+    let narrowed = whole.clone().narrowed_to(&[home.join("work/one")]);
+    let beside = whole.clone().narrowed_to(&[home.join("other")]);
+    let used = |rules: &SandboxRules| {
+        let mut names = uses(rules, &home, PathAccess::Write);
+        names.retain(|name| !name.starts_with('.'));
+        let mut read = uses(rules, &home, PathAccess::Read);
+        read.retain(|name| !name.starts_with('.'));
+        (names, read)
+    };
+    let list = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(used(&narrowed), (list(&["work/one"]), list(&[])));
+    assert_eq!(used(&beside), (list(&["other"]), list(&["other"])));
+    assert_eq!(used(&whole), (list(&["work"]), list(&["work"])));
+}
