@@ -60,6 +60,9 @@ impl ClientSession {
             client: client_name(client),
             folders: named.iter().map(|folder| real_folder(folder)).collect(),
         };
+        session.check_limits().map_err(|why| {
+            LinkError(format!("the folders of this session cannot be used: {why}"))
+        })?;
         if !has_forms(client) {
             // The device asks the person there, or refuses.
             return Ok(Some(known.insert(session).clone()));

@@ -16,6 +16,7 @@ use crate::acp::blocking::run_blocking;
 use crate::home::{OpenQuestion, PeopleAsker, command_to_type};
 use crate::ids::RequestId;
 use crate::output::hidden_characters::escape_to_one_line;
+use crate::policy::command_line::quote_word;
 use crate::request_session::RequestSession;
 use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolError};
 
@@ -123,8 +124,8 @@ impl SessionGate {
                 format!("nobody answered within {} s", self.patience.as_secs())
             }
         };
-        let shown = folder.display();
-        let allow = command_to_type(&format!("policy allow --folder {shown}"));
+        let shown = folder.display().to_string();
+        let allow = command_to_type(&format!("policy allow --folder {}", quote_word(&shown)));
         let text = format!(
             "{tool} was not run: {shown} lies outside of the owner's workspaces, and {why}. The owner allows sessions \
              there by `{allow}`."

@@ -18,6 +18,7 @@ use crate::ids::RequestId;
 use crate::mcp::{
     DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
 };
+use crate::policy::command_line::quote_word;
 
 /// The longest wait for the list of the device's tools. Clients wait for it when they start.
 const LIST_LIMIT: Duration = Duration::from_secs(6);
@@ -133,8 +134,8 @@ impl DeviceLink for CallerLink {
     }
 
     fn declined_folder(&self, folder: &Path) -> LinkError {
-        let shown = folder.display();
-        let allow = command_to_type(&format!("policy allow --folder {shown}"));
+        let shown = folder.display().to_string();
+        let allow = command_to_type(&format!("policy allow --folder {}", quote_word(&shown)));
         LinkError(format!(
             "The call was not run: {shown} lies outside of the owner's workspaces, and the question whether this session \
              may work there was declined. The owner allows it by `{allow}`."

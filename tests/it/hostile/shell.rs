@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Yard;
 use crate::harness::program::make_program;
+use crate::harness::wait::until;
 
 /// Somebody else's process. Ended with the test.
 struct Stranger(Child);
@@ -402,7 +403,18 @@ async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_nam
 async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
     let yard = Yard::new();
     let show = "readlink /proc/self/ns/user; cat /proc/self/uid_map | tr -s ' '; id -u";
-    let (one, other) = (yard.bash(show).await, yard.bash(show).await);
+    // Beside each other: the kernel gives the number of a namespace that is gone to the next one.
+    let waiting = format!("{show}; touch shown; until [ -e go ]; do sleep 0.05; done");
+    let beside = async {
+        until("the first one shows its own", || {
+            yard.path("work/shown").exists()
+        })
+        .await;
+        let other = yard.bash(show).await;
+        std::fs::write(yard.path("work/go"), "").expect("written");
+        other
+    };
+    let (one, other) = tokio::join!(yard.bash(&waiting), beside);
     let user = rustix::process::geteuid().as_raw();
     let rest = format!("\n {user} {user} 1\n{user}");
     for text in [&one, &other] {

@@ -20,6 +20,7 @@ fn with_projects(user: User) -> User {
     for (file, content) in [
         ("work/one/file", "of one\n"),
         ("work/two/file", "of two\n"),
+        ("an other/file", "of an other\n"),
         ("other/file", "of other\n"),
     ] {
         user.write(file, content);
@@ -263,6 +264,27 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     silent.runs("Read", read()).await;
     client.closes().await;
     silent.closes().await;
+    let spaced = connects_in(&user, "an other", TestClient::default()).await;
+    let said = fails(&spaced, "Read", read()).await;
+    let quoted = format!("--folder '{}'`", user.path("an other").display());
+    assert!(said.contains(&quoted), "{said}");
+    spaced.closes().await;
+}
+
+#[tokio::test]
+async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let user = user_with_projects();
+    let odd = user
+        .path("work")
+        .join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    std::fs::create_dir(&odd).expect("made");
+    let mut command = user.command(&["mcp"]);
+    command.current_dir(odd);
+    let client = connect_to(command, TestClient::default()).await;
+    let said = fails(&client, "Read", json!({"file_path": "file"})).await;
+    assert!(said.contains("session.folders"), "{said}");
+    client.closes().await;
 }
 
 #[tokio::test]
