@@ -25,7 +25,7 @@ use crate::runner::Clock;
 
 /// The time of waiting after which the request's id is named.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
-/// The age in milliseconds of a question that nobody at this device is asked, from which on it counts as one that waits.
+/// The age in milliseconds from which on a question waits although nobody is asked here: the runner may refuse it before.
 const UNHEARD_QUESTION_MS: i64 = 5_000;
 /// The interval of checks for a question about the request.
 const QUESTION_INTERVAL: Duration = Duration::from_millis(200);
@@ -200,9 +200,8 @@ impl AnswerWait<'_> {
         let Some(question) = self.questions.find_about(&self.ask.id) else {
             return false;
         };
-        let age_ms = Clock::system_clock().now_ms() - question.asked_at_ms;
-        if age_ms < UNHEARD_QUESTION_MS && !self.questions.has_approver() {
-            // The runner is about to learn whether anybody else is asked, and refuses the call if not.
+        let is_new = Clock::system_clock().now_ms() < question.asked_at_ms + UNHEARD_QUESTION_MS;
+        if is_new && !self.questions.has_approver() {
             return false;
         }
         let id = short_id(self.ask.id.as_str());
