@@ -1,6 +1,7 @@
 //! A background shell, its state and its output. Not here: the list of shells, and their processes (the terminal
 //! client).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,6 +27,8 @@ pub struct BackgroundShell {
     pub folder: String,
     /// The purpose that the caller gave.
     pub purpose: Option<String>,
+    /// The folders of the session that it is narrowed to, if this runner process started it for one.
+    pub session_folders: Option<Vec<PathBuf>>,
     /// The end of a shell of an earlier runner process; such a shell has no terminal.
     pub earlier: Option<Arc<EarlierShell>>,
     /// Set when the owner ends it.

@@ -182,6 +182,7 @@ impl Bash {
             command: self.command.clone(),
             folder: folder.display().to_string(),
             purpose: purpose.filter(|line| !line.is_empty()),
+            session_folders: cx.session_folders(),
         };
         let launch = CommandLaunch::Shell(self.command.clone());
         let create = CreateTerminal {

@@ -1,5 +1,6 @@
 //! The list of background shells. Not here: their processes (the terminal client).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -22,6 +23,8 @@ pub(super) struct ShellDescription {
     pub(super) command: String,
     pub(super) folder: String,
     pub(super) purpose: Option<String>,
+    /// The folders of the session that it is narrowed to.
+    pub session_folders: Option<Vec<PathBuf>>,
 }
 
 /// A shell of an earlier runner process.
@@ -88,6 +91,7 @@ impl ShellList {
                 command: known.command,
                 folder: known.folder,
                 purpose: known.purpose,
+                session_folders: None,
                 earlier,
                 stopped_by_owner: Arc::default(),
             });
@@ -112,6 +116,7 @@ impl ShellList {
                 command: about.command,
                 folder: about.folder,
                 purpose: about.purpose,
+                session_folders: about.session_folders,
                 earlier: None,
                 stopped_by_owner: Arc::default(),
             };

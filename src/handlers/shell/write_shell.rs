@@ -99,6 +99,11 @@ impl Tool for WriteShell {
         let strokes = self.collect_strokes()?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
         let shell = deps.shells.find_shell(&self.shell_id)?;
+        if cx.session.is_some() && shell.session_folders != cx.session_folders() {
+            let text = "Nothing was typed: this shell is not one of this session's folders, and reaches others. Start one \
+                        with Bash.";
+            return Err(ToolError::new(ErrorCode::OutsideWorkspace, text));
+        }
         let client = deps.terminals.as_ref();
         let before = query_shell_state(client, &shell).await?;
         require_typing_shell(&shell, &before)?;

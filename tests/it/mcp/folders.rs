@@ -118,6 +118,22 @@ async fn reaches_its_own_project_alone(user: &User) {
 }
 
 #[tokio::test]
+async fn a_session_types_into_no_shell_of_another_one() {
+    let user = user_with_projects();
+    let one = connects_in(&user, "work/one", TestClient::default()).await;
+    let two = connects_in(&user, "work/two", TestClient::default()).await;
+    let shell = json!({"command": "bash", "run_in_background": true, "tty": true});
+    one.runs("Bash", shell).await;
+    let typed = || json!({"shell_id": "sh_1", "text": "touch typed\n"});
+    let said = fails(&two, "WriteShell", typed()).await;
+    assert!(said.contains("Nothing was typed"), "{said}");
+    one.runs("WriteShell", typed()).await;
+    until("the typed command", || user.path("work/one/typed").exists()).await;
+    one.closes().await;
+    two.closes().await;
+}
+
+#[tokio::test]
 async fn two_sessions_at_once_each_work_in_their_own_project() {
     let user = user_with_projects();
     let one = connects_in(&user, "work/one", TestClient::default()).await;
