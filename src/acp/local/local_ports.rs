@@ -61,17 +61,19 @@ async fn forward_port(port: u16, listener: TcpListener) {
                 connections.join_next().await;
             }
         }
-        let Ok((inside, _)) = listener.accept().await else {
+        let Ok((mut inside, _)) = listener.accept().await else {
             // Out of descriptors, which others give back.
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             continue;
         };
         connections.spawn(async move {
             // Nothing listens: the command sees its connection closed.
-            let Ok(outside) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {
+            let Ok(mut outside) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {
                 return;
             };
-            let (mut inside, mut outside) = (inside, outside);
+            // Small writes are not held back until the one before is acknowledged.
+            let _ = inside.set_nodelay(true);
+            let _ = outside.set_nodelay(true);
             let _ = tokio::io::copy_bidirectional(&mut inside, &mut outside).await;
         });
     }
