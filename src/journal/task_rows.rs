@@ -7,12 +7,13 @@ use super::statements::execute_cached;
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::RequestId;
+use crate::request::RequestSession;
 
 /// The beginning of every short name.
 const PREFIX: &str = "task_";
 
 pub(super) const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
-     substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
+     substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ?1 and (?3 is null or session = ?3) order by rowid desc limit ?2";
 
 /// One task among others: its record without its payload, and the beginning of its arguments.
 #[derive(Debug, Clone)]
@@ -46,27 +47,39 @@ impl Journal {
 }
 
 impl JournalReader {
-    /// The task with this short name or, as earlier versions told it, this id. None where the name was never given.
+    /// The task with this short name or, as earlier versions told it, this id. None where the name was never given, or
+    /// not to a call of this session.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn find_task_by_name(&self, name: &str) -> Result<Option<RequestId>, JournalError> {
-        let Some(number) = name
+    pub fn find_task_by_name(
+        &self,
+        name: &str,
+        of: Option<&RequestSession>,
+    ) -> Result<Option<RequestId>, JournalError> {
+        let number = name
             .strip_prefix(PREFIX)
-            .and_then(|digits| digits.parse::<i64>().ok())
-        else {
-            return Ok(RequestId::parse(name).ok());
-        };
-        let sql = "select request_id from task where number = ?";
-        self.query_optional(sql, [number], |row| parse_column(row, 0, RequestId::parse))
+            .and_then(|digits| digits.parse::<i64>().ok());
+        let sql = "select id from request where id = coalesce((select request_id from task where number = ?1), ?2) \
+                   and (?3 is null or session = ?3)";
+        let of = of.map(RequestSession::to_json);
+        self.query_optional(sql, (number, name, of), |row| {
+            parse_column(row, 0, RequestId::parse)
+        })
     }
 
-    /// The tasks that were asked for since then, the latest first, at most so many.
+    /// The tasks that were asked for since then, the latest first, at most so many; with a session, only its own.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn list_tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
-        self.query_all(TASKS, (since_ms, limit), |row| {
+    pub fn list_tasks(
+        &self,
+        since_ms: i64,
+        limit: u32,
+        of: Option<&RequestSession>,
+    ) -> Result<Vec<ListedTask>, JournalError> {
+        let of = of.map(RequestSession::to_json);
+        self.query_all(TASKS, (since_ms, limit, of), |row| {
             let number: Option<i64> = row.get(10)?;
             Ok(ListedTask {
                 name: number.map_or_else(|| row.get(8), |number| Ok(format_task_name(number)))?,

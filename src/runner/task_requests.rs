@@ -89,16 +89,17 @@ impl TaskRequests {
         self.journal.assign_task_name(&id).await
     }
 
-    /// Returns the request of the task with this name or id, and its state.
+    /// Returns the request of the task with this name or id, and its state; with a session, only of one of its own.
     ///
     /// # Errors
     /// The journal could not be read.
     pub fn find_task_request(
         &self,
         name: &str,
+        of: Option<&RequestSession>,
     ) -> Result<Option<(RequestId, RequestRecord)>, JournalError> {
         let reader = self.journal.open_reader()?;
-        let Some(id) = reader.find_task_by_name(name)? else {
+        let Some(id) = reader.find_task_by_name(name, of)? else {
             return Ok(None);
         };
         let life = reader
@@ -107,7 +108,7 @@ impl TaskRequests {
         Ok(life.map(|life| (id, life)))
     }
 
-    /// Returns the tasks created within this time, the latest first, at most `limit`.
+    /// Returns the tasks created within this time, the latest first, at most `limit`; with a session, only its own.
     ///
     /// # Errors
     /// The journal could not be read.
@@ -115,10 +116,13 @@ impl TaskRequests {
         &self,
         within: Duration,
         limit: u32,
+        of: Option<&RequestSession>,
     ) -> Result<Vec<ListedTask>, JournalError> {
         let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
-        self.journal
-            .open_reader()?
-            .list_tasks(self.clock.now_ms().saturating_sub(within_ms), limit)
+        self.journal.open_reader()?.list_tasks(
+            self.clock.now_ms().saturating_sub(within_ms),
+            limit,
+            of,
+        )
     }
 }

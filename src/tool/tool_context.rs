@@ -1,7 +1,7 @@
 //! The context of a call: ids, cancellation, deadline.
 //! Not here: a tool's dependencies (its `Deps`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +76,12 @@ impl ToolContext {
     /// Returns the folders of the call's session, which it is narrowed to.
     pub fn session_folders(&self) -> Option<Vec<PathBuf>> {
         self.session.as_ref().map(|session| session.folders.clone())
+    }
+
+    /// Returns whether the call may know of what another call did in this folder: a session only of its own folders.
+    pub fn shows_folder(&self, folder: &Path) -> bool {
+        let session = self.session.as_ref();
+        session.is_none_or(|session| session.folders.iter().any(|own| folder.starts_with(own)))
     }
 
     /// Declares effects before they are made. When it returns, the declaration and the before-images are stored, so

@@ -71,7 +71,11 @@ impl TaskBoard for Stood {
         Box::pin(async { Ok("task_1".to_owned()) })
     }
 
-    fn task_view<'a>(&'a self, _name: &'a str) -> TaskFuture<'a, Option<TaskView>> {
+    fn task_view<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        _name: &'a str,
+    ) -> TaskFuture<'a, Option<TaskView>> {
         Box::pin(async {
             Ok(self
                 .view
@@ -81,11 +85,20 @@ impl TaskBoard for Stood {
         })
     }
 
-    fn recent_tasks(&self, _within: Duration, _limit: u32) -> TaskFuture<'_, Vec<TaskSummary>> {
+    fn recent_tasks<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        _within: Duration,
+        _limit: u32,
+    ) -> TaskFuture<'a, Vec<TaskSummary>> {
         Box::pin(async { Ok(self.lines.clone()) })
     }
 
-    fn shell_view<'a>(&'a self, id: &'a str) -> TaskFuture<'a, Option<ShellView>> {
+    fn shell_view<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        id: &'a str,
+    ) -> TaskFuture<'a, Option<ShellView>> {
         let shell = self
             .shell
             .lock()
@@ -94,7 +107,7 @@ impl TaskBoard for Stood {
         Box::pin(async move { Ok(shell.filter(|shell| shell.id == id)) })
     }
 
-    fn shell_views(&self) -> TaskFuture<'_, Vec<ShellView>> {
+    fn shell_views<'a>(&'a self, _cx: &'a ToolContext) -> TaskFuture<'a, Vec<ShellView>> {
         Box::pin(async {
             Ok(self
                 .shell

@@ -89,25 +89,35 @@ impl RunnerTaskBoard {
             })
     }
 
-    async fn find_task_view(&self, name: &str) -> Result<Option<TaskView>, ToolError> {
+    async fn find_task_view(
+        &self,
+        cx: &ToolContext,
+        name: &str,
+    ) -> Result<Option<TaskView>, ToolError> {
         let (tasks, wanted) = (self.tasks.clone(), name.to_owned());
-        let found = tokio::task::spawn_blocking(move || tasks.find_task_request(&wanted))
-            .await
-            .map_err(|_| ToolError::internal_error("the journal could not be read"))?
-            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        let session = cx.session.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            tasks.find_task_request(&wanted, session.as_deref())
+        })
+        .await
+        .map_err(|_| ToolError::internal_error("the journal could not be read"))?
+        .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
         Ok(found.map(|(request, life)| self.to_task_view(request, life)))
     }
 
     async fn recent_task_lines(
         &self,
+        cx: &ToolContext,
         within: Duration,
         limit: u32,
     ) -> Result<Vec<TaskSummary>, ToolError> {
-        let tasks = self.tasks.clone();
-        let listed = tokio::task::spawn_blocking(move || tasks.list_recent_tasks(within, limit))
-            .await
-            .map_err(|_| ToolError::internal_error("the journal could not be read"))?
-            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        let (tasks, session) = (self.tasks.clone(), cx.session.clone());
+        let listed = tokio::task::spawn_blocking(move || {
+            tasks.list_recent_tasks(within, limit, session.as_deref())
+        })
+        .await
+        .map_err(|_| ToolError::internal_error("the journal could not be read"))?
+        .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
         Ok(listed
             .into_iter()
             .map(|task| self.to_task_line(task))
@@ -168,14 +178,28 @@ impl TaskBoard for RunnerTaskBoard {
         Box::pin(self.record_task(cx, tool, args))
     }
 
-    fn task_view<'a>(&'a self, name: &'a str) -> TaskFuture<'a, Option<TaskView>> {
-        Box::pin(self.find_task_view(name))
+    fn task_view<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        name: &'a str,
+    ) -> TaskFuture<'a, Option<TaskView>> {
+        Box::pin(self.find_task_view(cx, name))
     }
 
-    fn recent_tasks(&self, within: Duration, limit: u32) -> TaskFuture<'_, Vec<TaskSummary>> {
-        Box::pin(self.recent_task_lines(within, limit))
+    fn recent_tasks<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        within: Duration,
+        limit: u32,
+    ) -> TaskFuture<'a, Vec<TaskSummary>> {
+        Box::pin(self.recent_task_lines(cx, within, limit))
     }
-    fn shell_view<'a>(&'a self, id: &'a str) -> TaskFuture<'a, Option<ShellView>> {
+
+    fn shell_view<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        id: &'a str,
+    ) -> TaskFuture<'a, Option<ShellView>> {
         Box::pin(async move {
             let Some(BoardHost {
                 shells, terminals, ..
@@ -183,19 +207,21 @@ impl TaskBoard for RunnerTaskBoard {
             else {
                 return Ok(None);
             };
-            Ok(snapshot_shell(shells, terminals, id).await.map(shell_view))
+            Ok(snapshot_shell(cx, shells, terminals, id)
+                .await
+                .map(shell_view))
         })
     }
 
-    fn shell_views(&self) -> TaskFuture<'_, Vec<ShellView>> {
-        Box::pin(async {
+    fn shell_views<'a>(&'a self, cx: &'a ToolContext) -> TaskFuture<'a, Vec<ShellView>> {
+        Box::pin(async move {
             let Some(BoardHost {
                 shells, terminals, ..
             }) = self.board_host.get()
             else {
                 return Ok(Vec::new());
             };
-            Ok(snapshot_shells(shells, terminals)
+            Ok(snapshot_shells(cx, shells, terminals)
                 .await
                 .into_iter()
                 .map(shell_view)

@@ -215,7 +215,7 @@ impl Bash {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
             finish_foreground(cx, deps, run, about, limit).await?
         };
-        let mut reply = add_port_holder(deps, &self.command, reply)
+        let mut reply = add_port_holder(cx, deps, &self.command, reply)
             .await
             .with_budget(budget);
         reply.meta.warnings.extend(warning);

@@ -131,13 +131,14 @@ pub(super) async fn leave_in_background(
 
 /// Adds the shell that holds the port that a failed command wanted.
 pub(super) async fn add_port_holder(
+    cx: &ToolContext,
     deps: &ShellDeps,
     command: &str,
     mut reply: ToolReply,
 ) -> ToolReply {
     let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
     if let (true, ReplyBody::Text(text) | ReplyBody::Fitted(text)) = (failed, &mut reply.body)
-        && let Some(holder) = find_port_holder(deps, command, text).await
+        && let Some(holder) = find_port_holder(cx, deps, command, text).await
     {
         *text = output_with_status(text, Some(&holder));
     }
@@ -155,7 +156,7 @@ pub(super) async fn start_in_background(
     let client = &deps.terminals;
     let duplicate = deps
         .shells
-        .find_running_duplicate(client.as_ref(), &about.command, &about.folder)
+        .find_running_duplicate(cx, client.as_ref(), &about.command, &about.folder)
         .await;
     let guard = TerminalGuard::create_guarded(client, create).await?;
     tokio::select! {

@@ -74,8 +74,8 @@ impl Tool for KillShell {
         )))
     }
 
-    async fn run(self, _cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
-        let shell = deps.shells.find_shell(&self.shell_id)?;
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let shell = deps.shells.find_shell(&self.shell_id, cx)?;
         if let Some(past) = &shell.earlier {
             let text = format!("Shell {} is over: {}.", shell.name_with_pid(), past.words);
             return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&past.output)));

@@ -4,6 +4,7 @@
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, is_shell_running};
 use crate::acp::TerminalClient;
+use crate::tool::ToolContext;
 
 /// Texts that programs print when a port is taken.
 const PORT_TAKEN_TEXTS: &[&str] = &["already in use", "address in use", "eaddrinuse"];
@@ -24,6 +25,7 @@ pub(super) async fn format_listening(
 /// Names the shell that holds the port that a failed command wanted. Returns `None` if the output mentions no taken
 /// port, or if no shell holds it.
 pub(super) async fn find_port_holder(
+    cx: &ToolContext,
     deps: &ShellDeps,
     command: &str,
     output: &str,
@@ -42,7 +44,7 @@ pub(super) async fn find_port_holder(
         .chain([command])
         .flat_map(port_numbers)
         .collect();
-    for shell in deps.shells.all_shells() {
+    for shell in deps.shells.shells_shown_to(cx) {
         let client = deps.terminals.as_ref();
         if !is_shell_running(client, &shell).await {
             continue;

@@ -1,6 +1,6 @@
 //! The list of background shells. Not here: their processes (the terminal client).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use super::shell_records::{NewShell, NoShellRecords, ShellRecords};
 use crate::acp::TerminalClient;
 use crate::acp::terminals::{ExitStatus, OpenTerminal, TerminalId, TerminalOutput};
 use crate::output::OutputHandle;
-use crate::tool::ToolError;
+use crate::tool::{ToolContext, ToolError};
 
 /// The largest number of shells in the list. Beyond it, the shells that ended longest ago are removed.
 const MAX_SHELLS: usize = 50;
@@ -149,14 +149,24 @@ impl ShellList {
         self.listed.lock().shells.clone()
     }
 
-    /// Returns the shell with this id.
-    pub(super) fn find_shell(&self, id: &str) -> Result<BackgroundShell, ToolError> {
-        let listed = self.listed.lock();
-        if let Some(shell) = listed.shells.iter().find(|shell| shell.id == id.trim()) {
+    /// Returns the shells that the call may know of.
+    pub(super) fn shells_shown_to(&self, cx: &ToolContext) -> Vec<BackgroundShell> {
+        let mut shells = self.all_shells();
+        shells.retain(|shell| cx.shows_folder(Path::new(&shell.folder)));
+        shells
+    }
+
+    /// Returns the shell with this id, if the call may know of it.
+    pub(super) fn find_shell(
+        &self,
+        id: &str,
+        cx: &ToolContext,
+    ) -> Result<BackgroundShell, ToolError> {
+        let shells = self.shells_shown_to(cx);
+        if let Some(shell) = shells.iter().find(|shell| shell.id == id.trim()) {
             return Ok(shell.clone());
         }
-        let shells = listed.shells.iter();
-        let known: Vec<&str> = shells.map(|shell| shell.id.as_str()).collect();
+        let known: Vec<&str> = shells.iter().map(|shell| shell.id.as_str()).collect();
         let hint = if known.is_empty() {
             "There are no background shells.".to_owned()
         } else {
@@ -170,11 +180,12 @@ impl ShellList {
     /// Returns a running shell with the same command in the same folder.
     pub(super) async fn find_running_duplicate(
         &self,
+        cx: &ToolContext,
         client: &dyn TerminalClient,
         command: &str,
         folder: &str,
     ) -> Option<BackgroundShell> {
-        for shell in self.all_shells().into_iter().rev() {
+        for shell in self.shells_shown_to(cx).into_iter().rev() {
             if shell.command == command
                 && shell.folder == folder
                 && is_shell_running(client, &shell).await
@@ -210,9 +221,10 @@ impl ShellList {
     }
 }
 
-/// Lists running shells, then the latest ended ones, at most [`ENDED_SHOWN`], with their output. Also returns the
+/// Lists running shells that the call may know of, then the latest ended ones, at most [`ENDED_SHOWN`], with their output. Also returns the
 /// number of further ended shells.
 pub(super) async fn list_shells(
+    cx: &ToolContext,
     list: &ShellList,
     client: &dyn TerminalClient,
 ) -> (
@@ -220,7 +232,7 @@ pub(super) async fn list_shells(
     usize,
 ) {
     let (mut shown, mut ended) = (Vec::new(), Vec::new());
-    for shell in list.all_shells() {
+    for shell in list.shells_shown_to(cx) {
         let output = query_shell_state(client, &shell).await;
         let part = if output.as_ref().is_ok_and(is_still_running) {
             &mut shown

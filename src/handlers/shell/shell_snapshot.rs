@@ -5,7 +5,7 @@ use super::shell_list::{ShellList, list_shells};
 use super::shell_status::describe_state;
 use crate::acp::TerminalClient;
 use crate::acp::terminals::TerminalOutput;
-use crate::tool::ToolError;
+use crate::tool::{ToolContext, ToolError};
 
 /// The state of a shell at one moment.
 #[derive(Debug, Clone)]
@@ -22,19 +22,24 @@ pub struct ShellSnapshot {
     pub handle: Option<String>,
 }
 
-/// Returns a snapshot of one shell, or `None` if it does not exist.
+/// Returns a snapshot of one shell, or `None` if there is none that the call may know of.
 pub async fn snapshot_shell(
+    cx: &ToolContext,
     board: &ShellList,
     client: &dyn TerminalClient,
     id: &str,
 ) -> Option<ShellSnapshot> {
-    let shell = board.find_shell(id).ok()?;
+    let shell = board.find_shell(id, cx).ok()?;
     Some(to_snapshot(&shell, query_shell_state(client, &shell).await))
 }
 
 /// Returns snapshots of the running shells and the latest ended ones.
-pub async fn snapshot_shells(board: &ShellList, client: &dyn TerminalClient) -> Vec<ShellSnapshot> {
-    let (shells, _) = list_shells(board, client).await;
+pub async fn snapshot_shells(
+    cx: &ToolContext,
+    board: &ShellList,
+    client: &dyn TerminalClient,
+) -> Vec<ShellSnapshot> {
+    let (shells, _) = list_shells(cx, board, client).await;
     shells
         .into_iter()
         .map(|(shell, output)| to_snapshot(&shell, output))

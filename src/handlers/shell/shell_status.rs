@@ -84,9 +84,9 @@ impl Tool for ShellStatus {
 
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let Some(id) = &self.shell_id else {
-            return self.list_all(deps).await;
+            return self.list_all(cx, deps).await;
         };
-        let shell = deps.shells.find_shell(id)?;
+        let shell = deps.shells.find_shell(id, cx)?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
         let wait = OutputWait {
             // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
@@ -107,13 +107,13 @@ impl Tool for ShellStatus {
 }
 
 impl ShellStatus {
-    async fn list_all(&self, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+    async fn list_all(&self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let about_one = [self.since, self.wait_ms, self.tail_lines];
         if self.pattern.is_some() || about_one.iter().any(Option::is_some) {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }
-        let (shells, more) = list_shells(&deps.shells, deps.terminals.as_ref()).await;
+        let (shells, more) = list_shells(cx, &deps.shells, deps.terminals.as_ref()).await;
         if shells.is_empty() {
             return Ok(ToolReply::from_text("There are no background shells."));
         }

@@ -98,15 +98,15 @@ impl Tool for WriteShell {
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let strokes = self.collect_strokes()?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
-        let shell = deps.shells.find_shell(&self.shell_id)?;
-        if cx.session.is_some() && shell.session_folders != cx.session_folders() {
-            let text = "Nothing was typed: this shell is not one of this session's folders, and reaches others. Start one \
-                        with Bash.";
-            return Err(ToolError::new(ErrorCode::OutsideWorkspace, text));
-        }
+        let shell = deps.shells.find_shell(&self.shell_id, cx)?;
         let client = deps.terminals.as_ref();
         let before = query_shell_state(client, &shell).await?;
         require_typing_shell(&shell, &before)?;
+        if cx.session.is_some() && shell.session_folders != cx.session_folders() {
+            let text = "Nothing was typed: this shell was started with other folders than this session's, which it may \
+                        reach. Start one with Bash.";
+            return Err(ToolError::new(ErrorCode::OutsideWorkspace, text));
+        }
         let typed = client.write_terminal(&shell.terminal, strokes).await?;
         let wait = OutputWait {
             since: Some(self.since.unwrap_or(before.cursor)),

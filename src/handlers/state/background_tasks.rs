@@ -20,20 +20,35 @@ pub trait TaskBoard: Send + Sync + 'static {
         args: &'a str,
     ) -> TaskFuture<'a, String>;
 
-    /// Returns the state of a task, or `None` if it does not exist.
-    fn task_view<'a>(&'a self, name: &'a str) -> TaskFuture<'a, Option<TaskView>>;
+    /// Returns the state of a task, or `None` if there is none that the call may know of: in a session, one of the same
+    /// session or of one like it.
+    fn task_view<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        name: &'a str,
+    ) -> TaskFuture<'a, Option<TaskView>>;
 
-    /// Returns the tasks started within this time, latest first, up to a limit.
-    fn recent_tasks(&self, within: Duration, limit: u32) -> TaskFuture<'_, Vec<TaskSummary>>;
+    /// Returns the tasks that the call may know of, started within this time, latest first, up to a limit.
+    fn recent_tasks<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        within: Duration,
+        limit: u32,
+    ) -> TaskFuture<'a, Vec<TaskSummary>>;
 
     /// Returns a background shell by the id that Bash gave it, or `None` if it is unknown.
-    fn shell_view<'a>(&'a self, id: &'a str) -> TaskFuture<'a, Option<ShellView>> {
-        let _ = id;
+    fn shell_view<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        id: &'a str,
+    ) -> TaskFuture<'a, Option<ShellView>> {
+        let _ = (cx, id);
         Box::pin(async { Ok(None) })
     }
 
-    /// Returns all known background shells.
-    fn shell_views(&self) -> TaskFuture<'_, Vec<ShellView>> {
+    /// Returns the background shells that the call may know of.
+    fn shell_views<'a>(&'a self, cx: &'a ToolContext) -> TaskFuture<'a, Vec<ShellView>> {
+        let _ = cx;
         Box::pin(async { Ok(Vec::new()) })
     }
 }
@@ -112,11 +127,20 @@ impl TaskBoard for NoTasks {
         })
     }
 
-    fn task_view<'a>(&'a self, _name: &'a str) -> TaskFuture<'a, Option<TaskView>> {
+    fn task_view<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        _name: &'a str,
+    ) -> TaskFuture<'a, Option<TaskView>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn recent_tasks(&self, _within: Duration, _limit: u32) -> TaskFuture<'_, Vec<TaskSummary>> {
+    fn recent_tasks<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        _within: Duration,
+        _limit: u32,
+    ) -> TaskFuture<'a, Vec<TaskSummary>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 }

@@ -97,12 +97,12 @@ impl Tool for TaskOutput {
                     "TaskOutput: since and wait_ms are about one task; name it in `task_id`.";
                 return Err(ToolError::invalid_args(text));
             }
-            return list_tasks(deps).await;
+            return list_tasks(cx, deps).await;
         };
         let until =
             Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
         if asked.starts_with("sh_") {
-            let query = || deps.board.shell_view(asked);
+            let query = || deps.board.shell_view(cx, asked);
             let shell = poll_while(cx, until, query, |shell| shell.running).await?;
             let shell = shell.ok_or_else(|| {
                 ToolError::not_found(format!(
@@ -114,7 +114,7 @@ impl Tool for TaskOutput {
         let name = asked.to_owned();
         let is_going =
             |view: &TaskView| matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
-        let view = poll_while(cx, until, || deps.board.task_view(asked), is_going).await?;
+        let view = poll_while(cx, until, || deps.board.task_view(cx, asked), is_going).await?;
         let view = view.ok_or_else(|| unknown_task_error(asked))?;
         let (outputs, asked) = (deps.outputs.clone(), self);
         // The output is on disk.
@@ -263,12 +263,12 @@ async fn poll_while<'a, T>(
     }
 }
 
-async fn list_tasks(deps: &StateDeps) -> Result<ToolReply, ToolError> {
+async fn list_tasks(cx: &ToolContext, deps: &StateDeps) -> Result<ToolReply, ToolError> {
     let tasks = deps
         .board
-        .recent_tasks(LISTED_WITHIN, MAX_LISTED_TASKS)
+        .recent_tasks(cx, LISTED_WITHIN, MAX_LISTED_TASKS)
         .await?;
-    let shells = deps.board.shell_views().await?;
+    let shells = deps.board.shell_views(cx).await?;
     if tasks.is_empty() && shells.is_empty() {
         return Ok(ToolReply::from_text(
             "There are no tasks of the last 24 hours. Task starts one.",

@@ -118,19 +118,57 @@ async fn reaches_its_own_project_alone(user: &User) {
 }
 
 #[tokio::test]
-async fn a_session_types_into_no_shell_of_another_one() {
+async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     let user = user_with_projects();
     let one = connects_in(&user, "work/one", TestClient::default()).await;
     let two = connects_in(&user, "work/two", TestClient::default()).await;
+    let whole = user.connects(TestClient::default(), &[]).await;
     let shell = json!({"command": "bash", "run_in_background": true, "tty": true});
-    one.runs("Bash", shell).await;
+    one.runs("Bash", shell.clone()).await;
     let typed = || json!({"shell_id": "sh_1", "text": "touch typed\n"});
     let said = fails(&two, "WriteShell", typed()).await;
-    assert!(said.contains("Nothing was typed"), "{said}");
+    assert!(said.contains("There are no background shells"), "{said}");
     one.runs("WriteShell", typed()).await;
     until("the typed command", || user.path("work/one/typed").exists()).await;
-    one.closes().await;
-    two.closes().await;
+    let asked = json!({"tool": "Bash", "args": {"command": "echo of the task"}});
+    one.runs("Task", asked).await;
+    for (tool, args) in [
+        ("ShellStatus", json!({"shell_id": "sh_1"})),
+        ("KillShell", json!({"shell_id": "sh_1"})),
+        ("TaskOutput", json!({"task_id": "sh_1"})),
+        (
+            "TaskOutput",
+            json!({"task_id": "task_1", "wait_ms": 10_000}),
+        ),
+    ] {
+        fails(&two, tool, args.clone()).await;
+        one.runs(tool, args).await;
+    }
+    for tool in ["ShellStatus", "TaskOutput"] {
+        let (own, of_two) = (
+            one.runs(tool, json!({})).await,
+            two.runs(tool, json!({})).await,
+        );
+        assert!(
+            own.contains("sh_1") && of_two.contains("There are no"),
+            "{own} {of_two}"
+        );
+    }
+    // What a session of more folders started in this one may reach the others.
+    let mut shell = shell;
+    shell["working_directory"] = json!(user.path("work/two"));
+    whole.runs("Bash", shell).await;
+    two.runs("ShellStatus", json!({"shell_id": "sh_2"})).await;
+    let said = fails(
+        &two,
+        "WriteShell",
+        json!({"shell_id": "sh_2", "text": "x\n"}),
+    )
+    .await;
+    assert!(said.contains("Nothing was typed"), "{said}");
+    for client in [one, two, whole] {
+        client.closes().await;
+    }
 }
 
 #[tokio::test]
