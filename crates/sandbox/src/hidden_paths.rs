@@ -166,10 +166,16 @@ pub fn is_absent(cause: &io::Error) -> bool {
     )
 }
 
+/// Returns the paths of credentials and private data in a user's home, which are hidden unless the owner grants one by
+/// name.
+pub fn private_paths_in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
+    builtin_hidden_names().map(|name| home.join(name))
+}
+
 /// Returns the hidden paths by name.
 fn hidden_paths_by_name(rules: &SandboxRules) -> Vec<PathBuf> {
     let homes = rules.user_home.iter();
-    let builtin = homes.flat_map(|home| builtin_hidden_names().map(|name| home.join(name)));
+    let builtin = homes.flat_map(|home| private_paths_in_home(home));
     builtin
         .filter(|path| !rules.read.contains(path) && !rules.write.contains(path))
         .chain(rules.hide.iter().cloned())

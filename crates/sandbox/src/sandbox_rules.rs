@@ -1,7 +1,7 @@
 //! The rules of a sandbox, as the owner and this machine determine them. Not here: the paths and filters that follow from them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -22,6 +22,11 @@ impl KnownFolders {
     /// Adds folders.
     pub fn add_folders(&self, folders: &[PathBuf]) {
         self.0.lock().extend(folders.iter().cloned());
+    }
+
+    /// Returns whether a path lies in one of them.
+    pub fn have_folder_around(&self, path: &Path) -> bool {
+        self.0.lock().iter().any(|folder| path.starts_with(folder))
     }
 
     pub(super) fn list_folders(&self) -> Vec<PathBuf> {

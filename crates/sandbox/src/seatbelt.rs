@@ -51,10 +51,13 @@ pub fn sandbox_exec_args(
     let named = || with_access(WorkspaceAccess::Write);
     let HiddenPaths { paths, unresolved } = hidden_paths(rules);
     // A hidden path that cannot be resolved may be anywhere in these folders.
-    let perhaps_hidden = unresolved.iter().flat_map(|_| named());
-    let hidden = paths.iter().chain(perhaps_hidden);
-    let inside =
-        named().filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
+    let perhaps_hidden = named().filter(|_| unresolved.is_some());
+    let hidden: Vec<&PathBuf> = paths.iter().chain(perhaps_hidden).collect();
+    let is_below = |inner: &PathBuf, outer: &PathBuf| inner != outer && inner.starts_with(outer);
+    // In a hidden folder: the home of the runner, or another workspace.
+    let inside = || named().filter(|path| paths.iter().any(|outer| is_below(path, outer)));
+    let hidden_again = hidden.iter().copied();
+    let hidden_again = hidden_again.filter(|path| inside().any(|outer| is_below(path, outer)));
     // Later rules win: some paths are shown or writable although the folders around them are hidden.
     profile.add_path_rule(
         "allow file-write*",
@@ -63,7 +66,12 @@ pub fn sandbox_exec_args(
         named().chain([&rules.temp]),
     );
     profile.add_path_rule("allow file-write-data", "subpath", "PIPES", [&rules.pipes]);
-    profile.add_path_rule("deny file-read* file-write*", "subpath", "HIDE", hidden);
+    profile.add_path_rule(
+        "deny file-read* file-write*",
+        "subpath",
+        "HIDE",
+        hidden.iter().copied(),
+    );
     let shown = rules
         .shown
         .iter()
@@ -73,8 +81,10 @@ pub fn sandbox_exec_args(
     let own = [&rules.temp, &rules.pipes];
     profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", own);
     profile.add_path_rule("allow file-write*", "subpath", "TEMP", [&rules.temp]);
-    let inside = inside.chain(&rules.own_folder);
-    profile.add_path_rule("allow file-read* file-write*", "subpath", "GIVEN", inside);
+    let given = inside().chain(&rules.own_folder);
+    profile.add_path_rule("allow file-read* file-write*", "subpath", "GIVEN", given);
+    let deny = "deny file-read* file-write*";
+    profile.add_path_rule(deny, "subpath", "HIDE_AGAIN", hidden_again);
     profile.add_path_rule("deny file-write*", "subpath", "KEEP", read_only);
     profile.add_path_rule("deny file-write-unlink", "literal", "STAY", in_place);
     profile.text.push_str(match rules.network {
@@ -224,6 +234,25 @@ mod tests {
             value(&words, "/Users/a/.docker").starts_with("SHOW_"),
             "named, so not hidden"
         );
+    }
+
+    #[test]
+    fn a_session_has_its_folder_in_a_workspace_that_is_hidden_from_it() {
+        let folder = PathBuf::from("/Users/a/more/one");
+        let mut rules = rules(NetworkAccess::None);
+        rules.hide.push(folder.join("private"));
+        let words = sandbox_exec_args(&rules.narrowed_to(&[folder]), &[], &[]);
+        let profile = profile_of(&words);
+        let at = |name: &str, path: &str| {
+            let word = format!("={path}");
+            let named = |given: &&String| given.starts_with(name) && given.ends_with(&word);
+            let word = words.iter().find(named).expect(path);
+            profile.find(word.split_once('=').expect("a parameter").0)
+        };
+        let hidden = at("HIDE_", "/Users/a/more");
+        let given = at("GIVEN_", "/Users/a/more/one");
+        let again = at("HIDE_AGAIN_", "/Users/a/more/one/private");
+        assert!(hidden < given && given < again, "{profile}");
     }
 
     #[test]

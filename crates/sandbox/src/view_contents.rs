@@ -183,10 +183,15 @@ impl ViewContents {
         if let Some(path) = &rules.own_folder {
             self.add_path(path, true);
         }
+        let others: Vec<PathBuf> = rules.other_folders().collect();
         for folder in &rules.search_path {
             let Some(path) = self.trusted.resolve_trusted(folder) else {
                 continue;
             };
+            // The programs of another workspace would bring its files into view.
+            if others.iter().any(|other| path.starts_with(other)) {
+                continue;
+            }
             let is_around_home = |home: &PathBuf| home.starts_with(&path);
             if !rules.user_home.as_ref().is_some_and(is_around_home) {
                 let shown = installation_in_home(&path, rules.user_home.as_deref());
@@ -320,5 +325,36 @@ mod tests {
         assert_eq!(covers(&narrowed), [true, false, true]);
         assert_eq!(covers(&other), [true, true, false]);
         assert_eq!(covers(&rules), [false, false, true]);
+    }
+
+    #[test]
+    fn the_programs_of_another_workspace_bring_none_of_its_files_into_view() {
+        let place = tempfile::tempdir().expect("a folder");
+        let top = place.path().canonicalize().expect("there");
+        for folder in ["work/one", "work/two/bin", "tools/bin"] {
+            let made = std::fs::DirBuilder::new()
+                .recursive(true)
+                .create(top.join(folder));
+            made.expect("made");
+        }
+        let rules = SandboxRules {
+            workspaces: vec![top.join("work")],
+            user_home: Some(top.clone()),
+            search_path: vec![top.join("work/two/bin"), top.join("tools/bin")],
+            ..SandboxRules::minimal_rules(top.join("punie"), top.join("temp"))
+        };
+        let narrowed = rules.narrowed_to(&[top.join("work/one")]);
+        let contents = ViewContents::collect(&narrowed, &narrowed.temp, None, &top.join("view"))
+            .expect("collected");
+        let shows = |path: &str| {
+            contents
+                .entries
+                .iter()
+                .any(|entry| entry.path.starts_with(top.join(path)))
+        };
+        assert_eq!(
+            [shows("work/one"), shows("work/two"), shows("tools")],
+            [true, false, true]
+        );
     }
 }

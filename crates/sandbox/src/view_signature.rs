@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::lstat;
 
 use super::home_table::{PRIVATE, SHOWN};
-use super::sandbox_rules::SandboxRules;
+use super::sandbox_rules::{KnownFolders, SandboxRules};
 use super::unix_sockets::bound_sockets;
 
 /// Device, inode, and for a folder whose entries count the ctime in seconds and nanoseconds.
@@ -18,6 +18,7 @@ type PathState = Option<(u64, u64, i64, u64)>;
 pub struct ViewSignature {
     paths: Vec<PathState>,
     sockets: Vec<PathBuf>,
+    known_folders: Vec<PathBuf>,
 }
 
 /// The paths to look at, chosen once.
@@ -27,6 +28,7 @@ pub(super) struct SignedPaths {
     listed: BTreeSet<PathBuf>,
     /// Paths that may be replaced.
     replaced: BTreeSet<PathBuf>,
+    known_folders: KnownFolders,
 }
 
 impl SignedPaths {
@@ -51,6 +53,7 @@ impl SignedPaths {
         Self {
             listed: names.chain(settings).filter_map(below_home).collect(),
             replaced: owners.into_iter().flatten().cloned().collect(),
+            known_folders: rules.known_folders.clone(),
         }
     }
 
@@ -73,6 +76,7 @@ impl SignedPaths {
                 .chain([state(&temp.join("tmp"), false)])
                 .collect(),
             sockets: bound_sockets(),
+            known_folders: self.known_folders.list_folders(),
         }
     }
 }

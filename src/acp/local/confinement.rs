@@ -75,6 +75,12 @@ impl Confinement {
         }
     }
 
+    /// Returns whether a path lies in a folder in which calls of some session may write.
+    pub fn knows_folder_around(&self, path: &Path) -> bool {
+        let state = self.state();
+        state.is_some_and(|state| state.setup.rules.known_folders.have_folder_around(path))
+    }
+
     /// Returns the proxy through which commands reach other hosts with `network = "ask"`.
     pub fn network_proxy(&self) -> &NetworkProxy {
         &self.proxy

@@ -95,6 +95,9 @@ impl Confinement {
             shared
                 .profiles
                 .add_search_folders(std::env::split_paths(path));
+            for narrowed in shared.narrowed.lock().values() {
+                narrowed.add_search_path(path);
+            }
         }
     }
 

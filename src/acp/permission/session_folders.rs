@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use super::ActiveRules;
 use crate::acp::Workspace;
+use crate::acp::protected_path::{
+    PathProtection, find_bare_repository, find_git_state, find_protection,
+};
 use crate::home::Home;
 use crate::policy::{AddedPolicyRule, PolicyDecision};
 use crate::runner_home::check_outside_homes;
@@ -30,15 +33,19 @@ pub struct SessionFolders {
     home: PathBuf,
     /// The files by which the owner rules this device. No call may change them.
     owner_files: Vec<PathBuf>,
+    /// What commands never see.
+    hidden: Vec<PathBuf>,
     rules: Arc<ActiveRules>,
 }
 
 impl SessionFolders {
-    /// Decides by these workspaces, and the rules of this home. `config_file` is the owner's configuration.
+    /// Decides by these workspaces, and the rules of this home. `config_file` is the owner's configuration, `hidden` what
+    /// commands never see.
     pub fn new(
         workspace: Workspace,
         home: &Home,
         config_file: &Path,
+        hidden: &[PathBuf],
         rules: Arc<ActiveRules>,
     ) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -46,6 +53,7 @@ impl SessionFolders {
             workspace,
             home: real(home.root_dir()),
             owner_files: vec![real(&home.policy_file()), real(config_file)],
+            hidden: hidden.iter().map(|path| real(path)).collect(),
             rules,
         }
     }
@@ -92,13 +100,32 @@ impl SessionFolders {
                 file.display()
             ));
         }
-        // Narrowed to such a folder, calls would no longer meet the protection of what is in it.
+        // Narrowed to one of the following, calls would no longer meet what hides it or protects what is in it.
+        if let Some(hidden) = self.hidden_around(folder) {
+            return Err(format!(
+                "is hidden from commands, as all of {}",
+                hidden.display()
+            ));
+        }
         match self.workspace.path_if_inside(folder) {
             Some(inside) => inside
                 .check_writable()
                 .map_err(|why| format!("is protected in its workspace: {}", why.model_text())),
-            None => Ok(()),
+            None => match find_protection_around(folder) {
+                Some(protection) => Err(format!("is protected: {}", protection.why)),
+                None => Ok(()),
+            },
         }
+    }
+
+    /// Returns the hidden path that is or holds a folder, unless the owner has a workspace in between.
+    fn hidden_around(&self, folder: &Path) -> Option<&PathBuf> {
+        let hides = |path: &&PathBuf| {
+            let mut workspaces = self.workspace.root_paths();
+            let opens = |root: &Path| root.starts_with(path) && folder.starts_with(root);
+            folder.starts_with(path) && !workspaces.any(opens)
+        };
+        self.hidden.iter().find(hides)
     }
 
     /// Returns the folders outside of the workspaces in which the rules allow sessions to work.
@@ -131,4 +158,14 @@ impl SessionFolders {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Returns the rule that protects a folder, or one of those around it.
+fn find_protection_around(folder: &Path) -> Option<PathProtection> {
+    let root = folder.ancestors().last()?;
+    let below = folder.strip_prefix(root).ok()?;
+    let exists = |path: &Path| root.join(path).symlink_metadata().is_ok();
+    find_protection(below)
+        .or_else(|| find_git_state(below))
+        .or_else(|| find_bare_repository(below, exists))
 }

@@ -41,6 +41,11 @@ impl Workspace {
         }
     }
 
+    /// Returns whether a real path lies in one of the owner's folders, or in the session's.
+    pub fn is_in_rules(&self, real: &Path) -> bool {
+        self.contains_real_path(real) || !self.paths_in_rules(real).is_empty()
+    }
+
     /// Returns a path as the owner's rules write it: from each of the owner's folders that holds it, the deepest first.
     pub fn paths_in_rules<'p>(&self, path: &'p Path) -> Vec<&'p Path> {
         let below = |root: &Path| path.strip_prefix(root).ok();

@@ -15,7 +15,7 @@ use crate::cli::background::ensure_runner;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::cli::update::is_restart_pause;
-use crate::cli::wiring::SettingsInForce;
+use crate::cli::wiring::{SettingsInForce, session_folders};
 use crate::home::{
     ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
     RunnerLockHolder, command_to_type,
@@ -185,15 +185,17 @@ impl HomeDevice {
         let workspaces = self.connect_to_runner(START_LIMIT).await?.workspaces;
         let (home, context) = (self.home()?.clone(), self.context.with_flags(|_| ()));
         let using = tokio::task::spawn_blocking(move || {
-            let file = context.config_despite_faults()?.file;
+            let config = context.config_despite_faults()?;
             let workspace = Workspace::open_roots(&workspaces)?;
             // The runner has checked the names of tools in this file.
             let is_tool = Arc::new(|_: &str| true);
             let rules = ActiveRules::load_from_home(&home, workspaces, is_tool)?;
-            use_them(&SessionFolders::new(
-                workspace,
+            let environment = context.environment();
+            use_them(&session_folders(
+                &config,
                 &home,
-                &file,
+                environment,
+                &workspace,
                 Arc::new(rules),
             ))
         });

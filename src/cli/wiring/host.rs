@@ -101,7 +101,13 @@ pub fn assemble_host(
     let plugins = PluginHost::load_stored(plugin_deps, Arc::clone(&registry), servers);
     let rules = permission_rules::load_policy_rules(home, &base.workspace, &registry)?;
     let rules = Arc::new(rules);
-    let folders = session_folders(config, home, &base.workspace, &rules);
+    let folders = session_folders(
+        config,
+        home,
+        environment,
+        &base.workspace,
+        Arc::clone(&rules),
+    );
     base.reachable.add_folders(&folders.allowed_folders());
     let (reachable, people) = (base.reachable.clone(), base.people.clone());
     let sessions = SessionGate::new(folders, reachable, people, config.policy.patience);

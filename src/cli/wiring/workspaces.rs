@@ -1,5 +1,6 @@
 //! Opens the owner's workspaces, and the folders in which the owner's rules allow sessions to work.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::permission::{ActiveRules, SessionFolders};
@@ -7,6 +8,7 @@ use crate::acp::{ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
+use crate::sandbox::private_paths_in_home;
 
 /// Opens the configured workspaces.
 pub(super) fn open_workspace(
@@ -34,7 +36,7 @@ pub fn open_reachable_folders(
     let is_tool = Arc::new(|_: &str| true);
     match ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool) {
         Ok(rules) => {
-            let folders = session_folders(config, home, &workspace, &Arc::new(rules));
+            let folders = session_folders(config, home, environment, &workspace, Arc::new(rules));
             reachable.add_folders(&folders.allowed_folders());
         }
         Err(error) => tracing::warn!(%error, "the folders of sessions are left out"),
@@ -43,11 +45,19 @@ pub fn open_reachable_folders(
 }
 
 /// Returns what decides about the folders of sessions.
-pub(super) fn session_folders(
+pub fn session_folders(
     config: &Config,
     home: &Home,
+    environment: &ProcessEnvironment,
     workspace: &Workspace,
-    rules: &Arc<ActiveRules>,
+    rules: Arc<ActiveRules>,
 ) -> SessionFolders {
-    SessionFolders::new(workspace.clone(), home, &config.file, Arc::clone(rules))
+    let granted = [config.sandbox.read.as_slice(), &config.sandbox.write].concat();
+    let user_home = environment.user_dir().into_iter();
+    let hidden: Vec<PathBuf> = user_home
+        .flat_map(private_paths_in_home)
+        .filter(|path| !granted.contains(path))
+        .chain(config.sandbox.hide.iter().cloned())
+        .collect();
+    SessionFolders::new(workspace.clone(), home, &config.file, &hidden, rules)
 }

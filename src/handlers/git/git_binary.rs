@@ -21,15 +21,18 @@ pub(super) fn find_git(deps: &GitDeps) -> Option<PathBuf> {
 fn trusted_folders(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(&deps.search_path).filter(|folder| {
         let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        folder.is_absolute()
-            && !deps.workspace.contains_real_path(&real)
-            && !deps.workspace.contains_real_path(folder)
+        folder.is_absolute() && !is_untrusted(&real, deps) && !is_untrusted(folder, deps)
     })
 }
 
 fn is_trusted_program(file: &Path, deps: &GitDeps) -> bool {
-    let trusted = |real: PathBuf| !deps.workspace.contains_real_path(&real) && is_program(&real);
+    let trusted = |real: PathBuf| !is_untrusted(&real, deps) && is_program(&real);
     file.canonicalize().is_ok_and(trusted)
+}
+
+/// Returns whether calls may write a path, those of other sessions included.
+fn is_untrusted(path: &Path, deps: &GitDeps) -> bool {
+    deps.workspace.is_in_rules(path) || deps.confinement.knows_folder_around(path)
 }
 
 /// Returns whether a path is an executable file.

@@ -305,7 +305,9 @@ fn outside_workspace_error(why: &str) -> ToolError {
     ToolError::new(
         ErrorCode::OutsideWorkspace,
         format!(
-            "The repository reaches outside the workspace: {why}. Add that folder to the workspaces to allow it."
+            "The repository reaches outside the workspace: {why}. To allow it, the workspaces must hold that folder, and \
+             for the session of a client (MCP) the session's folders: start the client there, or name it with \
+             --workspace."
         ),
     )
 }

@@ -152,7 +152,12 @@ impl ShellList {
     /// Returns the shells that the call may know of.
     pub(super) fn shells_shown_to(&self, cx: &ToolContext) -> Vec<BackgroundShell> {
         let mut shells = self.all_shells();
-        shells.retain(|shell| cx.shows_folder(Path::new(&shell.folder)));
+        let own = cx.session_folders();
+        shells.retain(|shell| {
+            // A skill's command begins in the skill's folder.
+            let is_own = own.is_some() && shell.session_folders == own;
+            is_own || cx.shows_folder(Path::new(&shell.folder))
+        });
         shells
     }
 

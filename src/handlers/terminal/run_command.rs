@@ -122,9 +122,7 @@ async fn start_lasting(
     deps.board.evict_finished(deps.terminals.as_ref()).await?;
     let guard = TerminalGuard::create_guarded(&deps.terminals, create).await?;
     end_change_with_command(cx, &deps.terminals, guard.terminal_id());
-    let lasting = deps
-        .board
-        .add_terminal(&cx.conversation, guard.into_open_terminal());
+    let lasting = deps.board.add_terminal(cx, guard.into_open_terminal());
     let pid = lasting
         .pid
         .map(|pid| format!(" (pid {pid})"))

@@ -1,12 +1,14 @@
 //! The terminals that outlive the call that started them, each bound to its conversation. Not here: their processes
 //! (the terminal client), and Bash's shells.
 
+use std::path::PathBuf;
+
 use parking_lot::Mutex;
 
 use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
 use crate::acp::{TerminalClient, TerminalId};
 use crate::ids::ConversationId;
-use crate::tool::{ErrorCode, ToolError};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest number of terminals. The ones that ended longest ago are evicted first.
 pub(super) const MAX_TERMINALS: usize = 100;
@@ -19,6 +21,8 @@ pub(super) struct LastingTerminal {
     /// Its process id, if known.
     pub pid: Option<u32>,
     conversation: ConversationId,
+    /// The folders of the session that it is narrowed to.
+    session_folders: Option<Vec<PathBuf>>,
     /// Its id for the client, which also counts terminals of single calls.
     pub terminal: TerminalId,
 }
@@ -37,34 +41,34 @@ struct TerminalListState {
 
 impl TerminalList {
     /// Adds a terminal of a conversation and gives it an id.
-    pub(super) fn add_terminal(
-        &self,
-        conversation: &ConversationId,
-        open: OpenTerminal,
-    ) -> LastingTerminal {
+    pub(super) fn add_terminal(&self, cx: &ToolContext, open: OpenTerminal) -> LastingTerminal {
         let mut listed = self.listed.lock();
         let name = TerminalId::from_number(listed.given);
         listed.given += 1;
         let lasting = LastingTerminal {
             name,
             pid: open.pid,
-            conversation: conversation.clone(),
+            conversation: cx.conversation.clone(),
+            session_folders: cx.session_folders(),
             terminal: open.id,
         };
         listed.terminals.push(lasting.clone());
         lasting
     }
 
-    /// Returns the conversation's terminal with this id.
+    /// Returns the terminal with this id of the call's conversation, with the same folders.
     pub(super) fn find_terminal(
         &self,
-        conversation: &ConversationId,
+        cx: &ToolContext,
         name: &str,
     ) -> Result<LastingTerminal, ToolError> {
         let listed = self.listed.lock();
         let own = || {
             let terminals = listed.terminals.iter();
-            terminals.filter(|terminal| terminal.conversation == *conversation)
+            terminals.filter(|terminal| {
+                terminal.conversation == cx.conversation
+                    && terminal.session_folders == cx.session_folders()
+            })
         };
         if let Some(found) = own().find(|terminal| terminal.name.as_str() == name.trim()) {
             return Ok(found.clone());

@@ -12,13 +12,13 @@ use crate::tool::{ToolContext, ToolError};
 const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 impl TerminalDeps {
-    /// Returns the lasting terminal of the call's conversation with this id.
+    /// As [`TerminalList::find_terminal`](super::terminal_list::TerminalList::find_terminal).
     pub(super) fn find_terminal(
         &self,
         cx: &ToolContext,
         id: &str,
     ) -> Result<LastingTerminal, ToolError> {
-        self.board.find_terminal(&cx.conversation, id)
+        self.board.find_terminal(cx, id)
     }
 
     /// Returns the state of a terminal, with its output.

@@ -225,6 +225,14 @@ pub fn system_path() -> String {
 
 pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (ToolRegistry, OutputStore) {
     let workspace = Workspace::open_roots(&[inside.to_owned()]).expect("a workspace");
+    tools_in(workspace, home, search_path)
+}
+
+pub fn tools_in(
+    workspace: Workspace,
+    home: &Path,
+    search_path: &str,
+) -> (ToolRegistry, OutputStore) {
     let outputs = OutputStore::open_output_folder(&home.join("outputs")).expect("a store");
     let deps = GitDeps {
         workspace,

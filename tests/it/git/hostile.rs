@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use punie_runner::acp::Workspace;
 use punie_runner::request::ErrorCode;
 use serde_json::json;
 
-use super::bench::{Bench, bench_tools, system_path};
+use super::bench::{Bench, bench_tools, system_path, tools_in};
 use crate::harness::foreign::can_be_tried;
 use crate::harness::program::make_program;
 use crate::harness::tools::call;
@@ -497,6 +498,19 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
     let path = format!("{traps}:{}", system_path());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &path);
     call(&tools, "git_status", json!({"path": "repo"}))
+        .await
+        .expect("an answer");
+    // A session has only the repository; another one may have put the program into the workspace.
+    let workspace = Workspace::open_roots(&[bench.inside.path().to_owned()]).expect("opened");
+    let repo = bench
+        .inside
+        .path()
+        .join("repo")
+        .canonicalize()
+        .expect("there");
+    let narrowed = workspace.narrowed_to(&[repo]).expect("narrowed");
+    let (tools, _) = tools_in(narrowed, bench.outside.path(), &path);
+    call(&tools, "git_status", json!({"path": "."}))
         .await
         .expect("an answer");
     assert!(!mark.exists());

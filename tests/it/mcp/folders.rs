@@ -166,6 +166,13 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     )
     .await;
     assert!(said.contains("Nothing was typed"), "{said}");
+    user.write(
+        "home/skills/counting/SKILL.md",
+        "---\nname: Counting\n---\nDo it.\n",
+    );
+    let skill = json!({"skill_id": "counting", "command": "sleep 60", "run_in_background": true});
+    one.runs("SkillBash", skill).await;
+    one.runs("KillShell", json!({"shell_id": "sh_3"})).await;
     for client in [one, two, whole] {
         client.closes().await;
     }
@@ -417,16 +424,29 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
 #[tokio::test]
 async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
     let user = user_with_projects();
-    let made = std::process::Command::new("git")
-        .args(["init", "--quiet"])
-        .arg(user.path("work/one"))
-        .status();
-    assert!(made.expect("started").success());
+    for project in ["work/one", "other"] {
+        let made = std::process::Command::new("git")
+            .args(["init", "--quiet"])
+            .arg(user.path(project))
+            .status();
+        assert!(made.expect("started").success());
+    }
+    let hidden = user.path("work/private");
+    user.configure(&format!("[sandbox]\nhide = [\"{}\"]\n", hidden.display()));
+    user.write("work/private/sub/file", "x");
+    user.write(".ssh/config", "x");
+    let other = user.path("other");
+    user.types(&["policy", "allow", "--folder", other.to_str().expect("text")])
+        .await;
+    let rules = policy(&user);
     let accept = || answering(ElicitationAction::Accept, json!({}));
     for (folder, words) in [
         ("", "contains the runner's home"),
         ("home/skills", "lies in the runner's home"),
         ("work/one/.git/hooks", "is protected"),
+        ("other/.git/hooks", "is protected"),
+        ("work/private/sub", "is hidden"),
+        (".ssh", "is hidden"),
     ] {
         let client = connects_in(&user, folder, accept()).await;
         let said = fails(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
@@ -434,7 +454,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         client.closes().await;
         assert!(!user.path(folder).join("x").exists());
     }
-    assert_eq!(policy(&user), "");
+    assert_eq!(policy(&user), rules);
 }
 
 #[tokio::test]
