@@ -173,11 +173,11 @@ impl ApprovalQuestions {
         self.question_file(id).exists()
     }
 
-    /// Removes a question and its answer.
+    /// Removes an answer and its question.
     pub fn close_question(&self, id: &RequestId) {
         for path in [
-            self.question_file(id),
             self.answer_file(id),
+            self.question_file(id),
             self.shown_file(id),
         ] {
             if let Err(error) = fs::remove_file(&path)
@@ -233,7 +233,10 @@ impl ApprovalQuestions {
     /// [`HomeError`] when it cannot be written.
     pub fn record_shown(&self, id: &RequestId) -> Result<(), HomeError> {
         ensure_private_file(&self.shown_file(id), b"")?;
-        self.remove_if_closed(id);
+        // It may have been closed meanwhile.
+        if !self.is_open(id) {
+            self.close_question(id);
+        }
         Ok(())
     }
 
@@ -254,21 +257,15 @@ impl ApprovalQuestions {
         if let Some(words) = &reply.text {
             text = format!("{text}\n{words}");
         }
-        let is_first = ensure_private_file(&self.answer_file(id), text.as_bytes())?;
-        if is_first && !self.remove_if_closed(id) {
-            Ok(AnswerResult::Accepted)
-        } else {
-            Ok(AnswerResult::TooLate)
+        if !ensure_private_file(&self.answer_file(id), text.as_bytes())? {
+            return Ok(AnswerResult::TooLate);
         }
-    }
-
-    /// Removes the files of a question that was closed while one of them was written. Returns whether it was.
-    fn remove_if_closed(&self, id: &RequestId) -> bool {
-        let is_closed = !self.question_file(id).exists();
-        if is_closed {
-            self.close_question(id);
+        // Closing takes the answer away before the question: what is left of a closed question came too late.
+        if self.is_open(id) || !self.answer_file(id).exists() {
+            return Ok(AnswerResult::Accepted);
         }
-        is_closed
+        self.close_question(id);
+        Ok(AnswerResult::TooLate)
     }
 }
 
@@ -289,13 +286,8 @@ impl Drop for ListedQuestion {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_answer_stands_until_the_question_is_closed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let home = Home::open_home(&folder.path().join("home")).expect("a home");
-        let approvals = ApprovalQuestions::in_home(&home);
-        let folder = home.approvals_dir();
-        let question = |n: i64| OpenQuestion {
+    fn question(n: i64) -> OpenQuestion {
+        OpenQuestion {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
             request_id: RequestId::parse("r").expect("an id"),
             tool: "Bash".to_owned(),
@@ -312,7 +304,35 @@ mod tests {
             input: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
-        };
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_runner_took_at_once_is_not_too_late() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Home::open_home(&folder.path().join("home")).expect("a home");
+        let approvals = ApprovalQuestions::in_home(&home);
+        let reply = PersonReply::without_text(ApprovalOption::AllowOnce, AnswerPlace::Command);
+        for n in 10..60 {
+            let question = question(n);
+            approvals.open_question(&question).expect("written");
+            let answered = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while approvals.given_reply(&question.id).is_none() {}
+                    approvals.close_question(&question.id);
+                });
+                approvals.answer_question(&question, &reply)
+            });
+            assert_eq!(answered.expect("written"), AnswerResult::Accepted);
+        }
+    }
+
+    #[test]
+    fn the_first_answer_stands_until_the_question_is_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Home::open_home(&folder.path().join("home")).expect("a home");
+        let approvals = ApprovalQuestions::in_home(&home);
+        let folder = home.approvals_dir();
         let [first, second] = [question(1), question(2)];
         for question in [&first, &second] {
             approvals.open_question(question).expect("written");
