@@ -122,7 +122,7 @@ async fn a_terminal_shows_output_as_it_comes_and_once() {
     within(child.wait()).await.expect("waited for");
     reading.join().expect("read");
     let text = shown();
-    for words in ["first", "second", "7"] {
+    for words in ["first", "second", "Exit code 7"] {
         assert_eq!(text.matches(words).count(), 1, "{words}: {text}");
     }
     dev.stopped().await;
