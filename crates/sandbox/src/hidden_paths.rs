@@ -166,22 +166,29 @@ pub fn is_absent(cause: &io::Error) -> bool {
     )
 }
 
-/// Returns the paths of credentials and private data in a user's home, which are hidden unless the owner grants one by
-/// name.
-pub fn private_paths_in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
-    builtin_hidden_names().map(|name| home.join(name))
+/// Returns the paths of credentials and private data in a user's home that the owner does not grant by name, and the
+/// paths that the owner hides.
+pub fn hidden_by_settings(
+    user_home: Option<&Path>,
+    granted: &[&[PathBuf]],
+    hide: &[PathBuf],
+) -> Vec<PathBuf> {
+    let builtin = user_home
+        .into_iter()
+        .flat_map(|home| builtin_hidden_names().map(|name| home.join(name)));
+    builtin
+        .filter(|path| !granted.iter().any(|paths| paths.contains(path)))
+        .chain(hide.iter().cloned())
+        .collect()
 }
 
 /// Returns the hidden paths by name.
 fn hidden_paths_by_name(rules: &SandboxRules) -> Vec<PathBuf> {
-    let homes = rules.user_home.iter();
-    let builtin = homes.flat_map(|home| private_paths_in_home(home));
-    builtin
-        .filter(|path| !rules.read.contains(path) && !rules.write.contains(path))
-        .chain(rules.hide.iter().cloned())
-        .chain([rules.own_home.clone()])
-        .chain(rules.other_folders())
-        .collect()
+    let granted: [&[PathBuf]; 2] = [&rules.read, &rules.write];
+    let mut hidden = hidden_by_settings(rules.user_home.as_deref(), &granted, &rules.hide);
+    hidden.push(rules.own_home.clone());
+    hidden.extend(rules.other_folders());
+    hidden
 }
 
 /// Resolves a path, if it exists. An error is the inaccessible folder on the way, which its owner could open again.

@@ -45,7 +45,7 @@ mod view_signature;
 pub use bpf::Instruction;
 #[cfg(target_os = "linux")]
 pub use cache_layers::{CacheContent, CacheLayers, CommandCache, OverlayMount};
-pub use hidden_paths::{is_absent, private_paths_in_home};
+pub use hidden_paths::{hidden_by_settings, is_absent};
 pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
 #[cfg(target_os = "linux")]
 pub use mount_steps::{BindAccess, MountStep};

@@ -101,31 +101,35 @@ impl SessionFolders {
             ));
         }
         // Narrowed to one of the following, calls would no longer meet what hides it or protects what is in it.
-        if let Some(hidden) = self.hidden_around(folder) {
+        let named = self.named_around(folder);
+        let is_around = |path: &&PathBuf| folder.starts_with(path) && !named.starts_with(path);
+        if let Some(hidden) = self.hidden.iter().find(is_around) {
             return Err(format!(
                 "is hidden from commands, as all of {}",
                 hidden.display()
             ));
         }
-        match self.workspace.path_if_inside(folder) {
-            Some(inside) => inside
-                .check_writable()
-                .map_err(|why| format!("is protected in its workspace: {}", why.model_text())),
-            None => match find_protection_around(folder) {
-                Some(protection) => Err(format!("is protected: {}", protection.why)),
-                None => Ok(()),
-            },
+        match find_protection_below(&named, folder) {
+            Some(protection) => Err(format!("is protected: {}", protection.why)),
+            None => Ok(()),
         }
     }
 
-    /// Returns the hidden path that is or holds a folder, unless the owner has a workspace in between.
-    fn hidden_around(&self, folder: &Path) -> Option<&PathBuf> {
-        let hides = |path: &&PathBuf| {
-            let mut workspaces = self.workspace.root_paths();
-            let opens = |root: &Path| root.starts_with(path) && folder.starts_with(root);
-            folder.starts_with(path) && !workspaces.any(opens)
-        };
-        self.hidden.iter().find(hides)
+    /// Returns the innermost folder around this one that the owner named, as a workspace or in a rule that allows it, else
+    /// the root of the file system. What is around a named folder neither hides nor protects it.
+    fn named_around(&self, folder: &Path) -> PathBuf {
+        let rules = self.rules.current_rules();
+        let allowed = rules.rules.rules.iter();
+        let allowed = allowed.filter(|rule| rule.decision == PolicyDecision::Allow);
+        let named = allowed
+            .flat_map(|rule| rule.folders.iter().map(PathBuf::as_path))
+            .chain(self.workspace.root_paths())
+            .chain(folder.ancestors().last());
+        let around = named.filter(|named| folder.starts_with(named));
+        around
+            .max_by_key(|named| named.components().count())
+            .unwrap_or(folder)
+            .to_owned()
     }
 
     /// Returns the folders outside of the workspaces in which the rules allow sessions to work.
@@ -160,11 +164,10 @@ impl SessionFolders {
     }
 }
 
-/// Returns the rule that protects a folder, or one of those around it.
-fn find_protection_around(folder: &Path) -> Option<PathProtection> {
-    let root = folder.ancestors().last()?;
-    let below = folder.strip_prefix(root).ok()?;
-    let exists = |path: &Path| root.join(path).symlink_metadata().is_ok();
+/// Returns the rule that protects a folder, or one between it and `named`.
+fn find_protection_below(named: &Path, folder: &Path) -> Option<PathProtection> {
+    let below = folder.strip_prefix(named).ok()?;
+    let exists = |path: &Path| named.join(path).symlink_metadata().is_ok();
     find_protection(below)
         .or_else(|| find_git_state(below))
         .or_else(|| find_bare_repository(below, exists))

@@ -201,31 +201,21 @@ impl TaskBoard for RunnerTaskBoard {
         id: &'a str,
     ) -> TaskFuture<'a, Option<ShellView>> {
         Box::pin(async move {
-            let Some(BoardHost {
-                shells, terminals, ..
-            }) = self.board_host.get()
-            else {
+            let Some(host) = self.board_host.get() else {
                 return Ok(None);
             };
-            Ok(snapshot_shell(cx, shells, terminals, id)
-                .await
-                .map(shell_view))
+            let shell = snapshot_shell(cx, &host.shells, &host.terminals, id).await;
+            Ok(shell.map(shell_view))
         })
     }
 
     fn shell_views<'a>(&'a self, cx: &'a ToolContext) -> TaskFuture<'a, Vec<ShellView>> {
         Box::pin(async move {
-            let Some(BoardHost {
-                shells, terminals, ..
-            }) = self.board_host.get()
-            else {
+            let Some(host) = self.board_host.get() else {
                 return Ok(Vec::new());
             };
-            Ok(snapshot_shells(cx, shells, terminals)
-                .await
-                .into_iter()
-                .map(shell_view)
-                .collect())
+            let shells = snapshot_shells(cx, &host.shells, &host.terminals).await;
+            Ok(shells.into_iter().map(shell_view).collect())
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::acp::{ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
-use crate::sandbox::private_paths_in_home;
+use crate::sandbox::hidden_by_settings;
 
 /// Opens the configured workspaces.
 pub(super) fn open_workspace(
@@ -52,12 +52,8 @@ pub fn session_folders(
     workspace: &Workspace,
     rules: Arc<ActiveRules>,
 ) -> SessionFolders {
-    let granted = [config.sandbox.read.as_slice(), &config.sandbox.write].concat();
-    let user_home = environment.user_dir().into_iter();
-    let hidden: Vec<PathBuf> = user_home
-        .flat_map(private_paths_in_home)
-        .filter(|path| !granted.contains(path))
-        .chain(config.sandbox.hide.iter().cloned())
-        .collect();
+    let sandbox = &config.sandbox;
+    let granted: [&[PathBuf]; 2] = [&sandbox.read, &sandbox.write];
+    let hidden = hidden_by_settings(environment.user_dir(), &granted, &sandbox.hide);
     SessionFolders::new(workspace.clone(), home, &config.file, &hidden, rules)
 }

@@ -435,6 +435,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
     user.configure(&format!("[sandbox]\nhide = [\"{}\"]\n", hidden.display()));
     user.write("work/private/sub/file", "x");
     user.write(".ssh/config", "x");
+    user.write("other/.codex/config.toml", "");
     let other = user.path("other");
     user.types(&["policy", "allow", "--folder", other.to_str().expect("text")])
         .await;
@@ -445,6 +446,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         ("home/skills", "lies in the runner's home"),
         ("work/one/.git/hooks", "is protected"),
         ("other/.git/hooks", "is protected"),
+        ("other/.codex", "is protected"),
         ("work/private/sub", "is hidden"),
         (".ssh", "is hidden"),
     ] {
@@ -455,6 +457,15 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         assert!(!user.path(folder).join("x").exists());
     }
     assert_eq!(policy(&user), rules);
+    user.write("other/.codex/worktrees/one/file", "x");
+    let trees = user.path("other/.codex/worktrees");
+    let allow = ["policy", "allow", "--folder", trees.to_str().expect("text")];
+    user.types(&allow).await;
+    let client = connects_in(&user, "other/.codex/worktrees/one", accept()).await;
+    client
+        .runs("Write", json!({"file_path": "x", "content": "x"}))
+        .await;
+    client.closes().await;
 }
 
 #[tokio::test]
