@@ -1,6 +1,7 @@
 """Calls of the backend's functions: over HTTP, and by subscriptions where the package `convex` is installed."""
 
 import asyncio
+import atexit
 import base64
 import email.utils
 import http.client
@@ -12,6 +13,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import weakref
 
 from .contract import KINDS
 from .error import PunieError, refusal
@@ -28,6 +30,8 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 # The pause between polls while a subscription is there: the poll finds what a broken socket hides.
 SUBSCRIBED_PAUSE = 30.0
+# The time that the threads of Convex's client have at the end of the process.
+EXIT_WAIT = 2.0
 # The precision of the time in a reply's header: clocks that differ by little more are the same.
 DATE_STEP = 1.0
 
@@ -137,25 +141,37 @@ def _has_socket(url):
         connection.close()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop that knows which of its futures somebody still holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.futures = weakref.WeakSet()
+
+    def create_future(self):
+        future = super().create_future()
+        self.futures.add(future)
+        return future
+
+
 class Subscriptions:
     """The subscriptions of one WebSocket, which a thread waits for."""
 
     def __init__(self, url):
         self._client = ConvexClient(url)
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="punie-subscriptions", daemon=True).start()
+        self._loop = _Loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="punie-subscriptions", daemon=True)
+        self._thread.start()
+        atexit.register(self._close)
 
     def start(self, watch, path, args):
-        asyncio.run_coroutine_threadsafe(self._follow(watch, path, args), self._loop)
+        """Begins to follow a query; returns what ends it when it is cancelled."""
+        return asyncio.run_coroutine_threadsafe(self._follow(watch, path, args), self._loop)
 
     async def _follow(self, watch, path, args):
-        # The client tells of every change on its socket, so a watch that has ended is noticed at the next one. To end it
-        # earlier would mean to drop a wait, which this client answers by another subscription.
         subscription = self._client.subscribe(path, args)
         try:
             async for value in subscription:
-                if watch.is_closed:
-                    break
                 watch.news.put((value, None))
         except ConvexError as error:
             watch.news.put((None, refusal(error.data, str(error), path)))
@@ -163,7 +179,18 @@ class Subscriptions:
             # The polls of the watch go on.
             pass
         finally:
-            subscription.unsubscribe()
+            # Not that of `subscription`: for a wait that was cancelled it would subscribe anew.
+            subscription.inner.unsubscribe()
+
+    def _close(self):
+        """Waits until the threads of Convex's client are done with Python: one that comes later ends the process."""
+        for task in asyncio.all_tasks(self._loop):
+            self._loop.call_soon_threadsafe(task.cancel)
+        until = time.monotonic() + EXIT_WAIT
+        while (asyncio.all_tasks(self._loop) or self._loop.futures) and time.monotonic() < until:
+            time.sleep(0.001)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
 
 class Watch:
@@ -172,12 +199,9 @@ class Watch:
     def __init__(self, backend, subscriptions, path, full_args, args, cancel):
         self._backend, self._path, self._args, self._cancel = backend, path, args, cancel
         self.news = queue.Queue()
-        self.is_closed = False
         self._pause = LONGEST_PAUSE if subscriptions else FIRST_PAUSE
-        self._is_subscribed = subscriptions is not None
         self._poll_at = time.monotonic() + self._pause
-        if subscriptions:
-            subscriptions.start(self, path, full_args)
+        self._following = subscriptions.start(self, path, full_args) if subscriptions else None
 
     def next(self, seconds):
         """Returns (True, value) if there is a value within this time, else (False, None)."""
@@ -196,7 +220,7 @@ class Watch:
                 return True, value
             if time.monotonic() >= self._poll_at:
                 value = self._backend.call(self._path, self._args, cancel=self._cancel)
-                if not self._is_subscribed:
+                if self._following is None:
                     self._pause = min(1.5 * self._pause, LONGEST_PAUSE)
                 self._poll_at = time.monotonic() + self._pause
                 return True, value
@@ -204,4 +228,5 @@ class Watch:
                 return False, None
 
     def close(self):
-        self.is_closed = True
+        if self._following:
+            self._following.cancel()
