@@ -103,9 +103,11 @@ fn serve(
             "application/octet-stream"
         };
         let length = body.len();
+        // Else the client may send its next request on a connection that ends.
+        let end = if is_last { "Connection: close\r\n" } else { "" };
         write!(
             stream,
-            "HTTP/1.1 {status}\r\n{more}Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+            "HTTP/1.1 {status}\r\n{more}{end}Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
         )?;
         stream.write_all(&body)?;
         if is_last {
