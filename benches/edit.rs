@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use memchr::memmem;
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
     AcceptedRequest, BATCH, CloseReason, Journal, OfferOutcome, RequestOffer, RequestOrigin,
     SignatureExpiry,

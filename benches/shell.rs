@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use divan::Bencher;
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::confinement::{Confinement, ConfinementSetup};
@@ -17,11 +18,10 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::home::Home;
-use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
-use punie_runner::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
 use punie_runner::tool::{ToolContext, ToolRegistry};
+use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;

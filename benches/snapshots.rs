@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::home::Home;
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 

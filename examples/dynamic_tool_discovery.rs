@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use punie_core::ids::RequestId;
 use punie_runner::acp::agent::{self, AgentHost, AgentSetup, HostFuture};
 use punie_runner::acp::editor::{
     AttachedEditors, EditorSession, EditorSettings, EditorToolDiscovery, discover_editor_tools,
@@ -21,7 +22,6 @@ use punie_runner::acp::protocol::{
     RequestPermissionResponse, Responder, SelectedPermissionOutcome, SessionNotification,
     SessionUpdate, ToolCallStatus, UntypedMessage, on_receive_notification, on_receive_request,
 };
-use punie_runner::ids::RequestId;
 use punie_runner::request::ReplyBody;
 use punie_runner::tool::{CallEnding, CallObserver as _, CallView, ToolContext, ToolRegistry};
 use serde_json::{Value, json};

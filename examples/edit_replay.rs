@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use ignore::WalkBuilder;
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{ToolContext, ToolRegistry};
 use serde_json::json;
 use similar::{ChangeTag, DiffOp, TextDiff};

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ConversationId, RequestId, ToolName};
+use punie_core::ids::{ConversationId, RequestId, ToolName};
 
 /// One request as the backend offered it.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use serde_json::json;
 
 use super::caller::{Ask, Caller, Results};

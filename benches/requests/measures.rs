@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use rusqlite::Connection;
 
 use super::caller::{Ask, Caller, Results};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use punie_runner::home::{DeviceIdentity, Home};
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use punie_runner::dev_backend::{
+use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendError, DevBackendOptions, FaultInjector, InjectedFault,
     MAX_CONNECTIONS,
 };

@@ -31,14 +31,14 @@ use sha2::{Digest, Sha256};
 use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
-use crate::ids::to_hex;
-use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, judge_call};
-use crate::sandbox::NetworkAccess;
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DeclaredAccess, DecodedCall, ErrorCode, GateDecision,
     GateFuture, NETWORK_RULE, OWNER_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
     ToolError, ToolSpec,
 };
+use punie_core::ids::to_hex;
+use punie_policy::{PolicyCall, PolicyDecision, PolicyVerdict, judge_call};
+use punie_sandbox::NetworkAccess;
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
 /// owner wants that. The paths of a call are checked when they are resolved.
@@ -290,7 +290,7 @@ fn bind_to_arguments(
 
 fn default_verdict(asks: bool) -> PolicyVerdict {
     let call = PolicyCall::default();
-    judge_call(&crate::policy::PolicyRules::default(), asks, &call, &[])
+    judge_call(&punie_policy::PolicyRules::default(), asks, &call, &[])
 }
 
 fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {

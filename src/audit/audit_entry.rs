@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::host_traffic::HostTraffic;
-use crate::ids::to_hex;
+use punie_core::host_traffic::HostTraffic;
+use punie_core::ids::to_hex;
 
 /// The event that a row records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

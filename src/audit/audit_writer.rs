@@ -248,7 +248,7 @@ impl AuditWriter {
                 self.fails.store(false, Ordering::Relaxed);
                 self.dirty_since.get_or_insert_with(Instant::now);
                 *self.last.lock() = link;
-                crate::failpoint::reach("audit.written");
+                punie_core::failpoint::reach("audit.written");
             }
             Err(error) => {
                 if self.lost > 0 {

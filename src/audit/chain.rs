@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::line_reader::AuditLineReader;
 use super::row::{self, AuditRow, ChainLink};
 use super::{AuditActor, AuditEntry, AuditEvent, AuditPaths};
-use crate::durable::{open_lock_file, open_private_file, sync_parent_folder};
+use punie_core::durable::{open_lock_file, open_private_file, sync_parent_folder};
 
 /// The bytes at the file's end that are searched for the last row: many times the longest row.
 const TAIL_BYTES: u64 = 256 << 10;

@@ -76,7 +76,7 @@ impl AuditHead {
     pub(super) fn write_head(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("head.new");
         let text = serde_json::to_string(self).expect("plain fields are always JSON") + "\n";
-        crate::durable::open_private_file(&draft, |options| {
+        punie_core::durable::open_private_file(&draft, |options| {
             options.write(true).create(true).truncate(true)
         })
         .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;

@@ -39,9 +39,9 @@ pub(super) fn check_stored_head(
         }
         // From here on a head exists before any row of a runner.
         AuditHead::new(chained.last, sign).write_head(&chain.places.head)?;
-        crate::durable::open_private_file(&chain.places.head, |options| options.read(true))?
+        punie_core::durable::open_private_file(&chain.places.head, |options| options.read(true))?
             .sync_all()?;
-        crate::durable::sync_parent_folder(&chain.places.head)?;
+        punie_core::durable::sync_parent_folder(&chain.places.head)?;
         return Ok(None);
     };
     // The same key signs the same text with the same signature.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{AuditActor, AuditEntry, AuditEvent};
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The prefix of every hashed text, so that a hash of anything else is never valid for a row.
 const HASH_DOMAIN: &str = "punie-audit-row:v1\n";

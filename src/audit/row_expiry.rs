@@ -11,7 +11,7 @@ use super::chain_head::TextSigner;
 use super::line_reader::AuditLineReader;
 use super::row::{self, AuditRow, ChainLink};
 use super::{AuditActor, AuditEntry, AuditEvent};
-use crate::durable::{open_private_file, sync_parent_folder};
+use punie_core::durable::{open_private_file, sync_parent_folder};
 
 /// The limits of the stored rows.
 #[derive(Debug, Clone, Copy)]

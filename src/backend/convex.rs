@@ -18,8 +18,8 @@ use super::{
     HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, RemoteAnswer, RemoteApprovals,
     RemoteQuestion, ResultPost, StoredQuestion, wakeup, wire,
 };
-use crate::approval_answer::ApprovalOption;
-use crate::ids::{LeaseId, ProcessId, RequestId};
+use punie_core::approval_answer::ApprovalOption;
+use punie_core::ids::{LeaseId, ProcessId, RequestId};
 
 /// A Convex deployment, or a server with the same API.
 pub struct ConvexBackend {

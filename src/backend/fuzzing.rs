@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::wire;
-use crate::ids::DeviceId;
+use punie_core::ids::DeviceId;
 
 /// Parses a value as each kind of reply. A parsed page has one entry for each of its events.
 pub(crate) fn replies(value: &Value) {

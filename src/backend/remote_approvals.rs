@@ -2,8 +2,8 @@
 //! Not here: the choice of calls to ask about, and the effect of the answer (`runner`).
 
 use super::BackendReply;
-use crate::approval_answer::{AnsweredBy, ApprovalOption};
-use crate::ids::RequestId;
+use punie_core::approval_answer::{AnsweredBy, ApprovalOption};
+use punie_core::ids::RequestId;
 
 /// A backend that passes approval questions on to the caller.
 pub trait RemoteApprovals: Send + Sync {

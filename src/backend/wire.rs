@@ -10,9 +10,9 @@ use super::{
     ClaimReply, EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, RemoteAnswer,
     RemoteAnswerKind, RemoteQuestion,
 };
-use crate::approval_answer::{AnsweredBy, ApprovalOption};
-use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use crate::request::{RequestSession, ToolRequest};
+use punie_core::approval_answer::{AnsweredBy, ApprovalOption};
+use punie_core::ids::{ConversationId, DeviceId, RequestId, ToolName};
 
 /// The reason why a value does not match the contract.
 pub(super) type ShapeMismatch = String;

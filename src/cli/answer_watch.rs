@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::caller_client::{CallerAnswer, CallerClient, OutputPiece};
 use crate::backend::{BackendError, RecoveryAction};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The time limit for opening a socket before polling instead.
 const SOCKET_OPEN_TIMEOUT: Duration = Duration::from_secs(5);

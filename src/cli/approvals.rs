@@ -19,7 +19,6 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, request_ids};
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
@@ -28,6 +27,7 @@ use crate::home::{
 use crate::journal::{InterruptedQuestion, JournalReader};
 use crate::runner::{Clock, ShutdownSignal};
 pub(super) use given_answer::{AnswerEffect, GivenAnswer};
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 pub(super) use question_view::{call_summary, short_id};
 use question_view::{is_shown_whole, list_text, no_question_text, question_text};
 use terminal_asker::TerminalAsker;
@@ -340,7 +340,7 @@ pub(super) fn find_question<'q>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     #[test]
     fn a_request_means_its_newest_question() {

@@ -3,12 +3,12 @@
 
 use super::approvals::{GivenAnswer, list_open_questions};
 use super::exit::{CommandError, Exit};
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::home::{
     ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput, SecretError, SecretRequest,
     SecretStore,
 };
 use crate::redact::Secret;
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 
 /// Stores a value as the answer to this question. Returns whether the name is new.
 pub(super) fn store_for_question(

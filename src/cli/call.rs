@@ -12,9 +12,9 @@ use super::tool_arguments::ToolCallArgs;
 use super::wiring::{self, ToolHost};
 use super::{approvals, process_signals, prompt_line};
 use crate::config::WorkspaceRule;
-use crate::ids::{RequestId, ToolName};
 use crate::request::{CallFailure, CallOutcome, SealContext, ToolReply};
 use crate::tool::{CallGate, ToolContext, ToolError};
+use punie_core::ids::{RequestId, ToolName};
 
 #[derive(Debug, Args)]
 pub struct CallArgs {

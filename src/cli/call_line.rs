@@ -67,7 +67,7 @@ fn finished_call_line(call: &FinishedCall, time: &str, columns: usize) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approval_answer::{AnswerPlace, ApprovalDenial};
+    use punie_core::approval_answer::{AnswerPlace, ApprovalDenial};
 
     #[test]
     fn an_outcome_is_told_in_few_words() {

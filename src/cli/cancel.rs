@@ -6,7 +6,7 @@ use serde_json::json;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, request_ids};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 #[derive(Debug, Args)]
 pub struct CancelArgs {

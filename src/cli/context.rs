@@ -14,7 +14,7 @@ use crate::home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, GivenFlags, Home, RunnerLock, TokenName,
     change_hint_flags,
 };
-use crate::ids::DeviceId;
+use punie_core::ids::DeviceId;
 
 /// The flags and the environment of this command.
 pub struct CliContext {

@@ -14,12 +14,12 @@ use super::wiring::{self, AssembledRunner, BackendSource, RunnerProcesses};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
-use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home};
-use crate::ids::DeviceId;
 use crate::journal::Journal;
 use crate::redact::Redactor;
 use crate::runner::{ShutdownSignal, ToolThreads};
+use punie_core::ids::DeviceId;
+use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 
 /// A started backend, and a runner that is assembled for it but does not run yet.
 pub struct EmbeddedRunner {

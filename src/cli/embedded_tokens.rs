@@ -1,9 +1,9 @@
 //! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: the tokens'
 //! permissions (`dev_backend`).
 
-use crate::dev_backend::DevBackend;
 use crate::home::{BackendTokens, Home, TokenName};
 use crate::redact::Secret;
+use punie_dev_backend::DevBackend;
 
 /// Writes a valid caller's token and the admin key. Moves the tokens of an earlier start at another port.
 pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<BackendTokens> {

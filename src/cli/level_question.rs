@@ -7,7 +7,7 @@ use super::context::{CliContext, command_runtime};
 use super::{console, init, wiring};
 use crate::config::{Config, ValueOrigin};
 use crate::home::{ConfigLock, Home};
-use crate::sandbox::{ConfinementLevel, EscapeAttempt, RequiredLevel};
+use punie_sandbox::{ConfinementLevel, EscapeAttempt, RequiredLevel};
 
 const NEEDS_NAMESPACES: &str =
     "  - user namespaces. On Ubuntu 23.10 and later: an AppArmor profile for punie-runner \

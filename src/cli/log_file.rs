@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::durable::open_private_file;
+use punie_core::durable::open_private_file;
 
 /// The size limit of a file.
 const MAX_FILE_BYTES: u64 = 10 << 20;

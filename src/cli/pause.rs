@@ -14,9 +14,9 @@ use crate::home::{
     Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
     SupervisionStore, SwitchState, command_to_type,
 };
-use crate::ids::ConversationId;
 use crate::journal::JournalReader;
 use crate::runner::Clock;
+use punie_core::ids::ConversationId;
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {

@@ -21,7 +21,7 @@ use super::wiring::{self, SettingsInForce};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
-use crate::policy::{PolicyDecision, PolicyVerdict};
+use punie_policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {

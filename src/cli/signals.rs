@@ -17,7 +17,7 @@ use crate::config::{Config, SignalSwitch, WorkspaceRule};
 use crate::handlers::user::{SignalText, consent_text};
 use crate::home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use crate::runner::Clock;
-use crate::signals::Category;
+use punie_signals::Category;
 
 /// The place of a consent that was given to a command.
 const TERMINAL: &str = "terminal";

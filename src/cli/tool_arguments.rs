@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::exit::{CommandError, Exit};
 use crate::home::command_to_type;
-use crate::policy::command_line::quote_word;
+use punie_policy::command_line::quote_word;
 
 /// A tool and its arguments.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::toml_document::TomlValue;
 use super::value::{ConfigValue, ValueError, quote_list, quote_toml, read_list, read_text};
-use crate::sandbox::{NetworkAccess, RequiredLevel};
+use punie_sandbox::{NetworkAccess, RequiredLevel};
 
 /// Finds a named value, ignoring case. The error is a sentence that names the allowed values.
 fn find_word<T: ConfigValue, const N: usize>(

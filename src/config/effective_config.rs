@@ -16,9 +16,9 @@ use super::tables::{
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
-use crate::durable::FileStamp;
-use crate::ids::DeviceId;
 use crate::redact::Secret;
+use punie_core::durable::FileStamp;
+use punie_core::ids::DeviceId;
 
 /// The configuration in force.
 #[derive(Debug, Clone)]

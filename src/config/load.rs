@@ -23,7 +23,7 @@ use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
-use crate::sandbox::services;
+use punie_sandbox::services;
 
 impl Config {
     /// Loads the configuration in force.
@@ -37,7 +37,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let (home, home_origin) = resolve_home(flags, environment)?;
         let (file, file_origin) = resolve_config_file(flags, environment, &home)?;
-        let stamp = crate::durable::read_file_stamp(&file).ok();
+        let stamp = punie_core::durable::read_file_stamp(&file).ok();
         let written = read_config_file(&file, &file_origin)?;
         let paths = [(home, home_origin), (file, file_origin)];
         let source = ConfigSource {

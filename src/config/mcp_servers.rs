@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::toml_document::{ConfigFault, line_at_offset};
 use super::url::BackendUrl;
-use crate::sandbox::WorkspaceAccess;
-use crate::tool_effect::ToolEffect;
+use punie_core::tool_effect::ToolEffect;
+use punie_sandbox::WorkspaceAccess;
 
 /// The table with a table for each server.
 pub(super) const SERVERS_TABLE: &str = "mcp.servers";

@@ -9,8 +9,8 @@ use super::signal_switches::is_switch_key;
 use super::sources;
 use super::tables::Limits;
 
-use crate::durable;
-pub use crate::durable::FileStamp;
+use punie_core::durable;
+pub use punie_core::durable::FileStamp;
 
 /// The tables whose settings are applied while the runner runs, beside the sandbox and the trash.
 const LIVE_TABLES: &[&str] = &["policy.", "callers", "limits.", "log.", "signals."];
@@ -164,7 +164,7 @@ mod tests {
 
     use super::super::{GlobalFlags, ProcessEnvironment, SignalSwitch, WorkspaceRule};
     use super::*;
-    use crate::sandbox::NetworkAccess;
+    use punie_sandbox::NetworkAccess;
 
     #[expect(clippy::disallowed_methods, reason = "the test writes the file")]
     fn load(folder: &Path, text: &str) -> Config {

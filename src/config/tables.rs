@@ -13,7 +13,7 @@ use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::url::BackendUrl;
 use super::value::{ConfigValue, allowed_text};
-use crate::sandbox::{NetworkAccess, RequiredLevel};
+use punie_sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
 pub(super) struct TableInfo {

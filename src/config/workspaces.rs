@@ -8,7 +8,7 @@ use super::config_setting::ConfigSetting;
 use super::error::ConfigError;
 use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
-use crate::runner_home::{check_outside_homes, is_runner_home};
+use punie_core::runner_home::{check_outside_homes, is_runner_home};
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

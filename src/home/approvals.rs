@@ -18,8 +18,8 @@ use super::layout::Home;
 use super::presence::ApproverPresence;
 use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
-use crate::ids::RequestId;
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_core::ids::RequestId;
 
 /// The time for which an answer waits for its question to be asked again.
 const ANSWERS_KEPT_FOR: Duration = Duration::from_hours(24);

@@ -15,7 +15,7 @@ use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::{remove_file_if_exists, replace_private_file};
 use super::runner_lock::RunnerLockHolder;
-use crate::durable::open_lock_file;
+use punie_core::durable::open_lock_file;
 
 /// The right to start the runner of this home, until it is dropped or the process ends.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use super::layout::Home;
-use crate::durable::open_private_file;
+use punie_core::durable::open_private_file;
 
 /// A file that exists only while an attempt to write runs.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::file_modes;
 use super::layout::Home;
-use crate::failpoint;
+use punie_core::failpoint;
 
 /// The most bytes of such a file.
 const MAX_BYTES: u64 = 1024 * 1024;

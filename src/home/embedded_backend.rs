@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::durable::open_lock_file;
+use punie_core::durable::open_lock_file;
 
 /// The published address of a running embedded backend, until it is dropped.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use super::frontmatter;
 use super::home_problem::{HomeProblem, ProblemEffect};
 use super::layout::Home;
 use super::loaded_versions::LoadedVersions;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The most documents of one folder.
 const MAX_DOCUMENTS: usize = 1000;

@@ -14,7 +14,7 @@ use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
 use super::private_files::remove_file_if_exists;
-use crate::durable;
+use punie_core::durable;
 
 /// The age from which no process is still writing a temporary file.
 const UNFINISHED_AGE: Duration = Duration::from_mins(10);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::file_modes::{self, FolderAccess};
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The folder with the copies of one kind of document.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::ids::{DeviceId, to_hex};
+use punie_core::ids::{DeviceId, to_hex};
 
 /// The stored bytes of the digest, enough to tell machines apart.
 const DIGEST_BYTES: usize = 16;

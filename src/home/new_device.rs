@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::error::HomeError;
 use super::layout::Home;
 use super::tokens::{BackendTokens, TokenName};
-use crate::durable;
+use punie_core::durable;
 
 /// Renames the identity, its session and its journal to unused names, so that the owner keeps them. No runner may use
 /// this home meanwhile. Returns the new names.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::error::HomeError;
 use super::private_files::remove_file_if_exists;
 use super::switches::OwnerSwitches;
-use crate::durable::{append_json_lines, parse_json_lines};
+use punie_core::durable::{append_json_lines, parse_json_lines};
 
 /// The number of bytes up to which notices are added.
 const MAX_BYTES: u64 = 1 << 20;

@@ -13,8 +13,8 @@ use std::time::UNIX_EPOCH;
 use sha2::{Digest, Sha256};
 
 use super::layout::Home;
-use crate::durable::{self, Readers};
-use crate::ids::to_hex;
+use punie_core::durable::{self, Readers};
+use punie_core::ids::to_hex;
 
 /// The most files of a plugin: all are looked at before each call.
 const MAX_ENTRIES: usize = 20_000;

@@ -14,7 +14,7 @@ use super::home_document;
 use super::home_problem::HomeProblem;
 use super::layout::Home;
 use super::plugin_folder;
-use crate::tool_effect::ToolEffect;
+use punie_core::tool_effect::ToolEffect;
 
 const FILE: &str = "plugin.toml";
 /// The longest time that a call may take, in seconds.

@@ -13,8 +13,8 @@ use super::error::HomeError;
 use super::file_modes;
 use super::layout::Home;
 use super::private_files::create_private_file;
-use crate::durable::{self, FileStamp, Readers};
-use crate::ids::RequestId;
+use punie_core::durable::{self, FileStamp, Readers};
+use punie_core::ids::RequestId;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::durable::open_lock_file;
+use punie_core::durable::open_lock_file;
 
 /// A process that asks a person about calls. Dropping this says that it no longer does.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::error::HomeError;
-use crate::durable::{self, Readers};
+use punie_core::durable::{self, Readers};
 
 /// Writes a file in one step, replacing an existing one.
 pub(super) fn replace_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {

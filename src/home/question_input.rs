@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 
 /// The most bytes of an answer in words; the wire takes a little more.
 const MAX_ANSWER_BYTES: usize = 4_000;

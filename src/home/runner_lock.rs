@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::durable::open_lock_file;
+use punie_core::durable::open_lock_file;
 
 /// The time to wait for commands that only test the lock, and for children of a killed runner that have not started
 /// their program. Both take microseconds, unless the machine is busy.

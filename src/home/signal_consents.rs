@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::durable::append_json_lines;
+use punie_core::durable::append_json_lines;
 
 /// What the owner decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::HomeError;
 use super::private_files::replace_private_file;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// A state file with content of one type.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::error::HomeError;
 use super::private_files::{remove_file_if_exists, replace_private_file};
 use super::switches::OwnerSwitches;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The ending of the file of an order.
 const ORDER: &str = "stop";

@@ -18,7 +18,7 @@ use super::error::HomeError;
 use super::layout::Home;
 
 use super::private_files::{ensure_private_file, remove_file_if_exists};
-use crate::ids::{ConversationId, to_hex};
+use punie_core::ids::{ConversationId, to_hex};
 
 /// A conversation that a person has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Home;
-use crate::durable::{open_private_file, parse_json_lines};
-use crate::ids::{ConversationId, RequestId};
+use punie_core::durable::{open_private_file, parse_json_lines};
+use punie_core::ids::{ConversationId, RequestId};
 
 /// The most threads that are kept.
 const MOST_THREADS: usize = 200;

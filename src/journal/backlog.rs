@@ -8,7 +8,7 @@ use rusqlite::Row;
 use super::JournalError;
 use super::entry::{REQUEST_COLUMNS, UnfinishedRequest, parse_column};
 use super::journal_reader::{JournalReader, LIFE_COLUMNS, unfinished_from_row};
-use crate::ids::{ConversationId, RequestId};
+use punie_core::ids::{ConversationId, RequestId};
 
 const ACCEPTED: &str = "select id from request where state = 'accepted' and {own} order by rowid";
 const TAKEN_BACK: &str =

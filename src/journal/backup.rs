@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{JournalError, file_replace, integrity};
-use crate::durable::sync_parent_folder;
-use crate::record_locks;
+use punie_core::durable::sync_parent_folder;
+use punie_core::record_locks;
 
 /// Returns the path for the journal of this version.
 fn backup_path(path: &Path, version: usize) -> PathBuf {

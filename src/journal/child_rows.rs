@@ -7,7 +7,7 @@ use super::entry::parse_column;
 use super::statements::execute_cached;
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError, JournalReader};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 impl Journal {
     /// Records a process that a call started.

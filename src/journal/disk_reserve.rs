@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Journal, file_replace};
-use crate::durable::open_private_file;
+use punie_core::durable::open_private_file;
 
 /// The size of the reserve in bytes.
 pub const DISK_RESERVE_BYTES: u64 = 4 << 20;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
-use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::request::{OutcomeKind, RequestSession, ToolEffect, ToolRequest};
+use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 
 /// The origin of a request, which decides whether its result is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

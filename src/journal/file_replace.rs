@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::durable::sync_parent_folder;
+use punie_core::durable::sync_parent_folder;
 
 /// The number of broken files that are kept for inspection.
 const KEPT: u32 = 3;
@@ -34,10 +34,10 @@ pub(super) fn replace_journal(path: &Path, draft: &Path) -> io::Result<PathBuf> 
     File::open(draft)?.sync_all()?;
     std::fs::rename(draft, sibling_path(path, ".whole"))?;
     sync_parent_folder(path)?;
-    crate::failpoint::reach("swap.whole");
+    punie_core::failpoint::reach("swap.whole");
     let broken = broken_path(path, last_broken_number(path) + 1);
     std::fs::rename(path, &broken)?;
-    crate::failpoint::reach("swap.aside");
+    punie_core::failpoint::reach("swap.aside");
     finish_replacement(path)?;
     Ok(broken)
 }
@@ -61,7 +61,7 @@ pub(super) fn finish_replacement(path: &Path) -> io::Result<()> {
     remove_if_present(&sibling_path(path, "-shm"))?;
     // The log's going must not be undone once the new file is there.
     sync_parent_folder(path)?;
-    crate::failpoint::reach("swap.cleared");
+    punie_core::failpoint::reach("swap.cleared");
     std::fs::rename(&whole, path)?;
     sync_parent_folder(path)?;
     delete_old_broken(path)

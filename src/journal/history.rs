@@ -7,9 +7,9 @@ use rusqlite::types::ToSql;
 use super::entry::{RequestOrigin, RequestState};
 use super::incidents::ASKED;
 use super::{JournalError, JournalReader};
-use crate::approval_answer::ApprovalDenial;
-use crate::ids::RequestId;
 use crate::request::{CallEnd, OutcomeKind};
+use punie_core::approval_answer::ApprovalDenial;
+use punie_core::ids::RequestId;
 
 /// Which requests are asked for. Without anything set: all, the latest first.
 #[derive(Debug, Clone, Default)]
@@ -136,7 +136,7 @@ const UNWANTED: &str = "select id from request where state = 'finished' and {own
 #[cfg(test)]
 pub(super) const REGULAR: &[&str] = &[PENDING, UNWANTED];
 
-/// A request's own conversation is stored with a mark in front of its id ([`crate::ids::ConversationId::key`]).
+/// A request's own conversation is stored with a mark in front of its id ([`punie_core::ids::ConversationId::key`]).
 const LIFE: &str = "id, tool, origin, ltrim(conversation, '~'), effect, state, outcome, code, offers, attempt, epoch, \
     received_at_ms, started_at_ms, finished_at_ms, closed_at_ms, cancel_requested_at_ms, cancel_requested, \
     deliver_attempts, last_error, deadline_ms, \

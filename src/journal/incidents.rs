@@ -6,7 +6,7 @@ use rusqlite::{Transaction, params};
 use super::statements::execute_cached;
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The kind of the incident that a person is asked for approval.
 pub const ASKED: &str = "asked";

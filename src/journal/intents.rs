@@ -7,7 +7,7 @@ use super::journal_reader::JournalReader;
 use super::transition_rules::{RequestEvent, TransitionWrite};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError, apply_transition};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 impl Journal {
     /// Records the effects that a call is about to make, each as JSON text; durable against power loss when it returns,

@@ -11,8 +11,8 @@ use super::entry::{
 };
 use super::reply_rows::recorded_reply;
 use super::{AcceptedRequest, JournalError, migrate};
-use crate::ids::{LeaseId, RequestId};
 use crate::request::OutcomeKind;
+use punie_core::ids::{LeaseId, RequestId};
 
 /// A read-only view of a journal, which may be in use by a runner.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl JournalReader {
     /// [`JournalError::Open`], also when there is no journal yet.
     pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        crate::record_locks::install_lock_calls();
+        punie_core::record_locks::install_lock_calls();
         let connection =
             Connection::open_with_flags(path, flags).map_err(JournalError::cannot_open(path))?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;

@@ -11,8 +11,8 @@ use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
 use super::{JournalError, backup, file_replace, integrity};
-use crate::durable::sync_parent_folder;
-use crate::record_locks;
+use punie_core::durable::sync_parent_folder;
+use punie_core::record_locks;
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
 const CHECKED: u64 = 16 << 20;
@@ -44,7 +44,7 @@ pub(super) const VERSION: usize = STEPS.len();
 fn schema_migrations() -> Migrations<'static> {
     let step = |sql| {
         M::up_with_hook(sql, |_: &rusqlite::Transaction<'_>| {
-            crate::failpoint::reach("journal.migrating");
+            punie_core::failpoint::reach("journal.migrating");
             Ok(())
         })
     };

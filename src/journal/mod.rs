@@ -62,8 +62,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::ids::RequestId;
 use integrity::DatabaseFault;
+use punie_core::ids::RequestId;
 use writer::JournalWriter;
 
 /// The reason for which a journal operation failed.

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::approval_form::{FolderAnswer, folder_answer, folder_form};
 use super::client_abilities::{client_name, has_forms, named_roots};
 use super::device_link::{DeviceLink, FolderDecision, LinkError};
-use crate::request_session::RequestSession;
+use punie_core::request_session::RequestSession;
 
 /// The session of a client.
 pub(super) struct ClientSession {

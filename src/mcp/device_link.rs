@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::ids::RequestId;
-use crate::request_session::RequestSession;
+use punie_core::ids::RequestId;
+use punie_core::request_session::RequestSession;
 
 /// The reply of a device, or the reason why there is none.
 pub type LinkReply<'a, T> = BoxFuture<'a, Result<T, LinkError>>;

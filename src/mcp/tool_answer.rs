@@ -64,7 +64,7 @@ fn take_image(object: &mut Map<String, Value>) -> Option<ContentBlock> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     fn result(payload: Value, is_ok: bool) -> Value {
         let call = LinkCall {

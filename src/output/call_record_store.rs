@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::number_format::civil_from_days;
-use crate::durable::open_private_file;
-use crate::host_traffic::HostTraffic;
+use punie_core::durable::open_private_file;
+use punie_core::host_traffic::HostTraffic;
 
 /// The number of days for which records are kept, the current one included.
 const KEPT_DAYS: i64 = 7;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line_feed::LineFeed;
 use super::sparse_file::find_data;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The bytes between two stored counts.
 const STEP_BYTES: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::ids::{RequestId, to_hex};
+use punie_core::ids::{RequestId, to_hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

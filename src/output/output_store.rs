@@ -16,8 +16,8 @@ use super::output_store_state::OutputStoreState;
 use super::spool::{OutputSpool, SpoolStop};
 use super::stored_line_indexes::StoredLineIndexes;
 use super::{ClippedText, StoredOutput, TextBudget};
-use crate::durable::open_private_file;
-use crate::ids::RequestId;
+use punie_core::durable::open_private_file;
+use punie_core::ids::RequestId;
 
 /// The reason why a stored output cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use sha2::{Digest, Sha256};
 
 use super::{RequestSession, ToolRequest};
-use crate::ids::{ConversationId, DeviceId, RequestId, to_hex};
+use punie_core::ids::{ConversationId, DeviceId, RequestId, to_hex};
 
 /// The signed parts of a request.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +185,7 @@ fn round_millis(ms: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ToolName;
+    use punie_core::ids::ToolName;
 
     const SEED: [u8; 32] = [42; 32];
     const ISSUED: f64 = 1_763_000_000_000.0;

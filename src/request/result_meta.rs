@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval_answer::ApprovalDenial;
-use crate::host_traffic::HostTraffic;
+use punie_core::approval_answer::ApprovalDenial;
+use punie_core::host_traffic::HostTraffic;
 
 /// The `meta` object of a result payload. An absent field means unknown or false; no field is ever null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
 use super::{CallFailure, CallOutcome, ErrorCode, OutcomeKind, ReplyBody, ResultMeta};
-use crate::approval_answer::ApprovalDenial;
-use crate::ids::{RequestId, ToolName};
 use crate::output::number_format::{format_size, group_digits};
 use crate::output::text_budget::clip_to_budget;
 use crate::output::{OutputStore, TextBudget};
 use crate::redact::Redactor;
+use punie_core::approval_answer::ApprovalDenial;
+use punie_core::ids::{RequestId, ToolName};
 
 /// The inputs of sealing.
 #[derive(Debug)]

@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::backend_call_state::{AnswerKind, BackendClientState, BackendFunction, HeldError};
 use super::backoff::RetryBudget;
 use super::delivery::outbox::Outbox;
-use crate::approval_answer::ApprovalOption;
 use crate::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
     ConnectionProblem, DeclineReason, EventPage, HeartbeatReply, OfferedEvent, PostOutcome,
     ProgressReply, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost, StoredQuestion,
 };
-use crate::ids::{LeaseId, RequestId};
+use punie_core::approval_answer::ApprovalOption;
+use punie_core::ids::{LeaseId, RequestId};
 
 /// A backend that is called no sooner than it allows.
 pub(super) struct BackendClient {

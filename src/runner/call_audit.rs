@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::parts::ConfinementReport;
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
-use crate::host_traffic::HostTraffic;
-use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolEffect, ToolRequest};
+use punie_core::host_traffic::HostTraffic;
+use punie_core::ids::RequestId;
 
 /// The owner's rule by which a person is asked.
 pub(super) const ASK_RULE: &str = "policy.ask";

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::home::{
     FolderSignal, HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState,
 };
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The switches as they were last read.
 pub(super) struct CallPause {

@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn a_record_holds_both_ends_of_a_long_answer_and_no_secret() {
         let request = ToolRequest {
-            id: crate::ids::RequestId::parse("r").expect("an id"),
-            tool: crate::ids::ToolName::parse("Bash").expect("a name"),
+            id: punie_core::ids::RequestId::parse("r").expect("an id"),
+            tool: punie_core::ids::ToolName::parse("Bash").expect("a name"),
             args: json!({"command": "echo top-secret-value", "n": 1}).to_string(),
-            conversation: crate::ids::ConversationId::parse("c").expect("an id"),
+            conversation: punie_core::ids::ConversationId::parse("c").expect("an id"),
             agent_type: None,
             caller: None,
             session: None,

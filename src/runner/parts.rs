@@ -14,13 +14,13 @@ use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::home::{ApprovalQuestions, CanaryFile, OwnerSwitches, RunnerPeople, SupervisionStore};
-use crate::host_traffic::HostTraffic;
-use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::{CallRecordStore, OutputStore};
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
 use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolError, ToolRegistry};
+use punie_core::host_traffic::HostTraffic;
+use punie_core::ids::{LeaseId, RequestId};
 
 /// The parts that wiring hands to the runner.
 pub struct RunnerParts {

@@ -53,7 +53,7 @@ impl MainLoop {
         }
         phases.calls_over.cancel();
         stop.mark_calls_over();
-        crate::failpoint::reach("drain.flush");
+        punie_core::failpoint::reach("drain.flush");
         let flushed = CancellationToken::new();
         let flush = async {
             self.delivery.drain_outbox(&flushed).await;

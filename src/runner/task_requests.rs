@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::wake_event::{LoopWaker, WakeEvent};
-use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::journal::{
     Journal, JournalError, ListedTask, OfferOutcome, RequestOffer, RequestOrigin, RequestRecord,
 };
 use crate::request::{RequestSession, ToolEffect, ToolRequest};
+use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 
 /// The origin of a task: that of the call that asked for it.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@ use tokio::sync::mpsc;
 use super::executor::lanes::LaneShare;
 use crate::backend::{BackendError, EventPage, OfferedEvent};
 use crate::home::StopOrder;
-use crate::ids::{ConversationId, RequestId};
 use crate::journal::AcceptedRequest;
+use punie_core::ids::{ConversationId, RequestId};
 
 /// An event that wakes the loop.
 #[derive(Debug)]

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::durable::{self, Readers};
-use crate::ids::to_hex;
+use punie_core::durable::{self, Readers};
+use punie_core::ids::to_hex;
 pub use service_error::ServiceError;
 pub use service_state::ServiceState;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The most calls that are stored; older ones are dropped.
 const CAPACITY: usize = 1_000;

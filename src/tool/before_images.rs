@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::{CallIntent, DeclaredAccess};
-use crate::ids::RequestId;
 use crate::request::{ReplyBody, ToolReply};
+use punie_core::ids::RequestId;
 
 /// A snapshot that is older when its call begins is taken again: the claim may have waited for the backend.
 const SNAPSHOT_AGE: Duration = Duration::from_secs(2);

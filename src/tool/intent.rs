@@ -9,8 +9,8 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 
 use super::{ToolError, ToolReply};
-use crate::ids::RequestId;
 use crate::request::ResultMeta;
+use punie_core::ids::RequestId;
 
 /// A declared effect. Paths are absolute and without links, and lay in a workspace when they were written. Hashes are
 /// SHA-256 in hex. It is stored as JSON: a field may be added but must not change its meaning.

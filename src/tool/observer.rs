@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{CallDescription, ToolEffect, ToolSpec};
-use crate::ids::{ConversationId, RequestId};
+use punie_core::ids::{ConversationId, RequestId};
 
 /// Observes calls.
 pub trait CallObserver: Send + Sync + 'static {

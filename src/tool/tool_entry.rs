@@ -13,8 +13,8 @@ use super::{
     AliasResolver, BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall,
     Tool, ToolContext, ToolError, ToolSpec, decode, people_fields, schema_words,
 };
-use crate::ids::RequestId;
 use crate::request::{ErrorCode, RequestSession, ToolEffect, ToolReply};
+use punie_core::ids::RequestId;
 
 /// The dependencies of a domain's tools.
 pub trait ToolDeps: Clone + Send + Sync + 'static {

@@ -14,7 +14,7 @@ use super::item_mover::ItemMover;
 use super::shim::{NAMES, ShimEnv, VARIABLE};
 use crate::acp::local::command_environment::{PathPrefix, PathPrefixSource};
 use crate::acp::{ReachableFolders, Workspace};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The trash, for commands in these workspaces.
 #[derive(Debug)]

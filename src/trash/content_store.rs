@@ -12,8 +12,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::snapshot::SnapshotContents;
-use crate::durable::{DraftFile, Readers};
-use crate::ids::to_hex;
+use punie_core::durable::{DraftFile, Readers};
+use punie_core::ids::to_hex;
 
 /// The number of bytes read at once.
 const CHUNK: usize = 256 << 10;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{self, ManifestLine};
 use super::tree::{TreeSize, move_from_command};
 use super::{Trash, unix_time_ms};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The manifest in a folder of removed things.
 pub(super) const MANIFEST: &str = "manifest.jsonl";

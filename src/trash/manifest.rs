@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::{PathChange, SnapshotEnd};
-use crate::durable::parse_json_lines;
-use crate::ids::RequestId;
+use punie_core::durable::parse_json_lines;
+use punie_core::ids::RequestId;
 
 /// One line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl From<ManifestPath> for WrittenPath {
         match name.0.into_os_string().into_string() {
             Ok(text) => Self::Text(text),
             Err(name) => Self::Bytes {
-                hex: crate::ids::to_hex(name.as_encoded_bytes()),
+                hex: punie_core::ids::to_hex(name.as_encoded_bytes()),
             },
         }
     }

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::inventory::{ManifestRecord, TrashEntry};
 use super::manifest::{FileBefore, ManifestLine};
 use super::undo_steps::RemovedContent;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The change that file tools made to one path: its state before and after the request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible
 use super::manifest::ManifestLine;
 use super::snapshot::SnapshotUse;
 use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
-use crate::durable::open_lock_file;
-use crate::ids::RequestId;
+use punie_core::durable::open_lock_file;
+use punie_core::ids::RequestId;
 
 /// The age from which files without a manifest, where commands may write, are discarded.
 const STRAY_AGE: Duration = Duration::from_hours(24);

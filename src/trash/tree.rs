@@ -10,7 +10,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::durable::{sync_parent_folder, temp_name};
+use punie_core::durable::{sync_parent_folder, temp_name};
 
 #[cfg(unix)]
 use super::tree_copy::copy_path;

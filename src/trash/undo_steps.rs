@@ -16,8 +16,8 @@ use super::step_changes::{has_content, make_folder, make_link, set_folder_mode, 
 use super::tree::move_without_replacing;
 use crate::acp::WorkspacePath;
 use crate::acp::workspace::FolderHandle;
-use crate::durable::temp_name;
-use crate::failpoint::reach;
+use punie_core::durable::temp_name;
+use punie_core::failpoint::reach;
 
 /// One change that an undo makes.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::WORKER_ARGUMENT;
 use super::temp_folder::TempFolder;
 use super::worker_server::WorkerMessage;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The time that a worker has to stop by itself, once it is cancelled or its time is up.
 const GRACE: Duration = Duration::from_secs(2);

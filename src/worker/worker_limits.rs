@@ -52,7 +52,7 @@ impl WorkerLimits {
             }
         }
         #[cfg(target_os = "linux")]
-        crate::sandbox::restrict_thread(&self.reads, &self.writes).map_err(io::Error::other)?;
+        punie_sandbox::restrict_thread(&self.reads, &self.writes).map_err(io::Error::other)?;
         Ok(())
     }
 }

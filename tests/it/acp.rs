@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::editor::{
     AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
 };
@@ -30,7 +31,6 @@ use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_runner::home::Home;
-use punie_runner::ids::RequestId;
 use punie_runner::output::FilterFactory;
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
@@ -248,7 +248,7 @@ fn serves(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
 
 fn sha256(bytes: impl AsRef<[u8]>) -> String {
     use sha2::Digest as _;
-    punie_runner::ids::to_hex(&sha2::Sha256::digest(bytes.as_ref()))
+    punie_core::ids::to_hex(&sha2::Sha256::digest(bytes.as_ref()))
 }
 
 fn file(path: &Path) -> Value {

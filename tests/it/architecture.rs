@@ -9,21 +9,7 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Modules of the crate `punie-core`, which all may use.
-const CORE: &[&str] = &[
-    "ids",
-    "tool_effect",
-    "request_session",
-    "approval_answer",
-    "heap_memory",
-    "host_traffic",
-    "durable",
-    "record_locks",
-    "failpoint",
-    "runner_home",
-];
-
-/// The modules that each module may use, besides [`CORE`]. Between crates, Cargo holds the rest.
+/// The modules of this crate that each module may use. Between crates, Cargo holds the rule.
 const TABLE: &[(&str, &[&str])] = &[
     ("output", &[]),
     ("redact", &[]),
@@ -33,14 +19,14 @@ const TABLE: &[(&str, &[&str])] = &[
     ("journal", &["request", "redact"]),
     ("backend", &["request", "redact"]),
     ("home", &["redact"]),
-    ("acp", &["tool", "home", "output", "sandbox", "policy"]),
+    ("acp", &["tool", "home", "output"]),
     ("trash", &["tool", "acp", "home", "output"]),
-    ("worker", &["acp", "sandbox"]),
-    ("bridges", &["acp", "home", "redact", "policy"]),
+    ("worker", &["acp"]),
+    ("bridges", &["acp", "home", "redact"]),
     (
         "handlers",
         &[
-            "tool", "acp", "home", "output", "redact", "worker", "signals",
+            "tool", "acp", "home", "output", "redact", "worker",
         ],
     ),
     (
@@ -49,7 +35,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "tool", "backend", "journal", "audit", "request", "home", "redact", "output",
         ],
     ),
-    ("config", &["redact", "sandbox"]),
+    ("config", &["redact"]),
     ("service", &[]),
     ("mcp", &["tool"]),
 ];
@@ -118,7 +104,6 @@ fn forbidden_imports(path: &Path, text: &str) -> Vec<String> {
     let closed = own == ["config", "toml_document"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
         None => true,
-        Some(other) if CORE.contains(&other) => true,
         Some(other) if other != module => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),
@@ -369,11 +354,6 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         ),
         ("output/x.rs", "pub use crate::request as r;", "request"),
         (
-            "journal/x.rs",
-            "use punie_policy::PolicyRules;",
-            "policy::PolicyRules",
-        ),
-        (
             "tool/x.rs",
             "mod tests { use crate::acp::Workspace; }",
             "acp::Workspace",
@@ -399,7 +379,7 @@ fn what_the_table_allows_is_left_alone() {
     for (path, text) in [
         (
             "acp/x.rs",
-            "use crate::tool::{Meta, ToolCx}; use crate::output; use punie_core::ids::RequestId;",
+            "use crate::tool::{Meta, ToolCx}; use crate::output; use punie_policy::PolicyRules;",
         ),
         (
             "acp/local/x.rs",

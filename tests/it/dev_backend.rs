@@ -69,12 +69,10 @@ async fn everything_survives_a_restart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_file_serves_one_backend() {
     let server = TestBackend::start().await;
-    let refused = punie_runner::dev_backend::DevBackend::start_server(server.options()).await;
+    let refused = punie_dev_backend::DevBackend::start_server(server.options()).await;
     let refused = refused.expect_err("the file is in use");
     assert!(matches!(
         refused,
-        punie_runner::dev_backend::DevBackendError::Store(
-            punie_runner::dev_backend::StoreError::InUse(_)
-        )
+        punie_dev_backend::DevBackendError::Store(punie_dev_backend::StoreError::InUse(_))
     ));
 }

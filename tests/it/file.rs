@@ -35,11 +35,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::files::LoadedFile;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
 use punie_runner::worker::WorkerProgram;
 use serde_json::Value;

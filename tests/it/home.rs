@@ -16,7 +16,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use punie_runner::durable::{self, Readers};
+use punie_core::durable::{self, Readers};
 use punie_runner::home::{DeviceIdentity, Home, HomeError, HomeFailureKind, LockError, RunnerLock};
 use tempfile::TempDir;
 

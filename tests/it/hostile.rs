@@ -41,8 +41,8 @@ use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
 use punie_runner::request::ToolReply;
-use punie_runner::sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
 use punie_runner::tool::{ToolError, ToolRegistry};
+use punie_sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

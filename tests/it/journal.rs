@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
     AcceptedRequest, BATCH, BacklogLimit, CloseReason, Journal, JournalError, JournalReader,
     OfferOutcome, RecordedReply, RecoveredRequest, RequestOffer, RequestOrigin, RequestState,

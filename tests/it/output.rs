@@ -10,7 +10,7 @@ mod sealing;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::output::{
     FindOutputError, OutputLimits, OutputReadStop, OutputSearchError, OutputSearchQuery,
     OutputStore, OutputWindow, TextBudget,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use punie_policy::PolicyRules;
 use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
-use punie_runner::policy::PolicyRules;
 
 use crate::harness::whole::whole_switched_on;
 

@@ -45,7 +45,7 @@ struct Desk {
 
 impl Desk {
     fn new(sql: &str) -> Self {
-        punie_runner::record_locks::install_lock_calls();
+        punie_core::record_locks::install_lock_calls();
         let dir = tempfile::tempdir().expect("a folder");
         let scratch = tempfile::tempdir().expect("a folder");
         let connection = Connection::open(dir.path().join("app.db")).expect("a database");

@@ -7,11 +7,11 @@ mod task_output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_core::ids::RequestId;
 use punie_runner::handlers::state;
 use punie_runner::handlers::state::background_tasks::{
     NoTasks, ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
-use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::tool::{ErrorCode, ToolContext, ToolEntry};
 use serde_json::Value;

@@ -8,7 +8,7 @@ mod release_terminal;
 mod run_command;
 mod wait_for_terminal_exit;
 
-use punie_runner::ids::{ConversationId, RequestId};
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::request::{ErrorCode, ToolReply};
 use punie_runner::tool::{ToolContext, ToolError};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::acp::editor::EditorSession;
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// One session.
 pub(super) struct AgentSession {

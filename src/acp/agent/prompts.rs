@@ -1,7 +1,7 @@
 //! The commands that a person can type in an editor. There are few, because the work comes from the backend. Not here:
 //! carrying them out.
 
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// A command in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::acp::protocol::{
     UnstructuredCommandInput, session_not_found,
 };
 use crate::home::{StoredThread, ThreadEvent};
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// The setup that remains for a session after the request for it was answered.
 struct PendingSetup {

@@ -16,7 +16,7 @@ use crate::acp::protocol::{
     Responder, SessionId, StopReason,
 };
 use crate::home::{ThreadAttachment, ThreadEvent};
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// The most sessions that one editor may have open.
 const MAX_AGENT_SESSIONS: usize = 256;

@@ -18,8 +18,8 @@ use crate::acp::local::local_files::LocalFiles;
 use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::protocol::WriteTextFileRequest;
-use crate::failpoint::reach_of;
 use crate::tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
+use punie_core::failpoint::reach_of;
 
 /// The file on disk after the editor was asked to write it.
 enum DiskContent {
@@ -305,5 +305,5 @@ fn unsent_write_error(shown: &str, why: &str) -> ToolError {
 }
 
 fn content_sha256(bytes: &[u8]) -> String {
-    crate::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(bytes))
+    punie_core::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(bytes))
 }

@@ -162,7 +162,8 @@ fn check_precondition(
         (WritePrecondition::None | WritePrecondition::Absent, _) => Ok(()),
         (_, None) => Err(stale_write_error(&shown, "does not exist any more")),
         (WritePrecondition::Content(expected), Some(now)) => {
-            let is = crate::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(now.as_slice()));
+            let is =
+                punie_core::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(now.as_slice()));
             if is.eq_ignore_ascii_case(expected) {
                 return Ok(());
             }

@@ -11,8 +11,8 @@ use tokio::sync::OnceCell;
 use super::super::child_process::ProcessSpawner;
 use super::linux_confinement::{open_namespace, spawn_maker};
 use super::{CachesInUse, ConfinementState, EmptyCache};
-use crate::sandbox::profile::{HeldView, NamespaceChoice, NamespaceSet, SandboxProfile};
-use crate::sandbox::{CacheContent, CacheLayers, CommandCache, SandboxRules};
+use punie_sandbox::profile::{HeldView, NamespaceChoice, NamespaceSet, SandboxProfile};
+use punie_sandbox::{CacheContent, CacheLayers, CommandCache, SandboxRules};
 
 /// The most sets of layers in use at a time. Each is held by a runner, a `call`, or what a killed one left.
 const MAX_SETS: u32 = 64;

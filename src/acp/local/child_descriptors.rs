@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use super::child_tracking::PreparedTracking;
 use super::launch::ChildStreams;
 use super::spawn_plan::SpawnPlan;
-use crate::sandbox::SandboxProfile;
+use punie_sandbox::SandboxProfile;
 
 /// The descriptors that the child uses, in order.
 pub(super) struct UsedDescriptors(Vec<RawFd>);

@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use super::process_identity::ProcessIdentity;
 use crate::acp::terminals::ExitStatus;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The environment variable set for everything that a call starts; its other marks are computed from this name. Its
 /// value is the request's id, a dot, and the number of the output.

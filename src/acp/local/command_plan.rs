@@ -22,8 +22,8 @@ use crate::acp::network_proxy::{CallNetwork, NetworkCaller};
 use crate::acp::terminals::CreateTerminal;
 use crate::home::MountedSecrets;
 use crate::output::OutputStore;
-use crate::sandbox::{NetworkAccess, SandboxProfile};
 use crate::tool::ToolError;
+use punie_sandbox::{NetworkAccess, SandboxProfile};
 
 /// A command that can be started.
 pub(super) struct PlannedCommand {

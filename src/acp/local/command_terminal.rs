@@ -33,8 +33,8 @@ use crate::acp::terminals::{
     TerminalOutput, TypedBytes,
 };
 use crate::home::MountedSecrets;
-use crate::sandbox::hint::PROCESS_LIMIT;
 use crate::tool::ToolError;
+use punie_sandbox::hint::PROCESS_LIMIT;
 
 /// One command.
 pub(super) struct CommandTerminal {

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::group_limits;
 use super::process_identity::ProcessIdentity;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The longest mean entry time at which every command gets a group.
 const QUICK_ENTRY: Duration = Duration::from_micros(200);

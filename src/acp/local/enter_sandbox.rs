@@ -18,8 +18,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into
 use super::local_ports::first_descriptor;
 use super::mount_step;
 use super::process_limit::{self, MAX_COMMAND_TASKS, MAX_USER_TASKS};
-use crate::sandbox::Instruction;
-use crate::sandbox::profile::{NamespaceChoice, SandboxProfile};
+use punie_sandbox::Instruction;
+use punie_sandbox::profile::{NamespaceChoice, SandboxProfile};
 
 /// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::acp::protected_path;
-use crate::sandbox::is_absent;
+use punie_sandbox::is_absent;
 
 /// The number of entries of a folder that are read.
 pub(super) const MAX_SCANNED_ENTRIES: usize = 16_384;

@@ -12,7 +12,7 @@ use super::process_tree::ProcessTree;
 use super::protected_path_records::FileContent;
 use super::protected_path_stamp::PathStamp;
 use crate::acp::terminals::{StopSequence, StopSignal};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The most bytes of all remembered files together.
 const MAX_REMEMBERED_BYTES: usize = 16 << 20;

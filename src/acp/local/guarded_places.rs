@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
 use super::known_repositories::KnownRepositories;
 use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
-use crate::sandbox::SandboxRules;
+use punie_sandbox::SandboxRules;
 
 /// The workspaces, and the paths in them that the owner lets commands write.
 pub(super) struct GuardedPlaces {

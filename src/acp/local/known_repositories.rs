@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
-use crate::sandbox::is_absent;
+use punie_sandbox::is_absent;
 
 /// The depth below a workspace to which repositories are searched.
 const MAX_DEPTH: usize = 4;

@@ -20,10 +20,10 @@ use super::cache_mounts::MountedCaches;
 use super::{Confinement, ConfinementState};
 use crate::acp::network_proxy::PROXY_PORT;
 use crate::acp::terminals::{CommandLaunch, WindowSize};
-use crate::sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
-use crate::sandbox::self_test::{SCRIPT, SelfTestTargets};
-use crate::sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, ViewPlan};
 use crate::tool::ToolError;
+use punie_sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
+use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
+use punie_sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, ViewPlan};
 
 /// What one process is confined for.
 #[derive(Clone, Copy, Default)]
@@ -397,7 +397,7 @@ async fn create_namespaces(
 mod tests {
     use super::super::ConfinementSetup;
     use super::*;
-    use crate::sandbox::{RequiredLevel, SandboxRules};
+    use punie_sandbox::{RequiredLevel, SandboxRules};
 
     #[tokio::test]
     async fn proofs_beside_each_other_find_the_same() {

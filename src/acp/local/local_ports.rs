@@ -11,7 +11,7 @@ use rustix::process::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::sandbox::profile::FIRST_PORT_DESCRIPTOR;
+use punie_sandbox::profile::FIRST_PORT_DESCRIPTOR;
 
 /// The connections to one port at a time; more wait.
 const MAX_CONNECTIONS: usize = 128;

@@ -150,8 +150,8 @@ mod text_lines;
 mod text_window;
 mod window_text;
 
-pub(crate) use crate::sandbox::is_absent;
 #[cfg(unix)]
 pub use command_checks::bash_path;
 pub use local_client_tools::LocalClient;
 pub(crate) use mode_and_owner::copy_mode_and_owner;
+pub(crate) use punie_sandbox::is_absent;

@@ -13,7 +13,7 @@ use std::ptr;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
 use rustix::io::Errno;
 
-use crate::sandbox::{BindAccess, MountStep, OverlayMount};
+use punie_sandbox::{BindAccess, MountStep, OverlayMount};
 
 /// From the kernel's header; not every C library has them.
 const OPEN_TREE_CLONE: u32 = 1;

@@ -9,7 +9,7 @@ use super::child_log::call_mark;
 use super::child_tracking::ChildTracking;
 use super::launch::set_up_child;
 use super::limit_mark::LimitMark;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// Gives the program a session of its own, so that it has no terminal to prompt on. Sets the request's mark, by which
 /// all its descendants are found, and the parent-death signal.
@@ -27,7 +27,7 @@ pub(crate) fn attach_to_request(command: &mut tokio::process::Command, request: 
 pub(crate) fn tie_worker(command: &mut tokio::process::Command, request: &RequestId) {
     attach_to_request(command, request);
     #[cfg(target_os = "linux")]
-    if let Some(filter) = crate::sandbox::filter_without_network() {
+    if let Some(filter) = punie_sandbox::filter_without_network() {
         super::enter_sandbox::filter_calls(command, filter);
     }
 }

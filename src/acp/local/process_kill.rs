@@ -19,7 +19,7 @@ use super::process_stat::is_member_alive;
 use super::process_stat::{TreeMember, process_names};
 use super::process_tree::ProcessTree;
 use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The time in which one of the killed processes is gone. Only one that hangs in the kernel takes long.
 const KILL_GRACE: Duration = Duration::from_secs(5);

@@ -23,7 +23,7 @@ use super::process_stat::{
 #[cfg(target_os = "linux")]
 use super::process_tags::{has_env_entry, holds_pipe};
 use crate::acp::terminals::ProcessName;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The number of a request's outputs, and so of commands, that a later process of the runner looks for.
 const MAX_COMMANDS: u32 = 8;

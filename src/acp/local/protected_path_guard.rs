@@ -19,7 +19,7 @@ use super::protected_path_records::{FileContent, ProtectedPathRecords};
 use super::protected_path_stamp::PathStamp;
 use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
 use crate::acp::protected_path;
-use crate::sandbox::SandboxRules;
+use punie_sandbox::SandboxRules;
 
 /// The resolution of the kernel's time stamps, in milliseconds, at its coarsest.
 const STAMP_RESOLUTION_MS: i64 = 10;

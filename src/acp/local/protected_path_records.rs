@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::home::command_to_type;
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The largest file whose content is remembered, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;

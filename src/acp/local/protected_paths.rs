@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::folder_scan::{FolderScan, ScanExtent};
 use super::protected_path_stamp::{MAX_FOLDER_ENTRIES, PathStamp, ProtectedFiles, path_stamp};
 use crate::acp::protected_path;
-use crate::sandbox::is_absent;
+use punie_sandbox::is_absent;
 
 /// The number of folders searched for repositories of submodules and worktrees, in all repositories together, and the
 /// number of such repositories covered one by one.

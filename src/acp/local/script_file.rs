@@ -11,8 +11,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::durable::open_private_file;
-use crate::ids::to_hex;
+use punie_core::durable::open_private_file;
+use punie_core::ids::to_hex;
 
 /// The age from which a script left by a crash is removed: no command of a call runs so long.
 const STALE_AGE: Duration = Duration::from_hours(24);

@@ -12,7 +12,7 @@ use super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::command_checks::resolve_program;
 use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::CommandLaunch;
-use crate::sandbox::SandboxRules;
+use punie_sandbox::SandboxRules;
 
 /// The time that the self-test may take on a busy machine.
 const SELF_TEST_TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::child_tracking::ChildTracking;
 use crate::acp::terminals::WindowSize;
-use crate::sandbox::SandboxProfile;
+use punie_sandbox::SandboxProfile;
 
 /// The process to start.
 pub(super) struct SpawnPlan {

@@ -9,7 +9,7 @@ use super::Confinement;
 #[cfg(target_os = "linux")]
 use super::ConfinementState;
 #[cfg(unix)]
-use crate::ids::{ConversationId, to_hex};
+use punie_core::ids::{ConversationId, to_hex};
 
 #[cfg(target_os = "linux")]
 impl ConfinementState {

@@ -8,8 +8,8 @@ use super::super::child_process::ProcessSpawner;
 use super::super::self_test_run::{build_script_plan, capture_output, wrap_program};
 use super::super::spawn_plan::SpawnPlan;
 use super::ConfinementState;
-use crate::sandbox::ConfinementLevel;
-use crate::sandbox::self_test::{SCRIPT, SelfTestTargets};
+use punie_sandbox::ConfinementLevel;
+use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
 
 /// Runs the self-test with a wrapper that also protects this file from being written.
 async fn run_wrapped_self_test(
@@ -46,8 +46,8 @@ mod macos {
 
     use super::super::{Confinement, ConfinementState};
     use crate::acp::local::protected_path_watch::CoverMode;
-    use crate::sandbox::{ConfinementLevel, seatbelt};
     use crate::tool::ToolError;
+    use punie_sandbox::{ConfinementLevel, seatbelt};
 
     impl Confinement {
         /// Returns the wrapper program and its arguments, or nothing if nothing is confined.
@@ -106,7 +106,7 @@ mod macos {
 mod tests {
     use super::*;
     use crate::acp::local::confinement::{Confinement, ConfinementSetup};
-    use crate::sandbox::{RequiredLevel, SandboxRules};
+    use punie_sandbox::{RequiredLevel, SandboxRules};
 
     #[tokio::test]
     async fn words_that_confine_nothing_are_found_out() {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::refusal::ConnectionFailure;
-use crate::host_traffic::HostTraffic;
-use crate::ids::{ConversationId, RequestId};
+use punie_core::host_traffic::HostTraffic;
+use punie_core::ids::{ConversationId, RequestId};
 
 /// The most hosts that are counted apart; the rest is counted together.
 const MAX_HOSTS: usize = 100;

@@ -21,9 +21,9 @@ use super::host_question::{HostAsker, QuestionEnd};
 use super::refusal::ConnectionFailure;
 use crate::acp::blocking::run_blocking;
 use crate::acp::permission::ActiveRules;
-use crate::approval_answer::ApprovalOption;
-use crate::ids::{ConversationId, RequestId};
-use crate::policy::{HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules};
+use punie_core::approval_answer::ApprovalOption;
+use punie_core::ids::{ConversationId, RequestId};
+use punie_policy::{HostName, HostPattern, HostVerdict, PolicyDecision, PolicyRule, PolicyRules};
 
 /// The most names that are resolved at a time. The system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 16;

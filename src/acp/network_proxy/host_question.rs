@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::call_network::NetworkCaller;
-use crate::approval_answer::ApprovalOption;
 use crate::home::{NobodyToAsk, OpenQuestion, PeopleAsker};
-use crate::ids::RequestId;
 use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
+use punie_core::approval_answer::ApprovalOption;
+use punie_core::ids::RequestId;
 
 /// The most characters of a command in a question's title.
 const MAX_TITLE_CHARS: usize = 200;

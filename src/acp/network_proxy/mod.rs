@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::host_traffic::HostTraffic;
-use crate::ids::RequestId;
+use punie_core::host_traffic::HostTraffic;
+use punie_core::ids::RequestId;
 
 pub use call_network::{CallNetwork, NetworkCaller};
 pub use host_gate::{HostGate, NetworkTarget, ResolveName};

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::host_gate::NetworkTarget;
-use crate::policy::HostName;
+use punie_policy::HostName;
 
 /// The most bytes of a request's head.
 const MAX_HEAD: usize = 32 << 10;

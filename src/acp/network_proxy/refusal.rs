@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::address_check::GuardedAddress;
-use crate::policy::HostName;
+use punie_policy::HostName;
 
 /// The reason why a connection was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]

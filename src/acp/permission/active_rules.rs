@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
-use crate::ids::RequestId;
-use crate::policy::{
+use punie_core::ids::RequestId;
+use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyFileError, PolicyGrant,
     PolicyRules, judge_call,
 };

@@ -1,5 +1,5 @@
 //! The owner's rules with the context to check a call against them: the verdict on a call, and the grants that it uses.
-//! Not here: the question that follows (permission), and the rules themselves (`crate::policy`).
+//! Not here: the question that follows (permission), and the rules themselves (`punie_policy`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::access;
 use super::active_rules::ActiveRules;
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
-use crate::failpoint::reach_of;
-use crate::ids::RequestId;
-use crate::policy::{
+use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
+use punie_core::failpoint::reach_of;
+use punie_core::ids::RequestId;
+use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict,
     judge_call,
 };
-use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 
 /// The owner's rules, with the context to check a call against them.
 pub struct GatePolicy {

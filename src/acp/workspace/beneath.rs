@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::explain_io_error;
-use crate::durable::allow_unsupported_sync;
+use punie_core::durable::allow_unsupported_sync;
 
 /// A concurrent rename makes the kernel return EAGAIN; ten thousand in a row do not happen.
 const MAX_TRIES: usize = 10_000;

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use super::super::{DeclineReason, OfferedEvent, ResultPost};
-use crate::ids::{ConversationId, RequestId, ToolName, to_hex};
 use crate::request::{OutcomeKind, ToolRequest};
+use punie_core::ids::{ConversationId, RequestId, ToolName, to_hex};
 
 /// The result of parsing a frame.
 #[derive(Debug)]
@@ -238,7 +238,7 @@ pub(super) fn wall_clock_ms() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::LeaseId;
+    use punie_core::ids::LeaseId;
 
     fn request(text: &str) -> ToolRequest {
         match parse_frame(text) {

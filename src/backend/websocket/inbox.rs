@@ -134,7 +134,7 @@ impl CallInbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     fn put(inbox: &CallInbox, id: &str, bytes: usize) {
         inbox.push_event(

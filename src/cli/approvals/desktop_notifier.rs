@@ -10,8 +10,8 @@ use notify_rust::{Notification, NotificationHandle, Timeout};
 use super::terminal_asker::announce;
 use crate::cli::console;
 use crate::home::{ApprovalQuestions, Home, OpenQuestion, command_to_type};
-use crate::ids::RequestId;
 use crate::runner::ShutdownSignal;
+use punie_core::ids::RequestId;
 
 /// The interval of checks for new questions.
 const NEW_QUESTION_INTERVAL: Duration = Duration::from_secs(1);

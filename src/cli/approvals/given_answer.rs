@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::cli::audit;
 use crate::cli::exit::Exit;
 use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
 use crate::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
+use punie_core::approval_answer::ApprovalOption;
 
 /// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);
@@ -147,8 +147,8 @@ impl GivenAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approval_answer::AnswerPlace;
     use crate::cli::approvals::question_view;
+    use punie_core::approval_answer::AnswerPlace;
 
     #[test]
     fn a_confirmation_fits_a_terminal() {

@@ -5,7 +5,7 @@ use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};
 use crate::home::{OpenQuestion, QuestionInput, command_to_type};
 use crate::journal::InterruptedQuestion;
-use crate::policy::command_line::quote_word;
+use punie_policy::command_line::quote_word;
 
 /// The most characters and lines of a call that a prompt and the list show; a longer call is shown whole on request.
 const MAX_SHOWN_CHARS: usize = 1_500;
@@ -278,7 +278,7 @@ pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     pub fn question(arguments: &str) -> OpenQuestion {
         OpenQuestion {

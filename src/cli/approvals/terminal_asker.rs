@@ -10,7 +10,6 @@ use super::given_answer::GivenAnswer;
 use super::question_view::{self, prompt_view, question_text};
 use super::terminal_input::{TerminalInput, TypedInput};
 use crate::acp::permission::ActiveRules;
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
@@ -18,8 +17,9 @@ use crate::home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     command_to_type,
 };
-use crate::policy::{AddedPolicyRule, PolicyDecision};
 use crate::runner::{Clock, ShutdownSignal};
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_policy::{AddedPolicyRule, PolicyDecision};
 
 /// The interval of checks for new questions.
 const NEW_QUESTION_INTERVAL: Duration = Duration::from_millis(500);

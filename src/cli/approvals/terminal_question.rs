@@ -2,13 +2,13 @@
 //! questions for approval (terminal_asker).
 
 use super::terminal_asker::{PromptEnd, TerminalAsker, prompt_text};
-use crate::approval_answer::{AnswerPlace, ApprovalOption};
 use crate::cli::asked_secret;
 use crate::cli::console;
 use crate::cli::hidden_input::HiddenInput;
 use crate::cli::prompt_line::ShownPrompt;
 use crate::home::{OpenQuestion, PersonReply, QuestionInput};
 use crate::redact::Secret;
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 
 impl TerminalAsker {
     /// Asks until the question is answered here or elsewhere.

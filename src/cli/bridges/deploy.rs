@@ -19,8 +19,8 @@ use crate::home::{
     BridgeStore, Home, StagedBridge, WantedState, check_bridge_name, check_pin, check_secret_name,
     check_variable_name, command_to_type,
 };
-use crate::policy::HostPattern;
 use crate::runner::Clock;
+use punie_policy::HostPattern;
 
 #[derive(Debug, Args)]
 pub struct DeployArgs {

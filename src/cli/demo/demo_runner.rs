@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use super::STEP_TIMEOUT;
 use crate::cli::caller_client::{CallerAnswer, CallerClient};
 use crate::cli::exit::{CommandError, Exit};
-use crate::ids::DeviceId;
+use punie_core::ids::DeviceId;
 
 /// The interval at which it looks for a file or the device.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::caller_client::CallerAnswer;
 use crate::cli::exit::{CommandError, Exit};
-use crate::durable::{Readers, replace_file};
+use punie_core::durable::{Readers, replace_file};
 
 /// Values from earlier steps that later ones need.
 #[derive(Debug)]
@@ -364,7 +364,7 @@ pub(super) fn write_settings(root: &Path) -> std::io::Result<()> {
 
 /// Creates sample data in the workspace.
 pub(super) fn create_sample_files(workspace: &Path) -> anyhow::Result<()> {
-    crate::record_locks::install_lock_calls();
+    punie_core::record_locks::install_lock_calls();
     let made = rusqlite::Connection::open(workspace.join("stars.sqlite3")).and_then(|stars| {
         stars.execute_batch(
             "create table star (name text, parsecs real);

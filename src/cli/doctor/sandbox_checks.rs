@@ -9,7 +9,7 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};
 use crate::cli::wiring::{ConfinementInForce, describe_confinement};
 use crate::home::Home;
-use crate::sandbox::EscapeAttempt;
+use punie_sandbox::EscapeAttempt;
 
 /// The kernel's settings that forbid user namespaces, each with the value that does.
 const NAMESPACE_SWITCHES: [(&str, &str, &str); 3] = [

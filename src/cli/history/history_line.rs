@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::approval_answer::ApprovalDenial;
 use crate::cli::call_line::describe_result;
 use crate::cli::console;
 use crate::journal::{HistoryEntry, RequestOrigin, RequestState};
 use crate::request::OutcomeKind;
+use punie_core::approval_answer::ApprovalDenial;
 
 /// One request, as `--json` shows it.
 #[derive(Debug, Serialize)]

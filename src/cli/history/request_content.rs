@@ -5,9 +5,9 @@ use crate::cli::traffic_text::describe_traffic;
 use crate::cli::{audit, console, stop, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
-use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use crate::output::hidden_characters::escape_hidden_characters;
+use punie_core::host_traffic::HostTraffic;
 
 use crate::output::{CallRecord, CallRecordStore};
 use crate::request::OutcomeKind;

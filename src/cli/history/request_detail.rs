@@ -9,9 +9,9 @@ use super::history_line::{HistoryLine, describe_outcome, describe_progress, exec
 use super::request_content::RequestContent;
 use crate::cli::table::Column;
 use crate::cli::{console, display_time};
-use crate::host_traffic::HostTraffic;
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 use crate::request::ErrorCode;
+use punie_core::host_traffic::HostTraffic;
 
 /// One step of a request's history.
 #[derive(Debug, Serialize)]

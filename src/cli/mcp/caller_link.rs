@@ -14,11 +14,11 @@ use crate::acp::permission::FolderVerdict;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::home::command_to_type;
-use crate::ids::RequestId;
 use crate::mcp::{
     DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
 };
-use crate::policy::command_line::quote_word;
+use punie_core::ids::RequestId;
+use punie_policy::command_line::quote_word;
 
 /// The longest wait for the list of the device's tools. Clients wait for it when they start.
 const LIST_LIMIT: Duration = Duration::from_secs(6);

@@ -20,9 +20,9 @@ use crate::home::{
     ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
     RunnerLockHolder, command_to_type,
 };
-use crate::ids::RequestId;
 use crate::journal::{JournalReader, RequestState};
 use crate::mcp::{LinkAnswer, LinkError};
+use punie_core::ids::RequestId;
 
 /// The longest wait for a runner to start, before a call.
 const START_LIMIT: Duration = Duration::from_secs(30);

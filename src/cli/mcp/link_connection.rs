@@ -7,8 +7,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::backend::BackendError;
 use crate::cli::caller_client::{CallerAnswer, CallerClient, CallerRequest, OutputPiece};
-use crate::ids::{DeviceId, RequestId};
 use crate::mcp::{LinkAnswer, LinkError, LinkQuestion};
+use punie_core::ids::{DeviceId, RequestId};
 
 /// The longest wait for a backend that is away, until a call fails.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,8 +12,8 @@ use super::rule_listing::describe_target;
 use super::{AllowArgs, DenyArgs, PolicyContext, TargetOptions};
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::{console, request_ids};
-use crate::policy::command_line::quote_word;
-use crate::policy::{
+use punie_policy::command_line::quote_word;
+use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict,
 };
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::acp::permission::RulesSnapshot;
 use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SettingsInForce};
 use crate::home::{Home, PolicyFile};
-use crate::policy::PolicyRules;
+use punie_policy::PolicyRules;
 
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]

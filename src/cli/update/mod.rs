@@ -135,7 +135,7 @@ fn check_home(config: &Config) -> anyhow::Result<Exit> {
         Ok(_) | Err(JournalError::Older { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    crate::dev_backend::check_database_version(&home.dev_backend_file())?;
+    punie_dev_backend::check_database_version(&home.dev_backend_file())?;
     Ok(Exit::Done)
 }
 

@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use semver::Version;
 
 use crate::cli::installation;
-use crate::durable::{Readers, replace_file, sync_parent_folder, temp_name};
+use punie_core::durable::{Readers, replace_file, sync_parent_folder, temp_name};
 
 /// The most bytes of an unpacked archive.
 const MAX_UNPACKED_BYTES: u64 = 1 << 30;

@@ -22,13 +22,13 @@ use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
 use crate::home::{DeviceIdentity, Home, SecretStore};
-use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::output::{FilterFactory, StreamFilter};
 use crate::redact::{Masker, Redactor, Secret};
 use crate::runner::{Clock, InspectedEffects, LeftoverCleanup};
 use crate::tool::{AliasResolver, CallIntent, IntentOutcome};
 use crate::trash::Trash;
+use punie_core::ids::RequestId;
 
 /// Creates a filter that masks secrets in streams of output.
 pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {

@@ -11,10 +11,10 @@ use crate::backend::{
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
 use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
-use crate::ids::{DeviceId, ProcessId};
 use crate::journal::BackendIdentity;
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
+use punie_core::ids::{DeviceId, ProcessId};
 
 /// The origin of a process's backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

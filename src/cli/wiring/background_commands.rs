@@ -8,8 +8,8 @@ use crate::acp::local::process_kill::end_request_processes;
 use crate::acp::terminals::StopSequence;
 use crate::handlers::shell::{self, ShellList};
 use crate::handlers::terminal::{self, TerminalList};
-use crate::ids::RequestId;
 use crate::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
+use punie_core::ids::RequestId;
 
 /// The commands beside calls of one host.
 pub(super) struct HostCommands {

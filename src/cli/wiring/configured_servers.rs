@@ -6,8 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{Config, McpServer, McpTarget};
 use crate::home::{ConfiguredServer, Plugin, PluginPaths, RemoteServer};
-use crate::ids::to_hex;
-use crate::sandbox::WorkspaceAccess;
+use punie_core::ids::to_hex;
+use punie_sandbox::WorkspaceAccess;
 
 /// Converts the servers that are switched on.
 pub(super) fn configured_servers(config: &Config) -> Vec<Plugin> {

@@ -13,8 +13,8 @@ use crate::config::{
     BackendKind, BackendUrl, ChangedSetting, Config, ProcessEnvironment, read_config_text,
 };
 use crate::home::{Home, InForceFile, RunnerLockHolder, command_to_type};
-use crate::ids::to_hex;
-use crate::sandbox::ConfinementLevel;
+use punie_core::ids::to_hex;
+use punie_sandbox::ConfinementLevel;
 
 /// The settings in force in a running runner.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ValueOrigin};
-use crate::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, services};
+use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, services};
 
 /// One opening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,7 +26,6 @@ use crate::home::{
     self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
     SecretStore, SupervisionStore, command_to_type,
 };
-use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::output::CallRecordStore;
 use crate::redact::Redactor;
@@ -36,6 +35,7 @@ use crate::runner::{
 };
 use crate::tool::ToolRegistry;
 use crate::trash::{BeforeImageStore, Trash};
+use punie_core::ids::LeaseId;
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {

@@ -17,12 +17,12 @@ use crate::handlers::shell::{
     EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
 };
 use crate::home::Home;
-use crate::ids::RequestId;
 use crate::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
 };
 use crate::output::{OutputHandle, OutputStore, terminal_text};
 use crate::runner::Clock;
+use punie_core::ids::RequestId;
 
 /// The length of an earlier shell's output to show, as stored: escape sequences count.
 const LAST_CHARS: usize = 30_000;

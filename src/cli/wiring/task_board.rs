@@ -9,11 +9,11 @@ use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_
 use crate::handlers::state::background_tasks::{
     ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
-use crate::ids::{RequestId, ToolName};
 use crate::journal::{ListedTask, RequestRecord, RequestState};
 use crate::request::{ErrorCode, OutcomeKind};
 use crate::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
 use crate::tool::{ToolContext, ToolError, ToolRegistry};
+use punie_core::ids::{RequestId, ToolName};
 
 /// A task board on rows of the runner's journal.
 pub(super) struct RunnerTaskBoard {

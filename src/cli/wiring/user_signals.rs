@@ -11,7 +11,7 @@ use crate::handlers::user::{
 };
 use crate::home::{Home, IdentityMapStore, SignalConsents};
 use crate::redact::Redactor;
-use crate::signals::{Category, SignalPlaces};
+use punie_signals::{Category, SignalPlaces};
 
 /// Returns the switch of a category.
 pub fn signal_switch(config: &Config, category: Category) -> SignalSwitch {

@@ -8,7 +8,7 @@ use crate::acp::{ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
-use crate::sandbox::hidden_by_settings;
+use punie_sandbox::hidden_by_settings;
 
 /// Opens the configured workspaces.
 pub(super) fn open_workspace(

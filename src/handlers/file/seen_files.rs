@@ -14,9 +14,9 @@ use super::edit_sequence::apply_splices;
 use super::match_tier::strip_line_ending;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{ByteSplice, TextWindow};
-use crate::ids::ConversationId;
 use crate::output::number_format::group_digits;
 use crate::tool::ToolContext;
+use punie_core::ids::ConversationId;
 
 /// The most files recorded over all conversations; the least recently seen is evicted first.
 const MAX_SEEN_FILES: usize = 512;
@@ -315,7 +315,7 @@ fn seen_position(files: &VecDeque<SeenFile>, cx: &ToolContext, path: &Path) -> O
 mod tests {
     use super::*;
     use crate::acp::{RawPath, Workspace};
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     fn lines(text: &str) -> SeenLines {
         SeenLines::from_whole_text(text.as_bytes())

@@ -9,7 +9,7 @@ use super::PluginDeps;
 use super::mcp::{ListedTool, McpFailure};
 use super::plugin_server::{ChangedLists, PluginServer};
 use crate::home::{self, Plugin};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// A plugin of the home.
 pub(super) struct LoadedPlugin {

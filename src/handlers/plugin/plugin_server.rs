@@ -16,7 +16,7 @@ use super::secret_values::resolve_values;
 use crate::acp::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
 use crate::acp::network_proxy::NetworkCaller;
 use crate::home::{Plugin, PluginPaths};
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The time without calls after which a server is ended.
 const IDLE_TIME: Duration = Duration::from_mins(5);

@@ -16,7 +16,7 @@ use super::folder_entries::{EntryNames, FolderBuffer, WalkEntryKind};
 use super::search_stop::SearchStop;
 use super::walk_entry::{EntrySource, WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
 use super::walk_queue::{FolderFrame, WalkQueue, WalkTask};
-use crate::runner_home::is_runner_home;
+use punie_core::runner_home::is_runner_home;
 
 /// More threads would only wait for the disk and for each other.
 const MAX_THREADS: usize = 12;

@@ -10,9 +10,9 @@ use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
 use crate::acp::WorkspacePath;
 use crate::acp::local::copy_mode_and_owner;
-use crate::durable::temp_name;
 use crate::home::{AppliedFile, FileState, ModStore, PendingStep};
 use crate::tool::{CallIntent, FileChange, ToolError};
+use punie_core::durable::temp_name;
 
 /// Reads the present state of a file; `None` if there is none.
 pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<FileState>> {

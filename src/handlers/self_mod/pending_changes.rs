@@ -6,12 +6,12 @@ use super::file_changes::{
     changed_executable, check_present_state, has_same_content, read_present_state,
 };
 use super::self_mod_area::{SelfModArea, content_error, state_error};
-use crate::failpoint::{reach, reach_of};
 use crate::home::{
     AppliedFile, ChangePhase, FileState, HomeError, ModLock, ModStore, PendingChange,
     PendingFinish, PendingStep, StagedFiles,
 };
 use crate::tool::{ErrorCode, ToolError};
+use punie_core::failpoint::{reach, reach_of};
 
 /// Makes a change, or nothing of it. The lock is held for all of it. Blocks.
 pub(super) fn make_change(

@@ -11,9 +11,9 @@ use super::self_mod_area::{SelfModArea, content_error, state_error};
 use crate::acp::WorkspacePath;
 use crate::acp::files::{STAGED_WARNING, WriteReport};
 use crate::acp::prepared_write::PreparedWrite;
-use crate::failpoint::reach_of;
 use crate::home::{FileState, ModStore};
 use crate::tool::{CallIntent, ToolError};
+use punie_core::failpoint::reach_of;
 
 /// The copy on which a write is made. Its folder goes when it is dropped.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// The turns of questions, by conversation. Clones share them.
 #[derive(Debug, Clone, Default)]

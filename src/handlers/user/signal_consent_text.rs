@@ -1,7 +1,7 @@
 //! The texts to which the owner agrees before agents may read user signals. A changed text is another consent, so change one
 //! only with what is read.
 
-use crate::signals::Category;
+use punie_signals::Category;
 
 /// Returns the text of the consent to a category.
 pub fn consent_text(category: Category) -> String {

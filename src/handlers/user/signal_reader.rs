@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::home::{HomeError, IdentityMapStore, NamedPerson};
 use crate::redact::{Redactor, mask_log_line};
-use crate::signals::{
+use punie_signals::{
     Budget, Category, SignalPlaces, SourceReport, SourceState, collect_category, format_report,
     sweep,
 };

@@ -14,9 +14,9 @@ use super::bridge_record::{BridgeRecord, PendingChange, WantedState};
 use super::bridge_store::{BridgeLock, BridgeStore};
 use super::package_lock::{check_package_lock, package_text};
 use super::{BridgeError, BridgeFolders, HomeError};
-use crate::durable::{Readers, replace_file, sync_folder};
-use crate::failpoint;
 use crate::home::file_modes::{FolderAccess, ensure_dir};
+use punie_core::durable::{Readers, replace_file, sync_folder};
+use punie_core::failpoint;
 
 const LOCK_FILE: &str = "package-lock.json";
 

@@ -259,7 +259,7 @@ impl IdentityMapSource for IdentityMapStore {
 pub(super) fn new_map() -> StoredMap {
     StoredMap {
         version: 1,
-        alias_key: crate::ids::to_hex(&tokens::random_bytes()),
+        alias_key: punie_core::ids::to_hex(&tokens::random_bytes()),
         people: Vec::new(),
     }
 }

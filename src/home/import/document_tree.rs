@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::super::file_modes;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The most files, bytes and levels of folders of one document.
 const MAX_FILES: usize = 2_000;

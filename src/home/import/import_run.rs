@@ -23,8 +23,8 @@ use super::import_index::{ImportIndex, ImportRecord};
 use super::import_source::ImportSource;
 use super::staging::{Staging, create_private_folder};
 use super::{ImportLine, ImportResult};
-use crate::durable::open_lock_file;
-use crate::failpoint;
+use punie_core::durable::open_lock_file;
+use punie_core::failpoint;
 
 /// Clones a repository into a folder that does not exist yet, or tells why it cannot.
 pub type CloneRepository<'a> = &'a dyn Fn(&str, &Path) -> Result<(), String>;

@@ -9,8 +9,8 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::durable::sync_folder;
-use crate::failpoint;
+use punie_core::durable::sync_folder;
+use punie_core::failpoint;
 
 /// A hidden folder beside the documents: on the same file system, and never loaded.
 const FOLDER: &str = ".import";

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use super::package_content::find_changes;
 use super::package_records::{ChangeSource, PendingChange};
-use crate::durable::sync_folder;
-use crate::failpoint;
 use crate::home::import::exchange_paths;
 use crate::home::layout::Home;
+use punie_core::durable::sync_folder;
+use punie_core::failpoint;
 
 /// The paths of a change.
 #[derive(Debug)]

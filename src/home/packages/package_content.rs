@@ -12,9 +12,9 @@ use std::path::{Component, Path};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::durable::sync_folder;
 use crate::home::file_modes;
-use crate::ids::to_hex;
+use punie_core::durable::sync_folder;
+use punie_core::ids::to_hex;
 
 /// The most files of a package.
 const MAX_FILES: usize = 200;

@@ -11,15 +11,15 @@ use super::package_conflicts::{PackageError, check_update, foreign_item_error, l
 use super::package_content::{PackageContent, find_changes};
 use super::package_kind::PackageKind;
 use super::package_records::{ChangeSource, PackageReceipt, PendingChange, RemovedPackage};
-use crate::durable::sync_folder;
-use crate::failpoint;
 use crate::home::command_hint::command_to_type;
 use crate::home::error::HomeError;
 use crate::home::file_modes::{self, FolderAccess};
 use crate::home::layout::Home;
 use crate::home::secrets::now_ms;
 use crate::home::{plugins, skills};
-use crate::ids::to_hex;
+use punie_core::durable::sync_folder;
+use punie_core::failpoint;
+use punie_core::ids::to_hex;
 
 /// A package to be installed.
 #[derive(Debug, Clone)]

@@ -18,9 +18,9 @@ use super::call_audit::CallAudit;
 use super::clock::ServerClock;
 use super::session_keeper::SessionKeeper;
 use crate::backend::Backend as _;
-use crate::ids::RequestId;
 use crate::journal::{Journal, JournalReader, RecordedReply};
 use outbox::{DueReplies, Outbox, PostFailure};
+use punie_core::ids::RequestId;
 pub(super) use sending_record::record_sending;
 
 /// The most replies that are read and posted at the same time when the outbox is drained.

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::backend::RetryDelay;
-use crate::ids::RequestId;
 use crate::runner::backoff::{RetryBudget, RetryIntervals};
+use punie_core::ids::RequestId;
 
 /// The most replies that are posted at once.
 const MAX_POSTS_AT_ONCE: usize = 16;

@@ -7,8 +7,8 @@ use super::outbox::PostFailure;
 use crate::backend::{
     Backend as _, BackendError, PostOutcome, RecoveryAction, ResultPost, RetryDelay,
 };
-use crate::failpoint::reach_of;
 use crate::journal::{CloseReason, RecordedReply};
+use punie_core::failpoint::reach_of;
 
 /// A reply of fewer bytes is not shrunk: it holds little but the metadata.
 const MIN_SHRINKABLE_BYTES: usize = 1_000;

@@ -5,11 +5,11 @@ use std::collections::{HashSet, VecDeque};
 
 use super::Executor;
 use super::lanes::{LaneLoad, LaneShare};
-use crate::ids::{ConversationId, RequestId};
 use crate::journal::{
     AcceptedRequest, BacklogLimit, Journal, JournalError, UnfinishedRequest, WaitingRequests,
 };
 use crate::runner::tool_threads::run_on_blocking_thread;
+use punie_core::ids::{ConversationId, RequestId};
 
 /// The divisor for the share of the queue that one conversation may fill, so that others are not blocked by it.
 const CONVERSATION_SHARE_DIVISOR: usize = 8;

@@ -8,12 +8,12 @@ use super::call_runner::CallRunner;
 use super::intent_log::IntentLog;
 use super::outcome::{StopReason, call_outcome, panic_error, refused_outcome};
 use super::running_call::{CallResult, PreparedCall, RunningCall};
-use crate::failpoint::reach_of;
 use crate::request::{CallOutcome, ToolReply};
 use crate::tool::{
     ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolEffect, ToolError,
     UnrecordedIntents,
 };
+use punie_core::failpoint::reach_of;
 
 /// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
 /// takes ten seconds.

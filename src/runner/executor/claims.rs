@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend as _, RecoveryAction, RetryDelay};
-use crate::ids::{LeaseId, RequestId};
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
@@ -19,6 +18,7 @@ use crate::runner::call_pause::CallPause;
 use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::wake_event::{LoopWaker, WakeEvent};
+use punie_core::ids::{LeaseId, RequestId};
 
 /// The current claims, each with its lost state.
 #[derive(Debug, Default)]

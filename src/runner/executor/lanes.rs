@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::ids::ConversationId;
+use punie_core::ids::ConversationId;
 
 /// Control calls and questions to people that run at the same time.
 const MAX_CONTROL_CALLS: usize = 32;

@@ -30,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 use super::disk_space::DiskSpaceGate;
 use super::wake_event::{EndedCall, LoopWaker, WakeEvent};
 use crate::backend::{Backend as _, DeclineReason};
-use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrigin, RequestState};
 use crate::request::ToolEffect;
 use crate::tool::CallLane;
@@ -38,6 +37,7 @@ use call_backlog::Backlog;
 use call_runner::CallRunner;
 use lanes::{LanePlaces, LaneShare, Lanes};
 use placed_call::{LaneGuard, PlaceState, PlacedCall};
+use punie_core::ids::RequestId;
 use running_call::RunningCall;
 
 /// Places calls and starts them.

@@ -11,8 +11,8 @@ use super::Executor;
 use super::call_runner::CallRunner;
 use super::placed_call::PlaceState;
 use crate::home::{StopOrder, StopOutcome, StopTarget};
-use crate::ids::{RequestId, ToolName};
 use crate::runner::tool_threads::run_on_blocking_thread;
+use punie_core::ids::{RequestId, ToolName};
 
 /// The time in which a call should end by itself. A command is killed before that (`StopSequence::for_owner_stop`).
 const CALL_GRACE: Duration = Duration::from_millis(750);

@@ -3,8 +3,8 @@
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::LaneShare;
-use crate::ids::{ConversationId, ToolName};
 use crate::runner::wake_event::{EndedCall, LoopWaker, WakeEvent};
+use punie_core::ids::{ConversationId, ToolName};
 
 /// The handle that cancels a call that is placed or runs.
 pub(in crate::runner) struct PlacedCall {

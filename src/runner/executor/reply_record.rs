@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::call_runner::CallRunner;
 use super::running_call::RunningCall;
-use crate::approval_answer::ApprovalDenial;
-use crate::failpoint::reach_of;
 use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
 use crate::request::{CallOutcome, CleanReply};
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::call_audit::AuditFacts;
 use crate::runner::finished_call::{ANSWERED_TARGET, FinishedCall};
 use crate::tool::ObservedCall;
+use punie_core::approval_answer::ApprovalDenial;
+use punie_core::failpoint::reach_of;
 
 impl CallRunner {
     /// Records a reply, retrying while the journal cannot be written. Returns `None` if the journal already has a

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::home::SupervisionStore;
-use crate::ids::ConversationId;
 use crate::journal::AcceptedRequest;
 use crate::request::{CallFailure, ErrorCode, ResultMeta, ToolEffect};
 use crate::tool::{ToolRegistry, advice_when_stopped};
+use punie_core::ids::ConversationId;
 
 /// The rule that a refusal names.
 const STOP_RULE: &str = "editor.stop";

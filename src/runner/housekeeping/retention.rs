@@ -86,7 +86,7 @@ impl Housekeeping {
         }
     }
 
-    async fn find_unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
+    async fn find_unwanted_replies(&self) -> Result<Vec<punie_core::ids::RequestId>, JournalError> {
         if self.counts.count_open().await?.counts.outbox == 0 {
             return Ok(Vec::new());
         }

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent};
 use crate::backend::OfferedEvent;
-use crate::failpoint::reach_of;
-use crate::ids::{LeaseId, RequestId};
 use crate::journal::{
     Journal, JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest,
 };
@@ -17,6 +15,8 @@ use crate::runner::call_titles::CallTitles;
 use crate::runner::request_signatures::{self, RequestSignatures};
 use crate::runner::sealer::OutcomeSealer;
 use crate::tool::ToolRegistry;
+use punie_core::failpoint::reach_of;
+use punie_core::ids::{LeaseId, RequestId};
 
 /// Accepts the backend's offers into the journal.
 #[derive(Clone)]

@@ -28,11 +28,11 @@ use super::wakeup_state::WakeupState;
 use crate::backend::{
     Backend as _, BackendError, EventPage, NextPoll, OfferedEvent, RecoveryAction,
 };
-use crate::ids::RequestId;
 use crate::journal::{JournalError, OfferOutcome};
 use admission::OfferAdmission;
 use open_requests::OpenRequests;
 use poll_schedule::PollSchedule;
+use punie_core::ids::RequestId;
 
 /// The lifetime of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,7 +283,7 @@ impl Intake {
         self.background.spawn_task(async move {
             let asked = Instant::now();
             let poll = async move {
-                crate::failpoint::reach("poll");
+                punie_core::failpoint::reach("poll");
                 sessions.with_session(|| sessions.backend_client().poll_events(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {

@@ -8,11 +8,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Intake, RunMode, check_permanent_failure};
 use crate::backend::{Backend as _, BackendError, OfferedEvent, RecoveryAction};
-use crate::ids::RequestId;
 use crate::journal::OfferOutcome;
 use crate::runner::backoff::{RetryBudget, RetryIntervals};
 use crate::runner::error::RunnerError;
 use crate::runner::wake_event::WakeEvent;
+use punie_core::ids::RequestId;
 
 /// The number of bodies requested at once.
 const BODIES_PER_FETCH: usize = 64;

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::{
     Backend as _, BackendError, CatalogEntry, CatalogKind, RecoveryAction, RetryDelay,
 };
-use crate::ids::to_hex;
 use crate::journal::Journal;
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
@@ -24,6 +23,7 @@ use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::tool_threads::run_on_blocking_thread;
 use crate::tool::{ToolEntry, ToolRegistry};
+use punie_core::ids::to_hex;
 
 /// The delay that combines changes of tools that come together.
 const BURST_DELAY: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::backend::CatalogEntry;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The largest part of a catalog in one call.
 const PAGE_BYTES: usize = 2 << 20;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::RequestId;
+use punie_core::ids::RequestId;
 
 /// The name of the variable.
 pub const VARIABLE: &str = "PUNIE_TRASH";

@@ -11,11 +11,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{ShimEnv, format_os_error};
-use crate::durable::{append_json_lines, sync_folder};
-use crate::failpoint::reach;
 use crate::trash::inventory::MANIFEST;
 use crate::trash::manifest::{self, ManifestLine, ManifestPath};
 use crate::trash::unix_time_ms;
+use punie_core::durable::{append_json_lines, sync_folder};
+use punie_core::failpoint::reach;
 
 /// A manifest that is longer than this, in bytes, is followed by another.
 const LONG_MANIFEST: u64 = manifest::LARGEST / 2;
@@ -147,7 +147,7 @@ mod tests {
     fn a_long_manifest_is_followed_by_another_and_each_item_has_its_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let env = ShimEnv {
-            request: crate::ids::RequestId::new(),
+            request: punie_core::ids::RequestId::new(),
             proof: String::new(),
             into: folder.path().to_owned(),
             max_bytes: 0,

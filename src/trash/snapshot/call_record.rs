@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::manifest::ManifestPath;
 use super::tree_node::{TreeNode, read_tree, write_tree};
-use crate::durable::{open_lock_file, open_private_file};
-use crate::ids::RequestId;
+use punie_core::durable::{open_lock_file, open_private_file};
+use punie_core::ids::RequestId;
 
 /// The name of the file that a process locks in its folder.
 const LOCK: &str = "lock";

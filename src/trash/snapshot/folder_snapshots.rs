@@ -23,9 +23,9 @@ use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathChange, TreeNode, compare_trees};
 use super::tree_scan::{ScanContext, scan_tree};
-use crate::durable::open_lock_file;
-use crate::failpoint::reach_of;
-use crate::ids::{RequestId, to_hex};
+use punie_core::durable::open_lock_file;
+use punie_core::failpoint::reach_of;
+use punie_core::ids::{RequestId, to_hex};
 
 /// The limits of a snapshot.
 const LIMITS: ScanLimits = ScanLimits {

@@ -16,7 +16,7 @@ use flate2::write::ZlibEncoder;
 use sha2::{Digest as _, Sha256};
 
 use super::super::LARGEST_KEPT;
-use crate::ids::to_hex;
+use punie_core::ids::to_hex;
 
 /// The letters of a hash that name its folder.
 const FOLDER_LETTERS: usize = 2;
@@ -149,6 +149,6 @@ impl SnapshotContents {
 }
 
 fn write_private_file(path: &std::path::Path, content: &[u8]) -> io::Result<()> {
-    crate::durable::open_private_file(path, |options| options.write(true).create_new(true))?
+    punie_core::durable::open_private_file(path, |options| options.write(true).create_new(true))?
         .write_all(content)
 }

@@ -13,7 +13,7 @@ use super::super::manifest::ManifestLine;
 use super::call_record::{CallStart, CallsFolder, list_tree_files, read_tree_file};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode};
-use crate::durable::open_lock_file;
+use punie_core::durable::open_lock_file;
 
 /// The contents of snapshots, with the trees that name some of them.
 pub(in crate::trash) struct SnapshotUse {

@@ -8,8 +8,8 @@ use super::super::FolderSnapshots;
 use super::super::inventory::{MANIFEST, TrashEntry};
 use super::super::manifest::{ManifestLine, ManifestPath};
 use super::super::{Trash, unix_time_ms};
-use crate::durable::append_json_lines;
-use crate::ids::RequestId;
+use punie_core::durable::append_json_lines;
+use punie_core::ids::RequestId;
 
 impl Trash {
     /// Ends the snapshots of calls whose runner is gone.

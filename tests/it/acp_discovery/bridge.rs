@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::acp::editor::{
     EditorSettings, EditorToolDiscovery, TurnHandle, discover_editor_tools,
 };
 use punie_runner::acp::protocol::Error;
-use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::request::{CallOutcome, SealContext, ToolReply};
 use punie_runner::tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
 use serde_json::{Value, json};
@@ -391,7 +391,7 @@ async fn a_long_answer_is_clipped_as_every_other() {
         redactor: &punie_runner::redact::Redactor::default(),
         store: &outputs,
         request: &RequestId::new(),
-        tool: &punie_runner::ids::ToolName::parse("ide_find").expect("a name"),
+        tool: &punie_core::ids::ToolName::parse("ide_find").expect("a name"),
         duration: Duration::ZERO,
         attempt: None,
     });

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::editor::{AttachedEditors, EditorClient, EditorSession, EditorSettings};
 use punie_runner::acp::protocol::{
     Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest,
     InitializeResponse, ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage,
     on_receive_notification, on_receive_request,
 };
-use punie_runner::ids::RequestId;
 use punie_runner::request::ToolReply;
 use punie_runner::tool::{
     CallObserver as _, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry,

@@ -44,8 +44,7 @@ impl Source {
         self.lines
     }
 
-    /// Every path that begins at the crate, above this module, or at another crate of ours (`punie_policy::X` is
-    /// `policy::X`; what is in `punie_core` stands beside the modules), from the crate on.
+    /// Every path that begins at the crate or above this module, from the crate on.
     pub fn uses(&self) -> Vec<Vec<String>> {
         let mut uses = Vec::new();
         for at in 0..self.tokens.len() {
@@ -54,12 +53,9 @@ impl Source {
                 continue;
             }
             let start = match self.text(at) {
-                "crate" | "punie_core" => Vec::new(),
+                "crate" => Vec::new(),
                 "super" => above(&self.module),
-                other => match other.strip_prefix("punie_") {
-                    Some(name) => vec![name.to_owned()],
-                    None => continue,
-                },
+                _ => continue,
             };
             self.follow(at + 2, start, &mut uses);
         }

@@ -16,7 +16,7 @@ use super::{ALL, Folder, link, of, row};
 pub(super) fn hashed_anew(line: &str) -> String {
     let (text, _) = line.rsplit_once(",\"hash\":\"").expect("a row");
     let hash = Sha256::digest(format!("punie-audit-row:v1\n{text}"));
-    format!("{text},\"hash\":\"{}\"}}", punie_runner::ids::to_hex(&hash))
+    format!("{text},\"hash\":\"{}\"}}", punie_core::ids::to_hex(&hash))
 }
 
 /// The value of a column, changed.

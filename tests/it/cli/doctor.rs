@@ -9,12 +9,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::cli::doctor::describe_checks;
 use punie_runner::home::{
     ApprovalQuestions, Home, OpenQuestion, OwnerNotice, OwnerSwitch, OwnerSwitches, QuestionInput,
     RunnerLock, SupervisionStore, SwitchState,
 };
-use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::service::{ServiceManager, service_name};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A backend that a script may have restarted, wiped, or made to lose an answer.
 
-use punie_runner::dev_backend::{
+use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, InjectedFault, MAX_CONNECTIONS,
 };
 use serde_json::{Value, json};

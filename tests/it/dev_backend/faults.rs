@@ -1,6 +1,6 @@
 //! Faults on purpose, as they come out of the socket, and what the functions did meanwhile.
 
-use punie_runner::dev_backend::{DevBackend, DevBackendOptions, FaultInjector, InjectedFault};
+use punie_dev_backend::{DevBackend, DevBackendOptions, FaultInjector, InjectedFault};
 use serde_json::{Value, json};
 
 use super::server::TestBackend;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
-use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;

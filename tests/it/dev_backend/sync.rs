@@ -4,7 +4,7 @@
 mod client;
 mod hostile;
 
-use punie_runner::dev_backend::{DevBackendOptions, FaultInjector, InjectedFault};
+use punie_dev_backend::{DevBackendOptions, FaultInjector, InjectedFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

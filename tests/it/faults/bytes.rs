@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_dev_backend::InjectedFault;
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::dev_backend::InjectedFault;
 use punie_runner::journal::RequestState;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

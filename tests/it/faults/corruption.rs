@@ -4,7 +4,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
 use punie_runner::request::{ToolEffect, ToolRequest};
 

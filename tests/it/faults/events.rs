@@ -1,6 +1,6 @@
 //! Pages that repeat, reorder, change or go back, and cancels of what is over: no loss, no repeat.
 
-use punie_runner::dev_backend::InjectedFault;
+use punie_dev_backend::InjectedFault;
 use punie_runner::journal::RequestState;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use punie_runner::ids::{LeaseId, RequestId};
+use punie_core::ids::{LeaseId, RequestId};
 use punie_runner::journal::{Journal, JournalReader, RequestOffer, RequestOrigin, RequestState};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use punie_runner::dev_backend::InjectedFault;
+use punie_dev_backend::InjectedFault;
 use punie_runner::journal::RequestState;
 
 use super::announced_waits;

@@ -1,6 +1,6 @@
 //! Refused credentials, a clock that is off, a lease that is gone: nothing is lost, and nobody is pestered.
 
-use punie_runner::dev_backend::InjectedFault;
+use punie_dev_backend::InjectedFault;
 use punie_runner::journal::RequestState;
 use serde_json::json;
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WriteReport, WriteTextFile,
@@ -12,7 +13,6 @@ use punie_runner::acp::files::{
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::prepared_write::PreparedWrite;
 use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadSeek, ReadTextFile,
     RemoveFile, TextWindow, WriteReport, WriteTextFile,
@@ -13,7 +14,6 @@ use punie_runner::acp::files::{
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::prepared_write::PreparedWrite;
 use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Where a text is cut before it is masked, no part of a known secret is left: it is masked as a whole or not shown.
 
 use proptest::prelude::*;
-use punie_runner::ids::{RequestId, ToolName};
+use punie_core::ids::{RequestId, ToolName};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{MASK, Redactor, Secret};
 use punie_runner::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 

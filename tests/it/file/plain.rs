@@ -1,6 +1,6 @@
 //! What holds for all the file tools.
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::tool::{ErrorCode, ToolContext};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::ids::{ConversationId, RequestId};
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::git::{GitDeps, RepoLocks, tools};
-use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::request::{ErrorCode, ToolReply};

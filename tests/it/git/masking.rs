@@ -1,6 +1,6 @@
 //! Messages and what hooks print are cut: no part of a known secret is left at the cut.
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::request::redactor_boundaries;
 use punie_runner::tool::ToolContext;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::{ToolContext, ToolError};
 use serde_json::json;

@@ -34,7 +34,7 @@ impl Ask {
         let mut fields = Map::new();
         fields.insert(
             "requestId".into(),
-            json!(punie_runner::ids::RequestId::new().as_str()),
+            json!(punie_core::ids::RequestId::new().as_str()),
         );
         fields.insert("toolName".into(), json!(tool));
         fields.insert("args".into(), json!(args.to_string()));

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_core::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::PermissionGate;
 use punie_runner::audit::{AuditLog, AuditPaths, AuditRetention};
@@ -15,7 +16,6 @@ use punie_runner::home::{
     ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
     SupervisionStore, random_token,
 };
-use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};

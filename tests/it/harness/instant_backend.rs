@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_core::ids::{LeaseId, RequestId};
 use punie_runner::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
     EventPage, HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, ResultPost,
 };
-use punie_runner::ids::{LeaseId, RequestId};
 use serde_json::Value;
 
 use super::stepped_time::TimeHold;

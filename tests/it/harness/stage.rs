@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::dev_backend::{
+use punie_core::ids::RequestId;
+use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
 use punie_runner::home::{ApproverPresence, Home};
-use punie_runner::ids::RequestId;
 use punie_runner::journal::{JournalReader, RequestState};
 use punie_runner::output::OutputStore;
 use serde_json::Value;

@@ -18,8 +18,8 @@ use punie_runner::home::{
 use punie_runner::output::OutputStore;
 use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
-use punie_runner::signals::{Category, SignalPlaces, System};
 use punie_runner::tool::ToolRegistry;
+use punie_signals::{Category, SignalPlaces, System};
 use tempfile::TempDir;
 
 /// The registry with the folders under it.

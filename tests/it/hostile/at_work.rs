@@ -3,7 +3,7 @@
 use punie_runner::home::{Home, SecretStore};
 use punie_runner::redact::Secret;
 use punie_runner::request::ErrorCode;
-use punie_runner::sandbox::NetworkAccess;
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::acp::local::confinement::{CachesInUse, EmptyCache};
-use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::tool::ToolContext;
 use serde_json::{Value, json};
 

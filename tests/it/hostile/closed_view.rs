@@ -5,9 +5,9 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-use punie_runner::ids::{ConversationId, RequestId};
-use punie_runner::sandbox::NetworkAccess;
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::tool::ToolContext;
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;

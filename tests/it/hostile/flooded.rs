@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use punie_runner::sandbox::NetworkAccess;
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;

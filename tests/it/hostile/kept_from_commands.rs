@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use punie_runner::sandbox::NetworkAccess;
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;

@@ -11,16 +11,16 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::acp::network_proxy::{HostAsker, HostGate};
 use punie_runner::acp::permission::{ActiveRules, PermissionGate};
-use punie_runner::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_runner::home::{
     ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
 };
-use punie_runner::ids::{ConversationId, RequestId};
 use punie_runner::request::{ErrorCode, ToolReply};
-use punie_runner::sandbox::NetworkAccess;
 use punie_runner::tool::{CallGate as _, GateDecision, ToolContext};
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;

@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath};
-use punie_runner::ids::RequestId;
 use punie_runner::tool::ToolContext;
 use serde_json::json;
 use tempfile::TempDir;

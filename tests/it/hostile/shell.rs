@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
 use punie_runner::request::ErrorCode;
-use punie_runner::sandbox::{ConfinementLevel, NetworkAccess};
+use punie_sandbox::{ConfinementLevel, NetworkAccess};
 use serde_json::json;
 
 use super::Yard;

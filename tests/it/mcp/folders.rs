@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use punie_runner::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, PersonReply};
 use rmcp::model::ElicitationAction;
 use serde_json::{Value, json};

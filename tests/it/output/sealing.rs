@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punie_runner::ids::{RequestId, ToolName};
+use punie_core::ids::{RequestId, ToolName};
 use punie_runner::output::{OutputStore, TextBudget};
 use punie_runner::redact::{MASK, Redactor, Secret};
 use punie_runner::request::{

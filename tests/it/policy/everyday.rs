@@ -1,7 +1,7 @@
 //! Command lines as coding agents type them: where no rule names one of their commands, nobody is asked.
 
-use punie_runner::policy::command_line::read_command_line;
-use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
+use punie_policy::command_line::read_command_line;
+use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
 use punie_runner::request::ToolEffect;
 
 const RULES: &str = "\

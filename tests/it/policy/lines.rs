@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use punie_runner::policy::command_line::{quote_word, read_command_line};
-use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, PolicyVerdict, judge_call};
+use punie_policy::command_line::{quote_word, read_command_line};
+use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, PolicyVerdict, judge_call};
 use punie_runner::request::ToolEffect;
 use tempfile::TempDir;
 

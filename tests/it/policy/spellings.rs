@@ -1,8 +1,8 @@
 //! Spellings of a denied command that need a close look: none of them is allowed, and where nothing but bash and a few
 //! programs are needed, a real bash is seen to run it.
 
-use punie_runner::policy::command_line::read_command_line;
-use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
+use punie_policy::command_line::read_command_line;
+use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
 use punie_runner::request::ToolEffect;
 
 use super::lines::{Yard, verdict};

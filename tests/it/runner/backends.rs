@@ -1,7 +1,7 @@
 //! One home and two backends: each has the requests, the results, the cursor and the tokens that are its own, and what
 //! waits for one is left alone while the runner works for the other.
 
-use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use punie_runner::journal::RequestState;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 use punie_runner::tool::{ErrorCode, ToolError, ToolRegistry};
 use serde_json::Value;

@@ -201,7 +201,7 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     runner.logs("the catalog is published").await;
     // As a process leaves it behind that could not go on after the promise: accepted, and nobody at it.
     let args = json!({ "command": "echo ran >> effects" }).to_string();
-    let id = punie_runner::ids::RequestId::new();
+    let id = punie_core::ids::RequestId::new();
     let hash = Sha256::digest([b"Bash\0".as_slice(), args.as_bytes()].concat()).to_vec();
     let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
         .expect("opens");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::ToolContext;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! What is kept of outputs when there is little room for them.
 
-use punie_runner::ids::ToolName;
+use punie_core::ids::ToolName;
 use punie_runner::output::OutputHandle;
 use punie_runner::redact::Redactor;
 use punie_runner::request::{CallOutcome, SealContext};

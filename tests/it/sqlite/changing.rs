@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::mpsc::channel;
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::{ToolContext, ToolEffect};
 use rusqlite::Connection;

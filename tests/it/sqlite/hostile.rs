@@ -1,6 +1,6 @@
 //! SqliteQuery and statements that want more than to be answered: refused, stopped, or shown without harm.
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::ToolContext;
 use serde_json::json;

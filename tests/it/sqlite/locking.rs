@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::ToolContext;
 use rusqlite::Connection;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::request::ErrorCode;
 use punie_runner::tool::ToolContext;
 use rusqlite::Connection;

@@ -1,6 +1,6 @@
 //! ReadOutput: pages, the tail, the lines that match, and what it refuses.
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::tool::{CallLane, ErrorCode, ToolContext, ToolEffect};
 use serde_json::json;
 

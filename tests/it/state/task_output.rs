@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use punie_core::ids::RequestId;
 use punie_runner::handlers::state;
 use punie_runner::handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
-use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
 use punie_runner::tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};

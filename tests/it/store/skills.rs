@@ -141,7 +141,7 @@ async fn w55_arguments_with_another_hash_are_not_installed() {
     assert!(text.contains("is expected"), "{text}");
     // As `jq -jcS 'del(.sha256)' | sha256sum` has it.
     let canonical = r##"{"markdown":"# Notes\n\nOne.\n","name":"Notes","packageId":"pack","skillId":"notes","version":"1.0.0"}"##;
-    let hash = punie_runner::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(canonical));
+    let hash = punie_core::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(canonical));
     args["sha256"] = json!(hash);
     let said = store
         .call("InstallSkillPackage", &args)

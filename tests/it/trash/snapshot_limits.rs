@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punie_runner::ids::RequestId;
+use punie_core::ids::RequestId;
 use punie_runner::tool::{BeforeImages as _, CallIntent};
 
 use super::snapshots::{Snapshots, covered, random_bytes};

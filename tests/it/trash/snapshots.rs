@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::home::Home;
-use punie_runner::ids::RequestId;
 use punie_runner::tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 

@@ -199,7 +199,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::ids::RequestId;
+    use punie_core::ids::RequestId;
 
     async fn read_with(
         cx: &ToolContext,

@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ApprovalService;
 use super::verdicts::{ApprovalFailure, ApprovalReply};
-use crate::approval_answer::AnsweredBy;
 use crate::backend::{
     Backend as _, RecoveryAction, RemoteAnswer, RemoteApprovals, RemoteQuestion, RetryDelay,
 };
@@ -15,6 +14,7 @@ use crate::home::PersonReply;
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::executor::running_call::RunningCall;
 use crate::tool::ObserverDecision;
+use punie_core::approval_answer::AnsweredBy;
 
 /// The interval at which the runner checks for the device's answer while a question is open.
 const DEVICE_CHECK_INTERVAL: Duration = Duration::from_millis(250);

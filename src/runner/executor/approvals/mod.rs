@@ -16,7 +16,6 @@ use super::running_call::RunningCall;
 use super::stopped_conversations::StoppedConversations;
 use crate::backend::{Backend as _, RemoteAnswerKind, RemoteQuestion};
 use crate::home::OpenQuestion;
-use crate::ids::RequestId;
 use crate::journal::{ALLOWED, ASKED, DENIED, Journal, RequestOrigin};
 use crate::redact::Redactor;
 use crate::request::{ToolEffect, ToolRequest};
@@ -33,6 +32,7 @@ use crate::tool::ApprovalSubject;
 use memory::AnswerScope;
 pub(in crate::runner) use memory::ApprovalMemory;
 use open_question::{DeviceQuestion, LanePlaceRelease};
+use punie_core::ids::RequestId;
 use question_text::QuestionText;
 pub(in crate::runner) use verdicts::ApprovalFailure;
 use verdicts::{

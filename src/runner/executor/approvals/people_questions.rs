@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use super::ApprovalService;
 use super::open_question::DeviceQuestion;
 use super::verdicts::{ApprovalReply, PersonAnswer};
-use crate::approval_answer::{AnswerPlace, AnsweredBy, ApprovalOption};
 use crate::backend::{Backend as _, RemoteAnswer, RemoteAnswerKind, RemoteQuestion};
 use crate::home::{
     AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
 };
 use crate::journal::{ANSWERED, ASKED, DENIED};
+use punie_core::approval_answer::{AnswerPlace, AnsweredBy, ApprovalOption};
 
 /// The most bytes of a title on the wire.
 const MAX_TITLE_BYTES: usize = 4_000;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use punie_runner::approval_answer::ApprovalOption;
+use punie_core::approval_answer::ApprovalOption;
 use sha2::{Digest as _, Sha256};
 
 use super::super::Yard;
