@@ -11,11 +11,11 @@ use punie_runner::journal::{
     AcceptedRequest, BATCH, CloseReason, Journal, OfferOutcome, RequestOffer, RequestOrigin,
     SignatureExpiry,
 };
-use punie_runner::output::OutputStore;
-use punie_runner::redact::Redactor;
 use punie_runner::request::{
     CallOutcome, CleanReply, SealContext, ToolEffect, ToolReply, ToolRequest,
 };
+use punie_text::output::OutputStore;
+use punie_text::redact::Redactor;
 
 /// How often what is quick is done.
 const ROUNDS: usize = 300;

@@ -2,7 +2,7 @@
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use punie_runner::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
+use punie_text::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
 
 const CONTACTS: u32 = 1_000;
 const TEXT: usize = 1 << 20;

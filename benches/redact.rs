@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use punie_runner::redact::{Redactor, Secret, find_lookalikes, mask_log_line};
+use punie_text::redact::{Redactor, Secret, find_lookalikes, mask_log_line};
 
 /// As much as a pump reads at once.
 const CHUNK: usize = 256 << 10;

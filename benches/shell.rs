@@ -18,10 +18,10 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::home::Home;
-use punie_runner::output::OutputStore;
-use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::tool::{ToolContext, ToolRegistry};
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
+use punie_text::output::OutputStore;
+use punie_text::output::stream_filter::UnfilteredStream;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -142,7 +142,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRe
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
     let home = Home::open_home(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open_roots(&[work.to_owned()]).expect("a workspace");
-    let redactor = punie_runner::redact::Redactor::default();
+    let redactor = punie_text::redact::Redactor::default();
     let deps = ShellDeps {
         terminals,
         workspace,

@@ -2,10 +2,10 @@
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use punie_runner::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
-use punie_runner::output::text_budget::clip_to_budget;
-use punie_runner::output::{HeadTail, TextBudget};
-use punie_runner::redact::{Redactor, Secret};
+use punie_text::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
+use punie_text::output::text_budget::clip_to_budget;
+use punie_text::output::{HeadTail, TextBudget};
+use punie_text::redact::{Redactor, Secret};
 
 const SIZES: &[usize] = &[40 << 10, 4 << 20];
 /// As much as a pump reads at once.

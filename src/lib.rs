@@ -3,7 +3,6 @@
 //! The modules, in reading order:
 //!
 //! - [`request`]: a request and its outcome.
-//! - [`output`], [`redact`]: the text of results, and its masking.
 //! - [`tool`]: the contract between engine and tools.
 //! - [`acp`]: access to files and processes.
 //! - [`worker`]: this program as a confined process that reads hostile input.
@@ -18,9 +17,6 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub mod request;
-
-pub mod output;
-pub mod redact;
 
 pub mod tool;
 

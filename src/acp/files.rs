@@ -13,8 +13,8 @@ pub use super::encoding::FileEncoding;
 use super::file_content::BinaryContent;
 pub use super::folders::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
 pub use super::text_source::TextSource;
-pub use crate::output::line_index::read_full;
 use punie_core::ids::to_hex;
+pub use punie_text::output::line_index::read_full;
 
 /// The part of a file to read.
 #[derive(Debug, Clone)]

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::ToolFuture;
 use crate::home::MountedSecrets;
-use crate::output::{OutputHandle, TextBudget};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_text::output::{OutputHandle, TextBudget};
 
 pub use command_change::end_change_with_command;
 pub use command_run::{

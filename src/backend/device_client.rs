@@ -15,8 +15,8 @@ use super::signing_identity::{
     DeviceSigner, TokenStore, hash_token, heartbeat_signing_text, session_signing_text,
 };
 use super::wire;
-use crate::redact::Secret;
 use punie_core::ids::{DeviceId, ProcessId};
+use punie_text::redact::Secret;
 
 /// A device of a deployment.
 pub(super) struct DeviceClient {

@@ -26,7 +26,7 @@ use super::address::{BadUrl, parse_address};
 use super::error::BackendError;
 use super::http_response::parse_retry_after;
 use super::proxy::{ProxyRules, ProxyServer};
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// A byte stream, with or without TLS.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -18,7 +18,7 @@ use super::http_response::{function_error, is_html_page, parse_date_offset, pars
 use super::proxy::ProxyServer;
 use super::transport::{TransportOptions, build_client, install_crypto_provider};
 use super::upload::{UploadLoad, UploadProgress};
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::redact::Secret;
 use punie_core::ids::{DeviceId, to_hex};
+use punie_text::redact::Secret;
 
 /// The device's identity, as far as backend calls need it.
 pub trait DeviceSigner: Send + Sync + 'static {

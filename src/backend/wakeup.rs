@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use super::dial::WebSocketDialer;
 use super::error::{BackendError, FunctionRefusal};
 use super::subscription::SyncSocket;
-use crate::redact::Secret;
 use punie_core::ids::DeviceId;
+use punie_text::redact::Secret;
 
 /// The longest message that is accepted: the subscribed value is one number.
 pub(super) const MOST_BYTES: usize = 1 << 20;

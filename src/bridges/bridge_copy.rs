@@ -17,9 +17,9 @@ use crate::acp::local::service_process::{
 use crate::acp::network_proxy::NetworkCaller;
 use crate::acp::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
 use crate::home::{BridgeFolders, BridgeRecord, SecretStore};
-use crate::redact::{Masker, Redactor};
 use punie_core::ids::RequestId;
 use punie_policy::HostPattern;
+use punie_text::redact::{Masker, Redactor};
 
 /// The longest wait for the last output of a copy whose processes are gone.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,8 +18,8 @@ use crate::acp::terminals::{StopSequence, StopSignal};
 use crate::home::{
     BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState, SecretStore, WantedState,
 };
-use crate::redact::Redactor;
 use punie_core::ids::RequestId;
+use punie_text::redact::Redactor;
 
 /// The time that a bridge has to end by itself.
 const STOP_GRACE: Duration = Duration::from_secs(5);

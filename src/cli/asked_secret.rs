@@ -7,8 +7,8 @@ use crate::home::{
     ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput, SecretError, SecretRequest,
     SecretStore,
 };
-use crate::redact::Secret;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_text::redact::Secret;
 
 /// Stores a value as the answer to this question. Returns whether the name is new.
 pub(super) fn store_for_question(

@@ -16,9 +16,9 @@ use crate::audit::{
     HeadSignature,
 };
 use crate::home::{DeviceIdentity, Home};
-use crate::output::number_format;
 use crate::runner::Clock;
 use punie_core::host_traffic::HostTraffic;
+use punie_text::output::number_format;
 
 #[derive(Debug, Args)]
 pub struct AuditArgs {

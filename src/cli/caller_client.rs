@@ -8,9 +8,9 @@ use super::answer_watch::{AnswerWatch, poll_intervals};
 use crate::backend::{
     BackendError, FunctionKind, HttpFunctions, RecoveryAction, SyncSocket, omit_nulls,
 };
-use crate::redact::Secret;
 use crate::request::RequestSession;
 use punie_core::ids::{DeviceId, RequestId};
+use punie_text::redact::Secret;
 
 /// A caller of tools on devices, through a backend.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use super::prompt_line::{self, ShownPrompt};
 use super::table::{self, Column};
 use super::wrapped_text::wrap_lines;
 use crate::config::ColorChoice;
-use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
+use punie_text::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
 
 /// Writes sentences to stdout and flushes them. On a terminal they are wrapped at word boundaries. Write errors are
 /// ignored if the reader is gone: a command must still clean up, and a server must go on.

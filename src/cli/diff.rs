@@ -6,7 +6,7 @@ use super::context::CliContext;
 use super::exit::Exit;
 use super::{console, undo, wiring};
 use crate::config::WorkspaceRule;
-use crate::output::hidden_characters::escape_hidden_characters;
+use punie_text::output::hidden_characters::escape_hidden_characters;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {

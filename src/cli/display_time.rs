@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::console;
-use crate::output::number_format;
+use punie_text::output::number_format;
 
 /// Formats a time for a table: on a terminal the local time of today, or the day and the minute; else in UTC.
 pub fn format_when(at_ms: i64, now_ms: i64) -> String {

@@ -14,7 +14,7 @@ use crate::home::{
     DocumentImport, DocumentKind, HomeError, ImportHelp, ImportLine, ImportOptions, ImportResult,
     ImportSource, Plugin,
 };
-use crate::output::number_format::format_count;
+use punie_text::output::number_format::format_count;
 
 /// The folders below the user's own that other programs keep documents in, the first one first.
 const DEFAULT_FOLDERS: &[&str] = &[".agents", ".claude"];

@@ -2,8 +2,8 @@
 //! permissions (`dev_backend`).
 
 use crate::home::{BackendTokens, Home, TokenName};
-use crate::redact::Secret;
 use punie_dev_backend::DevBackend;
+use punie_text::redact::Secret;
 
 /// Writes a valid caller's token and the admin key. Moves the tokens of an earlier start at another port.
 pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<BackendTokens> {

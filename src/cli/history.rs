@@ -16,9 +16,9 @@ use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use crate::home::command_to_type;
 use crate::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
-use crate::output::number_format;
 use crate::runner::Clock;
 use history_line::{HistoryLine, describe_state, execution_duration};
+use punie_text::output::number_format;
 use request_content::RequestContent;
 use request_detail::show_request_detail;
 

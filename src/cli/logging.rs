@@ -20,9 +20,9 @@ use super::terminal_log_line::TerminalLogLine;
 use super::wrapped_text::wrap_lines;
 use super::{console, prompt_line};
 use crate::config::{ColorChoice, Log, LogFile as Wanted, LogFormat, LogLevel};
-use crate::output::hidden_characters::escape_hidden_characters;
-use crate::redact::{self, Redactor};
 use crate::runner::ANSWERED_TARGET;
+use punie_text::output::hidden_characters::escape_hidden_characters;
+use punie_text::redact::{self, Redactor};
 
 /// Starts logging at the level and in the form of `log`, also to files in `folder` if given. A terminal gets the form
 /// `on_terminal`. A second start in one process changes nothing.

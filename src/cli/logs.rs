@@ -19,7 +19,7 @@ use super::exit::{CommandError, Exit};
 use super::{console, log_file};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
-use crate::output::hidden_characters::escape_hidden_characters;
+use punie_text::output::hidden_characters::escape_hidden_characters;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {

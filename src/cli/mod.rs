@@ -85,11 +85,11 @@ use std::process::ExitCode;
 use clap::{Args, FromArgMatches, Parser};
 
 use crate::config::{ColorChoice, ProcessEnvironment};
-use crate::redact::Secret;
 use cli_command::{CliCommand, dispatch_command};
 pub use completions::completion_script;
 use context::CliContext;
 use exit::Exit;
+use punie_text::redact::Secret;
 
 const FIRST_STEPS: &str = "\
 First steps:

@@ -14,8 +14,8 @@ use super::{asked_secret, console, display_time, table};
 use crate::home::{
     CopyTexts, Home, KeyPlace, SecretEntry, SecretRequest, SecretStore, load_skills,
 };
-use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
+use punie_text::redact::{Redactor, Secret};
 
 /// A limit above that of any value.
 const MAX_VALUE_BYTES: u64 = 1 << 20;

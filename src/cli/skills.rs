@@ -16,7 +16,7 @@ use crate::home::{
     CopyTexts, DocumentKind, Home, HomeCatalogItem, HomeProblem, ProblemEffect, fit_catalog,
     list_import_sources, load_skills, plugin_of_document,
 };
-use crate::output::hidden_characters::escape_hidden_characters;
+use punie_text::output::hidden_characters::escape_hidden_characters;
 
 /// What to do with the home's documents; `list` without a word.
 #[derive(Debug, Clone, Subcommand)]

@@ -1,7 +1,7 @@
 //! The traffic of a command with a host, in words.
 
-use crate::output::number_format::{format_count, format_size};
 use punie_core::host_traffic::HostTraffic;
+use punie_text::output::number_format::{format_count, format_size};
 
 /// Describes the traffic with one host in a line.
 pub fn describe_traffic(traffic: &HostTraffic) -> String {

@@ -14,9 +14,9 @@ use super::{audit, console, display_time, undo, wiring};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
-use crate::output::number_format;
 use crate::runner::Clock;
 use crate::trash::{Trash, TrashEntry};
+use punie_text::output::number_format;
 
 #[derive(Debug, Args)]
 pub struct TrashArgs {

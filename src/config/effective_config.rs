@@ -16,9 +16,9 @@ use super::tables::{
 };
 use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
-use crate::redact::Secret;
 use punie_core::durable::FileStamp;
 use punie_core::ids::DeviceId;
+use punie_text::redact::Secret;
 
 /// The configuration in force.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::choices::BackendKind;
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The global flags of the command line.
 #[derive(Debug, Clone, Default)]

@@ -10,8 +10,8 @@ use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::toml_document::ConfigDocument;
-use crate::redact::Secret;
 use punie_core::ids::DeviceId;
+use punie_text::redact::Secret;
 
 /// Returns the flag's value, else the variable's.
 pub(super) fn flag_or_variable(

@@ -23,9 +23,9 @@ use super::machine_id::MachineId;
 use super::private_files::{create_private_file, replace_private_file};
 use super::runner_lock;
 use super::tokens::random_bytes;
-use crate::redact::Secret;
 use punie_core::durable;
 use punie_core::ids::DeviceId;
+use punie_text::redact::Secret;
 
 /// The most bytes of an identity file.
 const MAX_BYTES: u64 = 4096;

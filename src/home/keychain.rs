@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::tokens::random_bytes;
-use crate::redact::Secret;
 use punie_core::ids::to_hex;
+use punie_text::redact::Secret;
 
 /// The time limit of the program, which may ask the user to unlock the keychain.
 const KEYCHAIN_TIMEOUT: Duration = Duration::from_mins(1);

@@ -9,8 +9,8 @@ use std::fs;
 use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::ensure_private_file;
-use crate::redact::Secret;
 use punie_core::ids::to_hex;
+use punie_text::redact::Secret;
 
 /// Reads the token, and makes one the first time.
 ///

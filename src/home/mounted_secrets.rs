@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::redact::Secret;
 use punie_core::durable::{open_lock_file, open_private_file};
+use punie_text::redact::Secret;
 
 /// The variable that names the folder of a command's secret files.
 pub const FOLDER_VARIABLE: &str = "PUNIE_SECRETS";

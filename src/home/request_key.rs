@@ -12,7 +12,7 @@ use super::file_modes;
 use super::tokens::random_bytes;
 
 use super::private_files::create_private_file;
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The most bytes of a key file.
 const MAX_BYTES: u64 = 4096;

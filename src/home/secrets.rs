@@ -18,7 +18,7 @@ use super::secrets_key::{
 };
 
 use super::private_files::replace_private_file;
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The longest value, more than any key or certificate needs.
 const MAX_VALUE: usize = 64 << 10;

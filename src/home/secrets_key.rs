@@ -17,7 +17,7 @@ use super::keychain::KeychainEntry;
 use super::private_files::{create_private_file, replace_private_file};
 use super::sealed_text::SealingKey;
 use super::tokens::random_bytes;
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The largest file of all secrets.
 const MAX_FILE: u64 = 16 << 20;

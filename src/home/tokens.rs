@@ -17,7 +17,7 @@ use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
 use super::private_files::{ensure_private_file, replace_private_file};
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 /// The most bytes of a token; tokens and signed claims in use are shorter.
 const MAX_BYTES: u64 = 16 * 1024;

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::OutcomeKind;
-use crate::output::TextBudget;
-use crate::output::text_budget::clip_further;
+use punie_text::output::TextBudget;
+use punie_text::output::text_budget::clip_further;
 
 /// The contract's limit for a payload, in bytes of UTF-8.
 pub(super) const WIRE_LIMIT: usize = 900 << 10;

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use crate::output::{MaskedRanges, MaskedTexts, SecretBoundaries};
-use crate::redact::{MASK, Redactor};
+use punie_text::output::{MaskedRanges, MaskedTexts, SecretBoundaries};
+use punie_text::redact::{MASK, Redactor};
 
 /// Returns the positions of the secrets that this redactor knows, now and later.
 pub fn redactor_boundaries(redactor: &Redactor) -> SecretBoundaries {

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
 use super::{CallFailure, CallOutcome, ErrorCode, OutcomeKind, ReplyBody, ResultMeta};
-use crate::output::number_format::{format_size, group_digits};
-use crate::output::text_budget::clip_to_budget;
-use crate::output::{OutputStore, TextBudget};
-use crate::redact::Redactor;
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::ids::{RequestId, ToolName};
+use punie_text::output::number_format::{format_size, group_digits};
+use punie_text::output::text_budget::clip_to_budget;
+use punie_text::output::{OutputStore, TextBudget};
+use punie_text::redact::Redactor;
 
 /// The inputs of sealing.
 #[derive(Debug)]

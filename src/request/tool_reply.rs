@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ResultMeta;
-use crate::output::TextBudget;
+use punie_text::output::TextBudget;
 
 /// The content of an answer.
 #[derive(Debug, Clone, PartialEq)]

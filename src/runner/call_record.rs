@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::output::text_budget::clip_to_budget;
-use crate::output::{CallRecord, TextBudget};
-use crate::redact::{Redactor, mask_log_line};
 use crate::request::{FileChange, ToolRequest};
 use crate::tool::format_call_arguments;
+use punie_text::output::text_budget::clip_to_budget;
+use punie_text::output::{CallRecord, TextBudget};
+use punie_text::redact::{Redactor, mask_log_line};
 
 /// The most characters of the arguments and of the answer; of a longer text the head and the tail are kept.
 const MAX_CHARS: u64 = 8_000;
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::redact::Secret;
+    use punie_text::redact::Secret;
 
     #[test]
     fn a_record_holds_both_ends_of_a_long_answer_and_no_secret() {

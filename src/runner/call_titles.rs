@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::output::hidden_characters::escape_to_one_line;
-use crate::redact::{Redactor, mask_log_line};
 use crate::tool::ToolRegistry;
+use punie_text::output::hidden_characters::escape_to_one_line;
+use punie_text::redact::{Redactor, mask_log_line};
 
 /// The most characters of a title.
 const MAX_TITLE_CHARS: usize = 200;
@@ -51,7 +51,7 @@ fn shorten_title(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redact::Secret;
+    use punie_text::redact::Secret;
 
     #[test]
     fn a_title_is_one_short_line_without_secrets() {

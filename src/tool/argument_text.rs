@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
+use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 
 /// Formats all arguments of a call, nothing left out: each under its name, texts without quotes. Lines of a text are
 /// indented, so that none looks like another argument. Hidden characters are escaped.

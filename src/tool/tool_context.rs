@@ -13,9 +13,9 @@ use super::before_images::{CallBeforeImages, CallSnapshot};
 use super::call_progress::CallProgress;
 use super::intent::{CallIntent, IntentRecorder, UnrecordedIntents};
 use super::observer::CallFollower;
-use crate::output::SecretBoundaries;
 use crate::request::RequestSession;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_text::output::SecretBoundaries;
 
 /// The facts of a request, passed to every tool.
 #[derive(Debug, Clone)]

@@ -14,11 +14,11 @@ use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
 use super::{LARGEST_KEPT, Trash, unix_time_ms};
 use crate::acp::Workspace;
-use crate::output::number_format;
 use crate::tool::{BeforeImages, CallIntent, SaveFuture};
 use punie_core::durable::{append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
+use punie_text::output::number_format;
 #[cfg(target_os = "linux")]
 use {
     super::FolderSnapshots,

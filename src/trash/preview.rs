@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::content_store::hash_file;
 use super::tree::TreeSize;
 use crate::acp::protected_path;
-use crate::output::number_format;
+use punie_text::output::number_format;
 
 /// So many protected names are shown.
 const MAX_NAMES: usize = 5;

@@ -21,10 +21,10 @@ use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
 use super::{Trash, display_path, unix_time_ms};
 use crate::acp::{Workspace, WorkspacePath};
-use crate::output::number_format;
 use punie_core::durable::append_json_lines;
 use punie_core::failpoint::reach;
 use punie_core::ids::RequestId;
+use punie_text::output::number_format;
 
 /// The result of an undo, or its preview.
 #[derive(Debug, Clone, PartialEq, Eq)]

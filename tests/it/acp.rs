@@ -31,12 +31,12 @@ use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_runner::home::Home;
-use punie_runner::output::FilterFactory;
-use punie_runner::output::OutputStore;
-use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::tool::{
     CallObserver, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry, ToolReply,
 };
+use punie_text::output::FilterFactory;
+use punie_text::output::OutputStore;
+use punie_text::output::stream_filter::UnfilteredStream;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ impl Bench {
                 shells: Arc::default(),
                 apps: client.clone(),
                 home: Home::open_home(&base.join("home")).expect("a home"),
-                redactor: punie_runner::redact::Redactor::default(),
+                redactor: punie_text::redact::Redactor::default(),
                 command_rules: String::new(),
                 apps_obstacle: None,
             }),

@@ -11,31 +11,22 @@ use source::Source;
 
 /// The modules of this crate that each module may use. Between crates, Cargo holds the rule.
 const TABLE: &[(&str, &[&str])] = &[
-    ("output", &[]),
-    ("redact", &[]),
     ("audit", &[]),
-    ("request", &["redact", "output"]),
-    ("tool", &["request", "output"]),
-    ("journal", &["request", "redact"]),
-    ("backend", &["request", "redact"]),
-    ("home", &["redact"]),
-    ("acp", &["tool", "home", "output"]),
-    ("trash", &["tool", "acp", "home", "output"]),
+    ("request", &[]),
+    ("tool", &["request"]),
+    ("journal", &["request"]),
+    ("backend", &["request"]),
+    ("home", &[]),
+    ("acp", &["tool", "home"]),
+    ("trash", &["tool", "acp", "home"]),
     ("worker", &["acp"]),
-    ("bridges", &["acp", "home", "redact"]),
-    (
-        "handlers",
-        &[
-            "tool", "acp", "home", "output", "redact", "worker",
-        ],
-    ),
+    ("bridges", &["acp", "home"]),
+    ("handlers", &["tool", "acp", "home", "worker"]),
     (
         "runner",
-        &[
-            "tool", "backend", "journal", "audit", "request", "home", "redact", "output",
-        ],
+        &["tool", "backend", "journal", "audit", "request", "home"],
     ),
-    ("config", &["redact"]),
+    ("config", &[]),
     ("service", &[]),
     ("mcp", &["tool"]),
 ];
@@ -333,9 +324,9 @@ fn a_forbidden_import_is_found_however_it_is_written() {
             "request::Meta",
         ),
         (
-            "output/mod.rs",
-            "use super::redact::Redactor;",
-            "redact::Redactor",
+            "request/mod.rs",
+            "use super::acp::Workspace;",
+            "acp::Workspace",
         ),
         (
             "handlers/file/read.rs",
@@ -352,7 +343,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
             "use super::value::Value;",
             "config::value::Value",
         ),
-        ("output/x.rs", "pub use crate::request as r;", "request"),
+        ("request/x.rs", "pub use crate::tool as t;", "tool"),
         (
             "tool/x.rs",
             "mod tests { use crate::acp::Workspace; }",
@@ -379,7 +370,7 @@ fn what_the_table_allows_is_left_alone() {
     for (path, text) in [
         (
             "acp/x.rs",
-            "use crate::tool::{Meta, ToolCx}; use crate::output; use punie_policy::PolicyRules;",
+            "use crate::tool::{Meta, ToolCx}; use crate::home; use punie_policy::PolicyRules;",
         ),
         (
             "acp/local/x.rs",

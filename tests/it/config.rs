@@ -17,7 +17,7 @@ use punie_runner::config::{
     Backend, ColorChoice, Config, ConfigError, GlobalFlags, Limits, Log, LogLevel, Poll,
     ProcessEnvironment, ValueOrigin, WorkspaceRule,
 };
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 use tempfile::TempDir;
 
 /// A user's folder with a home and two workspaces in it, and an environment around it.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use punie_core::ids::RequestId;
-use punie_runner::output::{
+use punie_text::output::{
     FindOutputError, OutputLimits, OutputReadStop, OutputSearchError, OutputSearchQuery,
     OutputStore, OutputWindow, TextBudget,
 };

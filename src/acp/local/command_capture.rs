@@ -7,9 +7,9 @@ use super::disk_copy::{DiskCopy, OutputLocation};
 use super::hidden_output::{add_nul_note, binary_placeholder, is_too_short_for_secret};
 use super::recent_output::RecentOutput;
 use crate::acp::terminals::{TerminalOutput, WindowSize};
-use crate::output::terminal_screen::{DrawingStart, TerminalScreen, find_drawing};
-use crate::output::terminal_text::{TerminalTextCleaner, Utf8Decoder, clean_terminal_text};
-use crate::output::{
+use punie_text::output::terminal_screen::{DrawingStart, TerminalScreen, find_drawing};
+use punie_text::output::terminal_text::{TerminalTextCleaner, Utf8Decoder, clean_terminal_text};
+use punie_text::output::{
     BinaryRun, FilterFactory, HeadTail, OutputHandle, StreamFilter, TextBudget, find_binary_data,
 };
 

@@ -1,8 +1,8 @@
 //! The copy of a command's output on disk. Not here: the bytes written to it (command_capture), and the store of all
 //! copies (`output::OutputStore`).
 
-use crate::output::{OutputHandle, OutputSpool, OutputStore};
 use punie_core::ids::RequestId;
+use punie_text::output::{OutputHandle, OutputSpool, OutputStore};
 
 /// The place in the store for a request's output.
 pub(super) struct OutputLocation {

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_open::sha256_hex;
 use crate::acp::files::{ByteSplice, DiskSplice};
-use crate::output::line_index::READ_CHUNK_BYTES;
 use punie_core::ids::to_hex;
+use punie_text::output::line_index::READ_CHUNK_BYTES;
 
 /// From this size on, hashes are computed in parallel with writing.
 const PARALLEL_HASH_BYTES: usize = 1 << 20;

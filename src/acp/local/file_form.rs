@@ -3,7 +3,7 @@
 
 use super::text_detection;
 use crate::acp::files::{FileEncoding, LineEndings};
-use crate::output::number_format;
+use punie_text::output::number_format;
 
 /// Converts plain text to the form of the old file, and returns the bytes with warnings about the changes.
 pub(super) fn preserve_form(text: &str, old: &[u8], invalid_bytes: u64) -> (Vec<u8>, Vec<String>) {

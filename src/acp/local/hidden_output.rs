@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::acp::file_content::classify_content;
-use crate::output::BinaryRun;
-use crate::output::number_format::{format_count, format_size};
+use punie_text::output::BinaryRun;
+use punie_text::output::number_format::{format_count, format_size};
 
 /// Held-back text below this length is shown although a secret may begin with it. A prompt would lose its last letter
 /// otherwise, and so few bytes reveal no secret.

@@ -12,8 +12,8 @@ use crate::acp::terminals::{
     CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence,
     TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
-use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};
+use punie_text::output::{FilterFactory, OutputStore};
 
 /// The parts that this machine's terminals would need.
 pub struct LocalTerminalSetup {

@@ -4,8 +4,8 @@
 use parking_lot::Mutex;
 
 use crate::acp::files::FileStamp;
-use crate::output::line_feed::LineFeed;
-use crate::output::line_index::LineIndex;
+use punie_text::output::line_feed::LineFeed;
+use punie_text::output::line_index::LineIndex;
 
 /// The number of files in the cache.
 const MAX_INDEXES: usize = 16;

@@ -4,7 +4,7 @@
 use encoding_rs::DecoderResult;
 
 use crate::acp::encoding::FileEncoding;
-use crate::output::line_feed::LineFeed;
+use punie_text::output::line_feed::LineFeed;
 
 /// Decodes pieces that may split a character. Malformed input becomes U+FFFD.
 pub(super) struct StreamDecoder {

@@ -1,7 +1,7 @@
 //! Gathers lines from a stream of bytes within limits, however long a line is. Not here: the source of the bytes.
 
-use crate::output::{MaskedRanges, SecretBoundaries, number_format};
 use memchr::memchr;
+use punie_text::output::{MaskedRanges, SecretBoundaries, number_format};
 
 /// The bytes kept of a line's beginning and end, at least; more than any cut shows.
 const MIN_KEPT_BYTES: usize = 64 << 10;

@@ -31,8 +31,8 @@ use super::{
     Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, DeclineReason,
     EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, ResultPost,
 };
-use crate::redact::Secret;
 use punie_core::ids::{LeaseId, RequestId};
+use punie_text::redact::Secret;
 
 /// The longest message that is accepted: the largest file that a tool writes, escaped as JSON.
 const MOST_BYTES: usize = 16 << 20;

@@ -7,8 +7,8 @@ use crate::cli::console;
 use crate::cli::hidden_input::HiddenInput;
 use crate::cli::prompt_line::ShownPrompt;
 use crate::home::{OpenQuestion, PersonReply, QuestionInput};
-use crate::redact::Secret;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_text::redact::Secret;
 
 impl TerminalAsker {
     /// Asks until the question is answered here or elsewhere.

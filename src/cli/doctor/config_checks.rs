@@ -12,7 +12,7 @@ use crate::home::{
     CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
     load_skills,
 };
-use crate::output::number_format::format_count;
+use punie_text::output::number_format::format_count;
 
 /// Returns the id of the check to which an error of the configuration belongs.
 pub(super) fn check_of_fault(fault: &ConfigError) -> &'static str {

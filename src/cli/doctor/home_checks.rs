@@ -14,7 +14,7 @@ use crate::home::{
     DeviceIdentity, Home, HomeError, SecretStore, count_stale_mounts, remove_stale_mounts,
 };
 use crate::journal::has_disk_space_at;
-use crate::output::number_format::{format_count, format_size};
+use punie_text::output::number_format::{format_count, format_size};
 
 /// The share of the trash's quota from which the next backups push out earlier ones, in percent.
 const TRASH_FULL_PERCENT: u64 = 95;

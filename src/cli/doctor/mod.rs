@@ -145,7 +145,7 @@ fn show_report(report: &DoctorReport, with_passed: bool) {
     let hint = if with_passed { "" } else { " (-v lists them)" };
     console::print_line(&format!(
         "{} passed{hint}.",
-        crate::output::number_format::format_count(passed as u64, "check")
+        punie_text::output::number_format::format_count(passed as u64, "check")
     ));
 }
 

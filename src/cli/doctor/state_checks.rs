@@ -14,7 +14,7 @@ use crate::cli::status::attention;
 use crate::cli::status::journal_facts::JournalFacts;
 use crate::home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
 use crate::journal::JournalReader;
-use crate::output::number_format::format_count;
+use punie_text::output::number_format::format_count;
 
 /// The words of the journal that the runner records as its problems.
 const OTHER_PROCESS: &str = "other_process";

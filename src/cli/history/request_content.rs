@@ -6,13 +6,13 @@ use crate::cli::{audit, console, stop, table, wiring};
 use crate::config::Config;
 use crate::home::{Home, command_to_type};
 use crate::journal::{FullHistory, HistoryEntry, JournalReader};
-use crate::output::hidden_characters::escape_hidden_characters;
 use punie_core::host_traffic::HostTraffic;
+use punie_text::output::hidden_characters::escape_hidden_characters;
 
-use crate::output::{CallRecord, CallRecordStore};
 use crate::request::OutcomeKind;
 use crate::tool::ToolEffect;
 use crate::trash::TrashEntry;
+use punie_text::output::{CallRecord, CallRecordStore};
 
 /// The content of a request, as far as it is kept.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ use crate::cli::{console, init};
 use crate::config::default_file::{self, KnownSettings};
 use crate::config::{Config, read_config_text};
 use crate::home::{ConfigLock, SecretStore, command_to_type, shell_word};
-use crate::redact::Secret;
+use punie_text::redact::Secret;
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {

@@ -8,7 +8,7 @@ use crate::acp::local::confinement::CachesInUse;
 use crate::cli::policy::describe_default;
 use crate::cli::{console, display_time};
 use crate::home::{KeyPlace, command_to_type};
-use crate::output::number_format::format_size;
+use punie_text::output::number_format::format_size;
 
 /// The maximum number of background shells to list.
 const MAX_SHELLS_SHOWN: usize = 10;

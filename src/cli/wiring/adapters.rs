@@ -23,12 +23,12 @@ use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
 use crate::home::{DeviceIdentity, Home, SecretStore};
 use crate::journal::Journal;
-use crate::output::{FilterFactory, StreamFilter};
-use crate::redact::{Masker, Redactor, Secret};
 use crate::runner::{Clock, InspectedEffects, LeftoverCleanup};
 use crate::tool::{AliasResolver, CallIntent, IntentOutcome};
 use crate::trash::Trash;
 use punie_core::ids::RequestId;
+use punie_text::output::{FilterFactory, StreamFilter};
+use punie_text::redact::{Masker, Redactor, Secret};
 
 /// Creates a filter that masks secrets in streams of output.
 pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {

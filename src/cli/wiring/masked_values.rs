@@ -7,7 +7,7 @@ use crate::config::ProcessEnvironment;
 use crate::home::{
     BackendTokens, DeviceIdentity, Home, HomeFailureKind, IdentityMapStore, SecretStore,
 };
-use crate::redact::{Redactor, Secret};
+use punie_text::redact::{Redactor, Secret};
 
 /// Masks the secrets and the people that this home knows.
 pub(super) fn open_redactor(

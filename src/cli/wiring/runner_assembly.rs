@@ -27,8 +27,6 @@ use crate::home::{
     SecretStore, SupervisionStore, command_to_type,
 };
 use crate::journal::Journal;
-use crate::output::CallRecordStore;
-use crate::redact::Redactor;
 use crate::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
     TaskRequests, ToolThreads, Watchdog, wake_channel,
@@ -36,6 +34,8 @@ use crate::runner::{
 use crate::tool::ToolRegistry;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::LeaseId;
+use punie_text::output::CallRecordStore;
+use punie_text::redact::Redactor;
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {

@@ -20,9 +20,9 @@ use crate::home::Home;
 use crate::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
 };
-use crate::output::{OutputHandle, OutputStore, terminal_text};
 use crate::runner::Clock;
 use punie_core::ids::RequestId;
+use punie_text::output::{OutputHandle, OutputStore, terminal_text};
 
 /// The length of an earlier shell's output to show, as stored: escape sequences count.
 const LAST_CHARS: usize = 30_000;

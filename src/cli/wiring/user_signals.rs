@@ -10,8 +10,8 @@ use crate::handlers::user::{
     LiveSignalSettings, SignalDeps, SignalReader, SignalSettings, remove_signal_leftovers,
 };
 use crate::home::{Home, IdentityMapStore, SignalConsents};
-use crate::redact::Redactor;
 use punie_signals::{Category, SignalPlaces};
+use punie_text::redact::Redactor;
 
 /// Returns the switch of a category.
 pub fn signal_switch(config: &Config, category: Category) -> SignalSwitch {

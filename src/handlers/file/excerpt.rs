@@ -256,7 +256,7 @@ mod tests {
                 })
                 .collect()
         };
-        let nothing = crate::output::SecretBoundaries::default();
+        let nothing = punie_text::output::SecretBoundaries::default();
         let (of_whole, of_parts) = (splices(&whole), splices(&excerpt.places));
         let (sheet, more) = (excerpt.as_excerpt_text(), whole.len() - of_parts.len());
         prop_assert_eq!(

@@ -9,7 +9,7 @@ use super::patch::{Hunk, Patch, SectionAction};
 use super::unified_diff::diff_splices;
 use super::{no_match_hint, quote_search};
 use crate::acp::files::ByteSplice;
-use crate::output::SecretBoundaries;
+use punie_text::output::SecretBoundaries;
 
 /// Parses a patch and places the hunks of each of its files in the text.
 pub(crate) fn patch(text: &[u8], patch: &str) {

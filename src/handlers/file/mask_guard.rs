@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use super::FileDeps;
 use crate::acp::WorkspacePath;
-use crate::redact::MASK;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_text::redact::MASK;
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;

@@ -11,7 +11,7 @@ use super::first_line_difference::find_first_difference;
 use super::line_diff_hint::is_invisible_char;
 use super::match_tier::{MatchTier, PlainLine};
 
-use crate::output::{SecretBoundaries, number_format};
+use punie_text::output::{SecretBoundaries, number_format};
 
 /// The bytes of a text that are searched.
 const MAX_SEARCHED_BYTES: usize = 4 << 20;

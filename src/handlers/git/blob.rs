@@ -3,7 +3,7 @@
 use super::captured_output::{CapturedOutput, OutputCapture};
 use super::display_text::count_control_chars;
 use super::git_command::GitOutputSink;
-use crate::output::{ClippedText, HeadTail, TextBudget};
+use punie_text::output::{ClippedText, HeadTail, TextBudget};
 
 /// The number of bytes examined to tell text from binary.
 const SNIFF_BYTES: usize = 8 << 10;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::display_text::renamed_path;
-use crate::output::number_format::{format_count, group_digits};
+use punie_text::output::number_format::{format_count, group_digits};
 
 /// Lines added and removed; `None` for a binary file.
 type LineCounts = Option<(u64, u64)>;

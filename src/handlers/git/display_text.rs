@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::output::path_text::{is_invisible, path_text_from_bytes, unquote_path_bytes};
+use punie_text::output::path_text::{is_invisible, path_text_from_bytes, unquote_path_bytes};
 
 /// The characters shown of a branch name, an author or a subject.
 const MAX_LINE_CHARS: usize = 200;

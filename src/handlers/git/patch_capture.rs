@@ -4,8 +4,8 @@
 use super::captured_output::{CapturedOutput, OutputCapture};
 use super::display_text::{count_control_chars, escape_block, unquote_path};
 use super::git_command::GitOutputSink;
-use crate::output::text_budget::{TextBudget, clip_to_budget};
-use crate::output::{ClippedText, HeadTail};
+use punie_text::output::text_budget::{TextBudget, clip_to_budget};
+use punie_text::output::{ClippedText, HeadTail};
 
 /// A longer line is processed in parts.
 const MAX_LINE_BYTES: usize = 64 << 10;

@@ -22,7 +22,10 @@ pub(super) fn check_plain_value<'a>(key: &str, text: &'a str) -> Result<&'a str,
         "is empty".to_owned()
     } else if text.starts_with('-') {
         "begins with `-`, and options are not passed on".to_owned()
-    } else if text.chars().any(crate::output::path_text::is_invisible) {
+    } else if text
+        .chars()
+        .any(punie_text::output::path_text::is_invisible)
+    {
         "holds characters that nobody sees".to_owned()
     } else if text.chars().count() > MAX_CHARS {
         format!("is longer than {MAX_CHARS} characters")

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
-use crate::redact::find_lookalikes;
+use punie_text::redact::find_lookalikes;
 
 /// The bytes of a file that are scanned.
 pub(super) const MAX_SCANNED_BYTES: u64 = 16 << 20;

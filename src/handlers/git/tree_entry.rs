@@ -1,8 +1,8 @@
 //! One line of `git ls-tree -z -l`: an entry of a folder at a commit. Not here: its content.
 
 use super::resolve_revision::short_id;
-use crate::output::number_format::format_size;
-use crate::output::path_text::path_text_from_bytes;
+use punie_text::output::number_format::format_size;
+use punie_text::output::path_text::path_text_from_bytes;
 
 /// One entry of a folder.
 pub(super) struct TreeEntry {

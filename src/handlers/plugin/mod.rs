@@ -14,7 +14,7 @@ mod tool_result;
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::home::Home;
-use crate::redact::Redactor;
+use punie_text::redact::Redactor;
 
 pub use plugin_host::{PluginHost, PluginReport};
 pub use secret_values::{list_secret_names, names_secret, secret_reference};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::folder_entries::WalkEntryKind;
 use super::result_text::workspace_path_text;
 use super::walk_entry::WalkStart;
-use crate::output::number_format::{format_count, group_digits};
+use punie_text::output::number_format::{format_count, group_digits};
 
 /// The largest number of skipped paths to remember for a second search.
 const MAX_REMEMBERED: usize = 10_000;

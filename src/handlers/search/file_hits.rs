@@ -9,7 +9,7 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-use crate::output::SecretBoundaries;
+use punie_text::output::SecretBoundaries;
 
 /// Longer lines are cut around the match.
 const MAX_LINE: usize = 400;

@@ -17,7 +17,7 @@ use super::search_stop::SearchStop;
 use super::walk_entry::WalkEntry;
 use crate::acp::encoding::{FileEncoding as TextEncoding, Utf8Tally};
 use crate::acp::file_content::is_utf32;
-use crate::output::SecretBoundaries;
+use punie_text::output::SecretBoundaries;
 
 /// Files up to this size are searched in one piece.
 const WHOLE_FILE_BYTES: usize = 512 << 10;

@@ -8,7 +8,7 @@ use super::file_hits::{FileHits, HitLine};
 use super::result_text::{at_least, page_range_text, saturating_usize};
 use super::search_plan::{Order, OutputMode, SearchPlan};
 use super::search_scope::SearchScope;
-use crate::output::number_format::{format_count, group_digits};
+use punie_text::output::number_format::{format_count, group_digits};
 
 /// A request with its findings and the hints for its answer.
 pub(super) struct GrepReport<'a> {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::output::number_format::{format_count, group_digits};
-use crate::output::path_text::path_text;
+use punie_text::output::number_format::{format_count, group_digits};
+use punie_text::output::path_text::path_text;
 
 /// Formats a path as tools accept it: relative to the first workspace, or absolute outside it.
 pub(super) fn workspace_path_text(first: &Path, path: &Path) -> String {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::file_hits::MatchDetail;
-use crate::output::SecretBoundaries;
+use punie_text::output::SecretBoundaries;
 
 /// The largest chunk in memory. A longer line cannot be searched.
 const MAX_CHUNK_BYTES: usize = 64 << 20;

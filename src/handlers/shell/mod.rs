@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
-use crate::redact::Redactor;
 use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
+use punie_text::redact::Redactor;
 
 pub use background_shell::{BackgroundShell, EarlierShell};
 pub use shell_list::{RestoredShell, ShellList};

@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-use crate::output::number_format::{format_count, group_digits};
-use crate::redact::Redactor;
 use punie_core::ids::to_hex;
+use punie_text::output::number_format::{format_count, group_digits};
+use punie_text::redact::Redactor;
 
 /// A value of bounded size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

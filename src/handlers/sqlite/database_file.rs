@@ -15,8 +15,8 @@ use std::path::Path;
 
 use super::snapshot::{open_without_links, with_suffix};
 use super::worker_protocol::OpenMode;
-use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolError};
+use punie_text::output::number_format::format_size;
 
 /// The first bytes of every database that is not encrypted.
 const DATABASE_MAGIC: &[u8; 16] = b"SQLite format 3\0";

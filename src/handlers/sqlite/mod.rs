@@ -22,9 +22,9 @@ mod worker_session;
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
-use crate::redact::Redactor;
 use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
+use punie_text::redact::Redactor;
 
 pub use worker_protocol::JOB;
 pub use worker_session::run_worker;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cell_value::{CellReader, CellValue};
 use super::statement_guard::StatementGuard;
-use crate::output::number_format::{format_count, group_digits};
-use crate::redact::Redactor;
+use punie_text::output::number_format::{format_count, group_digits};
+use punie_text::redact::Redactor;
 
 /// The most rows in one answer.
 const MAX_ROWS: u64 = 1_000;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::cell_value::CutText;
 use super::row_page::interrupted_error;
 use super::statement_guard::StatementGuard;
-use crate::output::number_format::{format_count, group_digits};
-use crate::redact::Redactor;
+use punie_text::output::number_format::{format_count, group_digits};
+use punie_text::redact::Redactor;
 
 /// The most objects that are described.
 const MAX_OBJECTS: usize = 500;

@@ -8,9 +8,9 @@ mod task_output;
 
 use std::sync::Arc;
 
-use crate::output::OutputStore;
 use crate::tool::{ToolDeps, ToolEntry, ToolSet};
 use background_tasks::TaskBoard;
+use punie_text::output::OutputStore;
 
 /// The dependencies of the state tools.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use crate::output::terminal_text::{self, TerminalTextCleaner, Utf8Decoder};
-use crate::output::{FindOutputError, OutputHandle, OutputStore};
+use punie_text::output::terminal_text::{self, TerminalTextCleaner, Utf8Decoder};
+use punie_text::output::{FindOutputError, OutputHandle, OutputStore};
 
 /// New output.
 #[derive(Debug, PartialEq, Eq)]

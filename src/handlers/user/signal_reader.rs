@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::home::{HomeError, IdentityMapStore, NamedPerson};
-use crate::redact::{Redactor, mask_log_line};
 use punie_signals::{
     Budget, Category, SignalPlaces, SourceReport, SourceState, collect_category, format_report,
     sweep,
 };
+use punie_text::redact::{Redactor, mask_log_line};
 
 /// The time for one source.
 const SOURCE_TIME: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use super::person_checks::{MIN_PHONE_DIGITS, check_identifier};
 use super::store::{IdentityMapStore, StoredKind, StoredMap, new_map};
 use crate::home::error::HomeError;
 use crate::home::runner_lock;
-use crate::redact::people::PersonAliases;
+use punie_text::redact::people::PersonAliases;
 
 /// The text in place of a name that can have no alias.
 const HIDDEN: &str = "[name]";

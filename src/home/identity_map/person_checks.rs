@@ -1,7 +1,7 @@
 //! Checks identifiers before they are stored: one that is found in ordinary text would be replaced there. An error is a
 //! sentence.
 
-use crate::redact::people::{IdentifierKind, fold_text, is_unspaced, normalized_digits};
+use punie_text::redact::people::{IdentifierKind, fold_text, is_unspaced, normalized_digits};
 
 const MAX_TEXT: usize = 200;
 /// The fewest letters of a name of one word.

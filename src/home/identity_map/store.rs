@@ -17,7 +17,7 @@ use crate::home::layout::Home;
 use crate::home::secrets_key::SecretsKeyFile;
 use crate::home::state_file::StateFile;
 use crate::home::{runner_lock, sealed_text, tokens};
-use crate::redact::people::{
+use punie_text::redact::people::{
     ALIAS_CODES, IdentifierKind, IdentityMapSource, PersonAliases, PersonIdentifier, make_alias,
 };
 

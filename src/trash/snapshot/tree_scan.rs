@@ -304,7 +304,7 @@ impl TreeScan<'_> {
         }
         self.bytes += size;
         if self.bytes > self.context.limits.bytes {
-            let most = crate::output::number_format::format_size(self.context.limits.bytes);
+            let most = punie_text::output::number_format::format_size(self.context.limits.bytes);
             return Err(ScanError::TooLarge(most));
         }
         let mode = status.st_mode & 0o7777;

@@ -15,7 +15,7 @@ use super::UndoPlan;
 use super::snapshot_coverage::{ReturnBy, SnapshotCoverage};
 use crate::acp::WorkspacePath;
 use crate::home::command_to_type;
-use crate::output::number_format;
+use punie_text::output::number_format;
 
 /// So much is shown of a command of which nothing is kept: a command may have written the line itself.
 const MAX_COMMAND_CHARS: usize = 200;

@@ -12,7 +12,7 @@ use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::snapshot_coverage::SnapshotCoverage;
 use super::{PathState, UndoPlan};
 use crate::acp::WorkspacePath;
-use crate::output::number_format;
+use punie_text::output::number_format;
 
 /// The permission bits without which a folder's owner cannot change it.
 const OWNER_BITS: u32 = 0o700;

@@ -386,9 +386,9 @@ async fn a_long_answer_is_clipped_as_every_other() {
     let answer = it.call().await.expect("answered");
     let folder = tempfile::tempdir().expect("a folder");
     let outputs =
-        punie_runner::output::OutputStore::open_output_folder(folder.path()).expect("a store");
+        punie_text::output::OutputStore::open_output_folder(folder.path()).expect("a store");
     let sealed = CallOutcome::Ok(answer).seal(&SealContext {
-        redactor: &punie_runner::redact::Redactor::default(),
+        redactor: &punie_text::redact::Redactor::default(),
         store: &outputs,
         request: &RequestId::new(),
         tool: &punie_core::ids::ToolName::parse("ide_find").expect("a name"),

@@ -13,8 +13,8 @@ use punie_runner::acp::protocol::{
     StopReason,
 };
 use punie_runner::acp::{LocalClient, Workspace};
-use punie_runner::output::OutputStore;
-use punie_runner::output::stream_filter::UnfilteredStream;
+use punie_text::output::OutputStore;
+use punie_text::output::stream_filter::UnfilteredStream;
 
 use super::{PATIENCE, Script};
 

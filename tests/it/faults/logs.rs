@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use punie_runner::home::{Home, SecretStore};
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 use serde_json::{Value, json};
 
 use crate::harness::caller::Ask;

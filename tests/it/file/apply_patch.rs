@@ -380,7 +380,7 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             "holds more",
         ),
         (
-            format!("*** Add File: n\n+{}\n", punie_runner::redact::MASK),
+            format!("*** Add File: n\n+{}\n", punie_text::redact::MASK),
             ErrorCode::InvalidArgs,
             "secret",
         ),

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use punie_runner::redact::MASK;
+use punie_text::redact::MASK;
 use serde_json::json;
 
 use super::Bench;

@@ -260,7 +260,7 @@ async fn a_mask_is_not_written_into_a_long_file() {
     let bench = Bench::new();
     let before = long();
     bench.put("f", &before);
-    let mask = punie_runner::redact::MASK;
+    let mask = punie_text::redact::MASK;
     let error = bench
         .refused(
             "Edit",

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use punie_core::ids::{RequestId, ToolName};
-use punie_runner::output::OutputStore;
-use punie_runner::redact::{MASK, Redactor, Secret};
 use punie_runner::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};
 use punie_runner::tool::ToolContext;
+use punie_text::output::OutputStore;
+use punie_text::redact::{MASK, Redactor, Secret};
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -104,7 +104,7 @@ async fn what_is_omitted_of_a_line_is_counted_with_the_secret_at_the_cut() {
     let shown = masked.answer("Read", json!({ "file_path": "f" })).await;
     let dots = ".".repeat(990);
     // 990 before and 1,000 behind of 4,008 are shown.
-    let omitted = punie_runner::output::number_format::format_size(4_008 - 990 - 1_000);
+    let omitted = punie_text::output::number_format::format_size(4_008 - 990 - 1_000);
     let expected =
         format!("\t{dots} [... {omitted} of this line omitted; it has 4,008 characters ...] -");
     assert!(shown.contains(&expected), "{shown}");

@@ -17,14 +17,14 @@ use punie_runner::home::{
     SupervisionStore, random_token,
 };
 use punie_runner::journal::{BackendIdentity, Journal};
-use punie_runner::output::OutputStore;
-use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
     BackgroundCommands, CatalogSource, Clock, EndedCommands, EndingCommands, InspectedEffects,
     LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
     TrialCommand, wake_channel,
 };
 use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
+use punie_text::output::OutputStore;
+use punie_text::redact::{Redactor, Secret};
 use tokio::task::JoinSet;
 
 use super::instant_backend::InstantBackend;

@@ -8,7 +8,7 @@ use punie_runner::backend::{
     Backend as _, ConvexBackend, HttpFunctions, TokenStore, TransportOptions,
 };
 use punie_runner::home::{BackendTokens, DeviceIdentity, Home, TokenName, random_token};
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 
 use super::inside::IdentitySigner;
 use super::process::Setting;

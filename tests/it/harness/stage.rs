@@ -12,7 +12,7 @@ use punie_dev_backend::{
 };
 use punie_runner::home::{ApproverPresence, Home};
 use punie_runner::journal::{JournalReader, RequestState};
-use punie_runner::output::OutputStore;
+use punie_text::output::OutputStore;
 use serde_json::Value;
 use tempfile::TempDir;
 

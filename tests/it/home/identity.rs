@@ -17,7 +17,7 @@ use punie_runner::home::{
     BackendTokens, DeviceIdentity, Home, HomeError, MachineId, TokenName, random_token,
     set_identity_aside,
 };
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 use serde_json::Value;
 
 use super::{chmod, home, mode};

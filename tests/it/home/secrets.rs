@@ -12,7 +12,7 @@ use punie_runner::home::{
     Home, HomeFailureKind, KeyPlace, MountedSecretFile, MountedSecrets, SecretError, SecretStore,
     remove_stale_mounts,
 };
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 
 use super::{chmod, home, mode};
 

@@ -1,6 +1,6 @@
 //! Finding identifiers in text, and their boundaries.
 
-use punie_runner::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
+use punie_text::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
 
 /// The people of these identifiers, each with its code and number.
 pub(super) fn people(identifiers: &[(IdentifierKind, &str, u32, u8)]) -> PersonAliases {

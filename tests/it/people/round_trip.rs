@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use punie_runner::redact::Redactor;
-use punie_runner::redact::people::{IdentifierKind, IdentityMapSource, PersonAliases};
+use punie_text::redact::Redactor;
+use punie_text::redact::people::{IdentifierKind, IdentityMapSource, PersonAliases};
 
 use super::aliases::people;
 

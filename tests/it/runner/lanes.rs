@@ -44,7 +44,7 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
         .await;
     assert_eq!(status.outcome, "ok", "{status:?}");
     let id = punie_core::ids::RequestId::parse(slow.clone()).expect("an id");
-    let handle = punie_runner::output::OutputStore::handle_for(&id, 0);
+    let handle = punie_text::output::OutputStore::handle_for(&id, 0);
     stage.keeps(&slow, "a line of output").await;
     let so_far = Ask::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
     let so_far = stage.caller.have(so_far).await;

@@ -1,7 +1,7 @@
 //! Secrets that a runner was giving to commands when it was killed.
 
 use punie_runner::home::{Home, SecretStore};
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use punie_runner::home::{Home, SecretStore};
-use punie_runner::redact::Secret;
+use punie_text::redact::Secret;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -414,7 +414,7 @@ async fn a_wide_tree_costs_little_memory() {
 
 #[tokio::test]
 async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves_it_out() {
-    use punie_runner::redact::{Redactor, Secret};
+    use punie_text::redact::{Redactor, Secret};
     let secret = "zq81Kf93hfWx72Lmna";
     let redactor = Redactor::new([Secret::new(secret.to_owned())]);
     for dots in 170..200 {

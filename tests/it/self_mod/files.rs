@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use punie_runner::redact::MASK;
+use punie_text::redact::MASK;
 use serde_json::json;
 
 use super::{call, edit, stage_with_files, start, text_of, tree, write};

@@ -1,6 +1,6 @@
 //! Shells in the background: left there, sent there, followed and ended.
 
-use punie_runner::redact::{MASK, Masker, Redactor, Secret};
+use punie_text::redact::{MASK, Masker, Redactor, Secret};
 
 use super::*;
 

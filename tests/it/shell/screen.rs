@@ -1,6 +1,6 @@
 //! Programs that draw on a terminal: their screen is shown as a person would see it.
 
-use punie_runner::redact::{MASK, Redactor, Secret};
+use punie_text::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;
 use super::*;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use punie_runner::home::SecretStore;
-use punie_runner::redact::{MASK, Redactor, Secret};
+use punie_text::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;
 use super::*;

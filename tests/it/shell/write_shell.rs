@@ -1,6 +1,6 @@
 //! WriteShell: typing at a command's terminal.
 
-use punie_runner::redact::{MASK, Redactor, Secret};
+use punie_text::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;
 use super::*;

@@ -44,7 +44,7 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     std::fs::write(stage.file("value"), SECRET).expect("written");
     let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
     let secrets = punie_runner::home::SecretStore::in_home(&home);
-    let value = punie_runner::redact::Secret::new(SECRET.to_owned());
+    let value = punie_text::redact::Secret::new(SECRET.to_owned());
     secrets.set_secret("PLANTED", &value).expect("stored");
     let _runner = stage.run();
 

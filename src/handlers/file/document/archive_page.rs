@@ -3,7 +3,7 @@
 use super::super::rendered_page::{LineNoun, RenderedPage, escape_entry_name};
 use super::archive_entries::{ArchiveListing, PackedContent};
 use super::document_protocol::Packing;
-use crate::output::number_format::{format_size, group_digits};
+use punie_text::output::number_format::{format_size, group_digits};
 
 /// The program that unpacks a format, and its option in `tar`.
 fn unpacking_program(packing: Packing) -> (&'static str, &'static str) {

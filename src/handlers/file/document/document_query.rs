@@ -2,7 +2,7 @@
 
 use super::super::rendered_page::LineSelection;
 use super::document_protocol::PageRange;
-use crate::output::TextBudget;
+use punie_text::output::TextBudget;
 
 /// The part of a document to show.
 #[derive(Debug, Clone)]

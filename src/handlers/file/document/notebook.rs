@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::rendered_page::RenderedPage;
-use crate::output::number_format::{format_count, format_size};
+use punie_text::output::number_format::{format_count, format_size};
 
 /// The most lines shown of one output.
 const MAX_OUTPUT_LINES: usize = 20;

@@ -10,7 +10,7 @@ use super::super::rendered_page::RenderedPage;
 use super::office_parts::{OfficeArchive, XmlStep, open_part, read_relations};
 use super::office_text::{MAX_TEXT_BYTES, TextLines, TextMarkup, read_part_text};
 use super::{archive_entries, archive_page, workbook};
-use crate::output::number_format::{format_count, format_size};
+use punie_text::output::number_format::{format_count, format_size};
 
 const WORD_PART: &str = "word/document.xml";
 const SLIDES_PART: &str = "ppt/presentation.xml";

@@ -12,7 +12,7 @@ use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use crate::output::number_format::format_size;
+use punie_text::output::number_format::format_size;
 
 /// The most bytes to which one part is unpacked.
 const MAX_PART_BYTES: u64 = 64 << 20;

@@ -2,7 +2,7 @@
 //! Excel workbooks (workbook), and the choice of the part (office_page).
 
 use super::office_parts::{XmlPart, XmlStep, attribute_value};
-use crate::output::number_format::format_count;
+use punie_text::output::number_format::format_count;
 use quick_xml::events::BytesStart;
 
 /// The most text of a document.

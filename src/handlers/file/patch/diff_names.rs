@@ -1,7 +1,7 @@
 //! Parses the file names in a unified diff: quoted, prefixed, followed by a time. Not here:
 //! checking that they exist (plan).
 
-use crate::output::path_text::unescape_byte;
+use punie_text::output::path_text::unescape_byte;
 
 /// The name by which git says that there is no file.
 pub(super) const DEV_NULL: &str = "/dev/null";

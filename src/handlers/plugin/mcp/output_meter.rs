@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::output::hidden_characters::escape_to_one_line;
+use punie_text::output::hidden_characters::escape_to_one_line;
 
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 8 << 20;

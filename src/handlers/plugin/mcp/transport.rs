@@ -13,7 +13,7 @@ use tokio::io::{
 use tokio::sync::Mutex;
 
 use super::output_meter::{MAX_MESSAGE_BYTES, OutputMeter};
-use crate::output::hidden_characters::escape_to_one_line;
+use punie_text::output::hidden_characters::escape_to_one_line;
 
 /// The characters of a wrong line that are shown.
 const SHOWN_CHARS: usize = 120;

@@ -17,7 +17,6 @@ use super::stopped_conversations::StoppedConversations;
 use crate::backend::{Backend as _, RemoteAnswerKind, RemoteQuestion};
 use crate::home::OpenQuestion;
 use crate::journal::{ALLOWED, ASKED, DENIED, Journal, RequestOrigin};
-use crate::redact::Redactor;
 use crate::request::{ToolEffect, ToolRequest};
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
@@ -33,6 +32,7 @@ use memory::AnswerScope;
 pub(in crate::runner) use memory::ApprovalMemory;
 use open_question::{DeviceQuestion, LanePlaceRelease};
 use punie_core::ids::RequestId;
+use punie_text::redact::Redactor;
 use question_text::QuestionText;
 pub(in crate::runner) use verdicts::ApprovalFailure;
 use verdicts::{

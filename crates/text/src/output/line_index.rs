@@ -15,7 +15,7 @@ use punie_core::ids::to_hex;
 /// The bytes between two stored counts.
 const STEP_BYTES: u64 = 1 << 20;
 /// So many bytes are read at once.
-pub(crate) const READ_CHUNK_BYTES: usize = 256 << 10;
+pub const READ_CHUNK_BYTES: usize = 256 << 10;
 
 /// Reads until the buffer is full or the file ends; gives the number of bytes.
 ///
@@ -35,19 +35,21 @@ pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Reads at an offset until the buffer is full or the file ends.
-pub(crate) fn read_at_offset(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub fn read_at_offset(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(offset))?;
     read_full(&mut file, buffer)
 }
 
 /// The reason why a scan did not find its line.
 #[derive(Debug)]
-pub(crate) enum LineMiss {
+pub enum LineMiss {
     /// The file has fewer lines.
     PastEnd,
     /// The scan reached its bound.
     TooFar,
+    /// The scan was stopped.
     Cancelled,
+    /// The file could not be read.
     Io(io::Error),
 }
 
@@ -59,9 +61,10 @@ impl From<io::Error> for LineMiss {
 
 /// A file and the bounds of a scan.
 #[derive(Debug)]
-pub(crate) struct LineScan<'a> {
+pub struct LineScan<'a> {
+    /// The file.
     pub file: &'a File,
-    /// Read once: bytes appended later are not scanned.
+    /// Its size. Read once: bytes appended later are not scanned.
     pub size: u64,
     /// The offset at which every scan from the start ends.
     pub reach: u64,
@@ -69,12 +72,13 @@ pub(crate) struct LineScan<'a> {
     pub feed: LineFeed,
     /// The file is hashed on the way, holes and all.
     pub is_hashed: bool,
+    /// Stops the scan.
     pub cancel: &'a CancellationToken,
 }
 
 /// The line feeds before every mebibyte, as far as the file was scanned.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LineIndex {
+pub struct LineIndex {
     before: Vec<u64>,
     newlines: u64,
     scanned: u64,
@@ -84,28 +88,28 @@ pub(crate) struct LineIndex {
 
 impl LineIndex {
     /// Returns the number of lines, if the file was scanned to its end.
-    pub(crate) fn known_line_count(&self, size: u64) -> Option<u64> {
+    pub fn known_line_count(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
     /// Returns the SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to hash.
-    pub(crate) fn known_sha256(&self, scan: &LineScan<'_>) -> Option<String> {
+    pub fn known_sha256(&self, scan: &LineScan<'_>) -> Option<String> {
         (scan.is_hashed && self.scanned >= scan.size)
             .then(|| to_hex(&self.hasher.clone().finalize()))
     }
 
     /// Returns whether it covers more of the same file.
-    pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
+    pub fn is_ahead_of(&self, other: &Self) -> bool {
         self.scanned > other.scanned
     }
 
     /// Returns the number of whole lines seen.
-    pub(crate) fn seen_line_count(&self) -> u64 {
+    pub fn seen_line_count(&self) -> u64 {
         self.newlines
     }
 
     /// Counts the lines to the file's end.
-    pub(crate) fn count_to_end(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
+    pub fn count_to_end(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
         let mut buffer = Vec::new();
         while self.scanned < scan.size {
             self.scan_next_step(scan, &mut buffer)?;
@@ -114,7 +118,7 @@ impl LineIndex {
     }
 
     /// Returns the offset at which a line (from 1) begins.
-    pub(crate) fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
+    pub fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
         let target = line.saturating_sub(1);
         if target == 0 {
             return if scan.size == 0 {
@@ -229,7 +233,7 @@ impl LineIndex {
 
 /// Finds the beginning of the last `lines` lines, backwards from the end, with their true number. None when they reach
 /// further back than `reach`.
-pub(crate) fn find_last_lines(
+pub fn find_last_lines(
     scan: &LineScan<'_>,
     lines: u64,
     reach: u64,
