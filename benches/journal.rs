@@ -11,11 +11,11 @@ use punie_runner::journal::{
     AcceptedRequest, BATCH, CloseReason, Journal, OfferOutcome, RequestOffer, RequestOrigin,
     SignatureExpiry,
 };
-use punie_runner::request::{
-    CallOutcome, CleanReply, SealContext, ToolEffect, ToolReply, ToolRequest,
-};
 use punie_text::output::OutputStore;
 use punie_text::redact::Redactor;
+use punie_tool::request::{
+    CallOutcome, CleanReply, SealContext, ToolEffect, ToolReply, ToolRequest,
+};
 
 /// How often what is quick is done.
 const ROUNDS: usize = 300;

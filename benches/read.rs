@@ -13,7 +13,7 @@ use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::tool::{ToolContext, ToolRegistry};
+use punie_tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
 
 fn main() {

@@ -10,7 +10,7 @@ use divan::Bencher;
 use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::tool::{ToolContext, ToolRegistry};
+use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -18,10 +18,10 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::home::Home;
-use punie_runner::tool::{ToolContext, ToolRegistry};
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
+use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::home::Home;
-use punie_runner::tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
+use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 
 /// The commands that are measured.
 const ROUNDS: usize = 21;

@@ -22,8 +22,8 @@ use punie_runner::acp::protocol::{
     RequestPermissionResponse, Responder, SelectedPermissionOutcome, SessionNotification,
     SessionUpdate, ToolCallStatus, UntypedMessage, on_receive_notification, on_receive_request,
 };
-use punie_runner::request::ReplyBody;
-use punie_runner::tool::{CallEnding, CallObserver as _, CallView, ToolContext, ToolRegistry};
+use punie_tool::request::ReplyBody;
+use punie_tool::{CallEnding, CallObserver as _, CallView, ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;

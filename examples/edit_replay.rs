@@ -23,7 +23,7 @@ use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::tool::{ToolContext, ToolRegistry};
+use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::json;
 use similar::{ChangeTag, DiffOp, TextDiff};
 

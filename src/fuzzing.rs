@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tool::{
+use punie_text::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
+use punie_tool::{
     DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry, ToolReply, ToolSet,
 };
-use punie_text::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
 
 /// Between the parts of an input.
 const BETWEEN: u8 = 0x1E;

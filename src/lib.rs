@@ -2,8 +2,6 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`request`]: a request and its outcome.
-//! - [`tool`]: the contract between engine and tools.
 //! - [`acp`]: access to files and processes.
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
@@ -15,10 +13,6 @@
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`runner`]: the engine; [`service`]: its start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
-
-pub mod request;
-
-pub mod tool;
 
 pub mod acp;
 

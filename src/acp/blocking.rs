@@ -1,7 +1,7 @@
 //! Runs work that blocks outside the event loop, for an answer to a tool. Not here: file work of a call, which stops with
 //! the call (`acp::local::local_files`).
 
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// Runs work on a blocking thread.
 ///

@@ -8,7 +8,7 @@ use super::files::{
 use super::folders::{FolderListing, ListFolder};
 use super::prepared_write::PreparedWrite;
 use super::{ToolFuture, WorkspacePath};
-use crate::tool::ToolContext;
+use punie_tool::ToolContext;
 
 /// Reads and writes text files inside the workspace.
 ///

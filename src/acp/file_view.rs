@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ToolFuture;
-use crate::tool::ToolContext;
+use punie_tool::ToolContext;
 
 /// Decides which calls see a view of the files.
 pub trait FileViews: fmt::Debug + Send + Sync + 'static {

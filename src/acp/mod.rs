@@ -26,7 +26,7 @@ pub mod workspace;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 pub use apps::AppClient;
 pub use client_tools::ClientTools;

@@ -31,14 +31,14 @@ use sha2::{Digest, Sha256};
 use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
-use crate::tool::{
+use punie_core::ids::to_hex;
+use punie_policy::{PolicyCall, PolicyDecision, PolicyVerdict, judge_call};
+use punie_sandbox::NetworkAccess;
+use punie_tool::{
     ApprovalSubject, CallGate, CallLane, DeclaredAccess, DecodedCall, ErrorCode, GateDecision,
     GateFuture, NETWORK_RULE, OWNER_RULE, RecheckFuture, ResultMeta, ToolContext, ToolEffect,
     ToolError, ToolSpec,
 };
-use punie_core::ids::to_hex;
-use punie_policy::{PolicyCall, PolicyDecision, PolicyVerdict, judge_call};
-use punie_sandbox::NetworkAccess;
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
 /// owner wants that. The paths of a call are checked when they are resolved.

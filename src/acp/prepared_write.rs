@@ -3,7 +3,7 @@
 //! its file. Not here: preparing one.
 
 use super::files::WriteReport;
-use crate::tool::{CallIntent, ToolError};
+use punie_tool::{CallIntent, ToolError};
 
 /// A write between its checks and its end. Dropping it removes the staged content.
 ///

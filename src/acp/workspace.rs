@@ -30,8 +30,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::runner_home::is_runner_home;
+use punie_tool::{ErrorCode, ToolError};
 use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
 
 /// The number of symlinks that Linux itself follows.

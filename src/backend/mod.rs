@@ -44,8 +44,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::request::{OutcomeKind, ToolRequest};
 use punie_core::ids::{LeaseId, RequestId};
+use punie_tool::request::{OutcomeKind, ToolRequest};
 
 /// The future that every backend call returns.
 pub type BackendReply<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;

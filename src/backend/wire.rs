@@ -10,9 +10,9 @@ use super::{
     ClaimReply, EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, RemoteAnswer,
     RemoteAnswerKind, RemoteQuestion,
 };
-use crate::request::{RequestSession, ToolRequest};
 use punie_core::approval_answer::{AnsweredBy, ApprovalOption};
 use punie_core::ids::{ConversationId, DeviceId, RequestId, ToolName};
+use punie_tool::request::{RequestSession, ToolRequest};
 
 /// The reason why a value does not match the contract.
 pub(super) type ShapeMismatch = String;

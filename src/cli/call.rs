@@ -12,9 +12,9 @@ use super::tool_arguments::ToolCallArgs;
 use super::wiring::{self, ToolHost};
 use super::{approvals, process_signals, prompt_line};
 use crate::config::WorkspaceRule;
-use crate::request::{CallFailure, CallOutcome, SealContext, ToolReply};
-use crate::tool::{CallGate, ToolContext, ToolError};
 use punie_core::ids::{RequestId, ToolName};
+use punie_tool::request::{CallFailure, CallOutcome, SealContext, ToolReply};
+use punie_tool::{CallGate, ToolContext, ToolError};
 
 #[derive(Debug, Args)]
 pub struct CallArgs {
@@ -36,7 +36,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         }
         let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
         let text = args.call.read_arguments(schema.as_ref())?;
-        let uncut = crate::request::redactor_boundaries(&machine.redactor);
+        let uncut = punie_tool::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = crate::runner::ShutdownSignal::new();
         let _signals = process_signals::listen_for_signals(&stop)?;

@@ -8,9 +8,9 @@ use super::answer_watch::{AnswerWatch, poll_intervals};
 use crate::backend::{
     BackendError, FunctionKind, HttpFunctions, RecoveryAction, SyncSocket, omit_nulls,
 };
-use crate::request::RequestSession;
 use punie_core::ids::{DeviceId, RequestId};
 use punie_text::redact::Secret;
+use punie_tool::request::RequestSession;
 
 /// A caller of tools on devices, through a backend.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
 use crate::home::{command_to_type, make_request_key, shell_word};
-use crate::request::public_key_from_seed;
+use punie_tool::request::public_key_from_seed;
 
 #[derive(Debug, Args)]
 pub struct KeygenArgs {

@@ -186,7 +186,7 @@ impl<'a> PolicyContext<'a> {
     }
 
     fn evaluate_call(&self, tool: &str, args: &str) -> anyhow::Result<PolicyVerdict> {
-        let refused = |error: crate::tool::ToolError| {
+        let refused = |error: punie_tool::ToolError| {
             CommandError::with_exit(Exit::Usage, error.model_text().to_owned())
         };
         let entry = self.tool_host.registry.find_tool(tool).map_err(refused)?;

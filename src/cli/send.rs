@@ -17,11 +17,11 @@ use super::tool_arguments::ToolCallArgs;
 use crate::backend::BackendError;
 use crate::config::Config;
 use crate::home::{ApprovalQuestions, command_to_type, read_request_key, shell_word};
-use crate::request::SignedRequest;
 use crate::runner::Clock;
 use punie_core::ids::{ConversationId, DeviceId, RequestId};
 use punie_text::output::number_format::format_size;
 use punie_text::redact::Secret;
+use punie_tool::request::SignedRequest;
 
 /// The time of waiting after which the request's id is named.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use crate::tool::{DuplicateToolName, ToolRegistry};
+use punie_tool::{DuplicateToolName, ToolRegistry};
 
 /// The dependencies of all tools, by domain.
 pub struct HandlerDeps {

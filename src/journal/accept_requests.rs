@@ -14,8 +14,8 @@ use super::statements::execute_cached;
 use super::transition_rules::{KnownRequest, RequestEvent, TransitionResult};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
-use crate::request::{CleanReply, ToolEffect, ToolRequest};
 use punie_core::ids::{ConversationId, LeaseId, RequestId};
+use punie_tool::request::{CleanReply, ToolEffect, ToolRequest};
 
 /// A request that is promised: it will be answered whatever happens. Only the journal makes one. Clones share its
 /// arguments, which may be long.

@@ -9,8 +9,8 @@ use super::statements::execute_cached;
 use super::transition_rules::{
     self, KnownRequest, RequestEvent, RequestTransition, TransitionResult, TransitionWrite,
 };
-use crate::request::ToolEffect;
 use punie_core::ids::RequestId;
+use punie_tool::request::ToolEffect;
 
 /// Looks at a request, asks the rules, and writes what they say, as far as it needs nothing but the row itself.
 /// Returns what follows, with what was known before.

@@ -11,9 +11,9 @@ use rusqlite::{Connection, OpenFlags, Transaction, params_from_iter};
 use serde::{Deserialize, Serialize};
 
 use super::{JournalError, backup, file_replace, migrate};
-use crate::request::RequestSession;
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_core::record_locks;
+use punie_tool::request::RequestSession;
 
 /// The outcome of replacing a damaged journal. The new journal keeps it for `status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

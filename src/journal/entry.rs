@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
-use crate::request::{OutcomeKind, RequestSession, ToolEffect, ToolRequest};
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_tool::request::{OutcomeKind, RequestSession, ToolEffect, ToolRequest};
 
 /// The origin of a request, which decides whether its result is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +72,12 @@ from_text!(RequestState,
     "accepted" => RequestState::Accepted, "started" => RequestState::Started, "finished" => RequestState::Finished,
     "delivered" => RequestState::Delivered, "undeliverable" => RequestState::Undeliverable,
 );
-from_text!(OutcomeKind,
-    "ok" => OutcomeKind::Ok, "error" => OutcomeKind::Error, "cancelled" => OutcomeKind::Cancelled,
+
+/// An outcome as its column holds it.
+pub(super) struct StoredOutcome(pub(super) OutcomeKind);
+
+from_text!(StoredOutcome,
+    "ok" => Self(OutcomeKind::Ok), "error" => Self(OutcomeKind::Error), "cancelled" => Self(OutcomeKind::Cancelled),
 );
 
 /// A reply that is durable. Delivery posts nothing else.
@@ -106,7 +110,7 @@ impl RecordedReply {
         Ok(Self {
             id: parse_column(row, 0, RequestId::parse)?,
             lease: parse_column(row, 1, LeaseId::parse)?,
-            kind: row.get(2)?,
+            kind: row.get::<_, StoredOutcome>(2)?.0,
             payload: row.get(3)?,
             truncated: row.get(4)?,
             claimed: row.get(5)?,

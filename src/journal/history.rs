@@ -4,12 +4,12 @@
 use rusqlite::Row;
 use rusqlite::types::ToSql;
 
-use super::entry::{RequestOrigin, RequestState};
+use super::entry::{RequestOrigin, RequestState, StoredOutcome};
 use super::incidents::ASKED;
 use super::{JournalError, JournalReader};
-use crate::request::{CallEnd, OutcomeKind};
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::ids::RequestId;
+use punie_tool::request::{CallEnd, OutcomeKind};
 
 /// Which requests are asked for. Without anything set: all, the latest first.
 #[derive(Debug, Clone, Default)]
@@ -328,7 +328,9 @@ fn history_entry_from_row(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         conversation: row.get(3)?,
         effect: row.get(4)?,
         state: row.get(5)?,
-        outcome: row.get(6)?,
+        outcome: row
+            .get::<_, Option<StoredOutcome>>(6)?
+            .map(|stored| stored.0),
         code: row.get(7)?,
         offers: row.get(8)?,
         attempts: row.get(9)?,

@@ -6,13 +6,13 @@ use std::path::Path;
 use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params, Row};
 
 use super::entry::{
-    REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, UnfinishedRequest, parse_column,
-    request_from_row,
+    REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, StoredOutcome, UnfinishedRequest,
+    parse_column, request_from_row,
 };
 use super::reply_rows::recorded_reply;
 use super::{AcceptedRequest, JournalError, migrate};
-use crate::request::OutcomeKind;
 use punie_core::ids::{LeaseId, RequestId};
+use punie_tool::request::OutcomeKind;
 
 /// A read-only view of a journal, which may be in use by a runner.
 #[derive(Debug)]
@@ -255,7 +255,9 @@ pub(super) fn record_from_row(row: &Row<'_>) -> rusqlite::Result<RequestRecord> 
         received_at_ms: row.get(3)?,
         started_at_ms: row.get(4)?,
         finished_at_ms: row.get(5)?,
-        outcome: row.get(6)?,
+        outcome: row
+            .get::<_, Option<StoredOutcome>>(6)?
+            .map(|stored| stored.0),
         payload: row.get(7)?,
     })
 }

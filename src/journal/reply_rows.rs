@@ -8,9 +8,9 @@ use super::apply_transition::{check_transition, decide_transition, read_known_re
 use super::entry::{REPLY_COLUMNS, RecordedReply, RequestState};
 use super::statements::execute_cached;
 use super::transition_rules::{RequestEvent, TransitionWrite};
-use crate::request::CleanReply;
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::ids::RequestId;
+use punie_tool::request::CleanReply;
 
 /// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
 /// step delivers it.

@@ -6,8 +6,8 @@ use super::journal_reader::{JournalReader, RequestRecord, record_from_row};
 use super::statements::execute_cached;
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
-use crate::request::RequestSession;
 use punie_core::ids::RequestId;
+use punie_tool::request::RequestSession;
 
 /// The beginning of every short name.
 const PREFIX: &str = "task_";

@@ -14,8 +14,8 @@ use super::statements::execute_cached;
 use super::transition_rules::{EffectComparison, RequestEvent, RulesReply, TransitionResult};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
-use crate::request::CleanReply;
 use punie_core::ids::RequestId;
+use punie_tool::request::CleanReply;
 
 /// Proof that the start of a call is recorded: its effect may begin.
 #[derive(Debug)]

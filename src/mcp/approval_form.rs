@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde_json::{Deserializer, Value, json};
 
 use super::device_link::LinkQuestion;
-use crate::tool::format_call_arguments;
+use punie_tool::format_call_arguments;
 
 /// The option of a question that wants words.
 const TEXT_OPTION: &str = "text";

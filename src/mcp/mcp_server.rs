@@ -31,8 +31,8 @@ use super::device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError};
 use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
 use super::tool_answer::tool_result;
-use crate::tool::ToolProfile;
 use punie_core::ids::RequestId;
+use punie_tool::ToolProfile;
 
 /// The first and the longest time between two looks for a question about a call.
 const QUESTION_INTERVALS: (Duration, Duration) =

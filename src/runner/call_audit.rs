@@ -7,9 +7,11 @@ use super::clock::Clock;
 use super::parts::ConfinementReport;
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolEffect, ToolRequest};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
+use punie_tool::request::{
+    CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolEffect, ToolRequest,
+};
 
 /// The owner's rule by which a person is asked.
 pub(super) const ASK_RULE: &str = "policy.ask";

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use crate::request::{FileChange, ToolRequest};
-use crate::tool::format_call_arguments;
 use punie_text::output::text_budget::clip_to_budget;
 use punie_text::output::{CallRecord, TextBudget};
 use punie_text::redact::{Redactor, mask_log_line};
+use punie_tool::format_call_arguments;
+use punie_tool::request::{FileChange, ToolRequest};
 
 /// The most characters of the arguments and of the answer; of a longer text the head and the tail are kept.
 const MAX_CHARS: u64 = 8_000;

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::tool::ToolRegistry;
 use punie_text::output::hidden_characters::escape_to_one_line;
 use punie_text::redact::{Redactor, mask_log_line};
+use punie_tool::ToolRegistry;
 
 /// The most characters of a title.
 const MAX_TITLE_CHARS: usize = 200;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::request::{CallEnd, OutcomeKind};
+use punie_tool::request::{CallEnd, OutcomeKind};
 
 /// The log target of the line about a finished call.
 pub const ANSWERED_TARGET: &str = "punie_runner::answered";

@@ -15,12 +15,12 @@ use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::home::{ApprovalQuestions, CanaryFile, OwnerSwitches, RunnerPeople, SupervisionStore};
 use crate::journal::Journal;
-use crate::request::RequestAuth;
-use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolError, ToolRegistry};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::{LeaseId, RequestId};
 use punie_text::output::{CallRecordStore, OutputStore};
 use punie_text::redact::Redactor;
+use punie_tool::request::RequestAuth;
+use punie_tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolError, ToolRegistry};
 
 /// The parts that wiring hands to the runner.
 pub struct RunnerParts {

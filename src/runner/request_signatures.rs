@@ -4,7 +4,7 @@
 use super::clock::Clock;
 use super::runner_settings::LiveCallSettings;
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::{
+use punie_tool::request::{
     CallFailure, CallOutcome, ErrorCode, RequestAuth, SignatureRejection, ToolRequest,
 };
 

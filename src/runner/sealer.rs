@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::call_record::build_call_record;
 use super::tool_threads::run_on_blocking_thread;
 use crate::journal::AcceptedRequest;
-use crate::request::{
-    CallFailure, CallOutcome, CleanReply, ErrorCode, ResultMeta, SealContext, ToolRequest,
-};
 use punie_text::output::{CallRecordStore, OutputStore};
 use punie_text::redact::Redactor;
+use punie_tool::request::{
+    CallFailure, CallOutcome, CleanReply, ErrorCode, ResultMeta, SealContext, ToolRequest,
+};
 
 /// The size up to which masking is fast; a larger outcome may also be stored in a file.
 const MAX_INLINE_BYTES: usize = 16 * 1024;

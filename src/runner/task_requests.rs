@@ -9,8 +9,8 @@ use super::wake_event::{LoopWaker, WakeEvent};
 use crate::journal::{
     Journal, JournalError, ListedTask, OfferOutcome, RequestOffer, RequestOrigin, RequestRecord,
 };
-use crate::request::{RequestSession, ToolEffect, ToolRequest};
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
+use punie_tool::request::{RequestSession, ToolEffect, ToolRequest};
 
 /// The origin of a task: that of the call that asked for it.
 #[derive(Debug, Clone)]

@@ -14,16 +14,16 @@ use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
 use super::{LARGEST_KEPT, Trash, unix_time_ms};
 use crate::acp::Workspace;
-use crate::tool::{BeforeImages, CallIntent, SaveFuture};
 use punie_core::durable::{append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
 use punie_text::output::number_format;
+use punie_tool::{BeforeImages, CallIntent, SaveFuture};
 #[cfg(target_os = "linux")]
 use {
     super::FolderSnapshots,
     crate::acp::permission::only_reads,
-    crate::tool::{DeclaredAccess, SnapshotFuture},
+    punie_tool::{DeclaredAccess, SnapshotFuture},
 };
 
 /// The most stores of sessions that are held: each remembers the names of its files.

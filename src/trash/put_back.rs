@@ -11,9 +11,9 @@ use sha2::{Digest as _, Sha256};
 use super::inventory::UndoLogLine;
 use super::{BeforeImageStore, Trash};
 use crate::acp::local::protected_path_records::FileContent;
-use crate::tool::CallIntent;
 use punie_core::durable::temp_name;
 use punie_core::ids::{RequestId, to_hex};
+use punie_tool::CallIntent;
 
 /// The name in place of a tool.
 const TOOL: &str = "protected-paths";

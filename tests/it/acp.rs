@@ -31,12 +31,12 @@ use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_runner::home::Home;
-use punie_runner::tool::{
-    CallObserver, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry, ToolReply,
-};
 use punie_text::output::FilterFactory;
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
+use punie_tool::{
+    CallObserver, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry, ToolReply,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! Calls as known agents write them: each is taken, or refused with the tool or the key to use instead.
 
 use crate::harness::whole::whole;
-use punie_runner::tool::{ToolError, ToolRegistry};
+use punie_tool::{ToolError, ToolRegistry};
 
 /// The call is taken by the tool that is called, or by the one that the refusal of its name suggests.
 const TAKEN: &[(&str, &str, &str, &str)] = &[

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use punie_runner::tool::ToolSpec;
+use punie_tool::ToolSpec;
 use serde_json::{Map, Value};
 
 use crate::harness::whole::{whole, whole_switched_on};

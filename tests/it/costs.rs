@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punie_runner::journal::RequestState;
 use punie_runner::runner::WakeupMode;
-use punie_runner::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -40,8 +40,8 @@ use punie_runner::acp::files::LoadedFile;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
 use punie_runner::worker::WorkerProgram;
+use punie_tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -37,12 +37,12 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self as shell_tools, ShellDeps, ShellList};
 use punie_runner::home::Home;
-use punie_runner::request::ToolReply;
-use punie_runner::tool::{ToolError, ToolRegistry};
 use punie_sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::redact::Redactor;
+use punie_tool::request::ToolReply;
+use punie_tool::{ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -13,12 +13,12 @@ use punie_runner::journal::{
     OfferOutcome, RecordedReply, RecoveredRequest, RequestOffer, RequestOrigin, RequestState,
     RulesReply, SignatureExpiry,
 };
-use punie_runner::request::{
+use punie_text::output::OutputStore;
+use punie_text::redact::Redactor;
+use punie_tool::request::{
     CallFailure, CallOutcome, CleanReply, ErrorCode, ResultMeta, SealContext, ToolEffect,
     ToolReply, ToolRequest,
 };
-use punie_text::output::OutputStore;
-use punie_text::redact::Redactor;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 

@@ -39,7 +39,7 @@ fn the_page_of_tools_is_what_the_program_writes() {
     let whole = whole_switched_on();
     let (written, page) = (
         page("tools.md"),
-        punie_runner::tool::render_catalog_markdown(whole.registry.device_specs()),
+        punie_tool::render_catalog_markdown(whole.registry.device_specs()),
     );
     let differs = written
         .lines()

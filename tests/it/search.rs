@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::tool::{ToolError, ToolRegistry};
+use punie_tool::{ToolError, ToolRegistry};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::sqlite::{SqliteDeps, tools};
-use punie_runner::request::ToolReply;
-use punie_runner::tool::{ToolError, ToolRegistry};
 use punie_runner::worker::WorkerProgram;
 use punie_text::redact::{Redactor, Secret};
+use punie_tool::request::ToolReply;
+use punie_tool::{ToolError, ToolRegistry};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -12,8 +12,8 @@ use punie_runner::handlers::state;
 use punie_runner::handlers::state::background_tasks::{
     NoTasks, ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
-use punie_runner::tool::{ErrorCode, ToolContext, ToolEntry};
 use punie_text::output::OutputStore;
+use punie_tool::{ErrorCode, ToolContext, ToolEntry};
 use serde_json::Value;
 
 use crate::harness::tools::{call, registry, text};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use punie_runner::handlers::store::{self, StoreDeps};
 use punie_runner::home::{Home, PackageStore};
-use punie_runner::tool::{ReplyBody, ToolError, ToolRegistry};
+use punie_tool::{ReplyBody, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -9,8 +9,8 @@ mod run_command;
 mod wait_for_terminal_exit;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::request::{ErrorCode, ToolReply};
-use punie_runner::tool::{ToolContext, ToolError};
+use punie_tool::request::{ErrorCode, ToolReply};
+use punie_tool::{ToolContext, ToolError};
 use serde_json::{Value, json};
 
 use crate::harness::tools;

@@ -1,6 +1,6 @@
 //! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
 
-use punie_runner::tool::{
+use punie_tool::{
     AllowScope, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
     ToolSet,
 };

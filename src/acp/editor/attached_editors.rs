@@ -13,8 +13,8 @@ use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
 use crate::acp::Workspace;
 use crate::home::SupervisionStore;
-use crate::tool::{CallView, ToolEffect};
 use punie_core::ids::{ConversationId, RequestId};
+use punie_tool::{CallView, ToolEffect};
 
 /// The sessions that are attached now, and the calls that they show.
 #[derive(Clone, Default)]

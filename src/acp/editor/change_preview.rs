@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::acp::protocol::Diff;
 use crate::acp::{RawPath, Workspace};
-use crate::tool::{ProposedChange, ProposedContent, TextReplacement};
+use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 
 /// Larger diffs are not shown.
 const MAX_DIFF_BYTES: usize = 256 << 10;

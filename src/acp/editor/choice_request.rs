@@ -7,7 +7,7 @@ use crate::acp::protocol::{
     RequestPermissionOutcome, RequestPermissionRequest, ToolCallContent, ToolCallUpdate,
     ToolCallUpdateFields,
 };
-use crate::tool::FollowerChoice;
+use punie_tool::FollowerChoice;
 
 /// The id of the option that refuses an answer.
 const REFUSE: &str = "refuse";

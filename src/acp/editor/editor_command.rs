@@ -20,8 +20,8 @@ use crate::acp::protocol::{
 use crate::acp::terminals::{
     CreateTerminal, ExitStatus, StopReport, StopSignal, TerminalExit, TerminalOutput, signal_name,
 };
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
 /// The bytes of output that an editor is asked to keep, if the call sets no limit.
 const DEFAULT_OUTPUT_LIMIT: u64 = 1 << 20;

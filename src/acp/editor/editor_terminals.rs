@@ -21,7 +21,7 @@ use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::script_file::ScriptFile;
 use crate::acp::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
 use crate::acp::terminals::{CreateTerminal, OpenTerminal, TerminalId};
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// The open terminals of editors. Clones share them.
 #[derive(Clone)]

@@ -14,8 +14,8 @@ use crate::acp::files::{
 };
 use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
 use crate::acp::protocol::ReadTextFileRequest;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// A file larger than this on disk is not requested from an editor, because it would come as one line of JSON.
 pub(super) const MAX_REQUESTED_BYTES: u64 = 4 << 20;

@@ -18,8 +18,8 @@ use crate::acp::local::local_files::LocalFiles;
 use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::protocol::WriteTextFileRequest;
-use crate::tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 use punie_core::failpoint::reach_of;
+use punie_tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 
 /// The file on disk after the editor was asked to write it.
 enum DiskContent {

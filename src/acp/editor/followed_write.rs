@@ -8,7 +8,7 @@ use super::tool_call_view::ShownCall;
 use crate::acp::WorkspacePath;
 use crate::acp::files::WriteReport;
 use crate::acp::prepared_write::PreparedWrite;
-use crate::tool::{CallIntent, ToolError};
+use punie_tool::{CallIntent, ToolError};
 
 /// The largest text that is shown, in bytes.
 const MAX_SHOWN_BYTES: u64 = 256 << 10;

@@ -26,8 +26,8 @@ use crate::acp::terminals::{
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
 use crate::acp::{LocalClient, ToolFuture, WorkspacePath};
-use crate::tool::{ToolContext, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ToolContext, ToolError};
 
 /// Connected editors over this machine. Clones share all state.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use super::permission_scope::PermissionScope;
 use crate::acp::protocol::{
     PermissionOption, PermissionOptionId, PermissionOptionKind, RequestPermissionOutcome,
 };
-use crate::tool::AllowedCalls;
+use punie_tool::AllowedCalls;
 
 /// The permissions that were given in a session.
 #[derive(Debug, Default)]

@@ -12,9 +12,7 @@ use crate::acp::protocol::{
     ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, is_connection_terminated,
     is_incoming_transport_closed,
 };
-use crate::tool::{
-    ObservedCall as _, ObserverDecision, advice_when_stopped, format_call_arguments,
-};
+use punie_tool::{ObservedCall as _, ObserverDecision, advice_when_stopped, format_call_arguments};
 
 /// The time after a dismissed question in which the whole turn may turn out to be stopped: the two messages come in
 /// either order.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::acp::{RawPath, Workspace};
-use crate::tool::{AllowScope, CallDescription, CallView, RequestedCommand};
+use punie_tool::{AllowScope, CallDescription, CallView, RequestedCommand};
 
 /// The calls that a permission for the whole session covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -140,7 +140,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::DeclaredAccess;
+    use punie_tool::DeclaredAccess;
 
     fn bash(command: &str) -> Option<PermissionScope> {
         let access =

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::EditorSession;
 use crate::home::SupervisionStore;
-use crate::tool::CallView;
 use punie_core::ids::ConversationId;
+use punie_tool::CallView;
 
 /// An open turn.
 pub(super) struct PromptTurn {

@@ -13,7 +13,7 @@ use crate::acp::protocol::{
 };
 use crate::acp::{ClientTools, WorkspacePath};
 use crate::home::{ThreadEvent, ThreadStore};
-use crate::tool::ToolEffect;
+use punie_tool::ToolEffect;
 
 /// The owner's settings for editors.
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::acp::protocol::{ToolCallLocation, ToolKind};
 use crate::acp::{RawPath, Workspace};
-use crate::tool::CallView;
 use punie_text::output::hidden_characters::escape_to_one_line;
+use punie_tool::CallView;
 
 /// The most bytes of a title, which is read at a glance.
 const MAX_TITLE_BYTES: usize = 300;

@@ -22,11 +22,11 @@ use crate::acp::protocol::{
     ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use crate::home::ThreadEvent;
-use crate::tool::{
+use punie_core::ids::{ConversationId, RequestId};
+use punie_tool::{
     CallEnding, CallLane, CallView, ChoiceFuture, DecisionFuture, ObservedCall, ObserverDecision,
     ProposedChange, ToolEffect,
 };
-use punie_core::ids::{ConversationId, RequestId};
 
 /// The most bytes of a result's text that are shown.
 const MAX_RESULT_BYTES: usize = 16 * 1024;

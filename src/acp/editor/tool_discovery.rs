@@ -7,7 +7,7 @@ use super::attached_editors::AttachedEditors;
 use super::editor_tool;
 use super::session::EditorSession;
 use super::tool_catalog::{ToolCatalog, ToolCatalogProblem};
-use crate::tool::{ToolRegistration, ToolRegistry};
+use punie_tool::{ToolRegistration, ToolRegistry};
 
 /// The source of an editor's abilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use super::output_preview::fence_text;
 use super::tool_call_title;
 use super::tool_call_view::ShownCall;
 use crate::home::SupervisionStore;
-use crate::tool::{
+use punie_core::ids::{ConversationId, RequestId};
+use punie_tool::{
     CallDescription, CallEnding, CallObserver, CallView, DecisionFuture, ObservedCall,
     ObserverDecision, ToolEffect, ToolSpec,
 };
-use punie_core::ids::{ConversationId, RequestId};
 
 impl CallObserver for AttachedEditors {
     fn may_follow(&self, conversation: &ConversationId) -> bool {

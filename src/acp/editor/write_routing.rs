@@ -16,8 +16,8 @@ use crate::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile
 use crate::acp::local::local_files::{LocalFiles, shape_like_file};
 use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Checks a write of a call that an editor follows, and chooses between the editor and this machine.
 ///

@@ -1,6 +1,6 @@
 //! The length limit of one program argument. Not here: the other checks of a command.
 
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The longest single argument that the system accepts (MAX_ARG_STRLEN on Linux), including its final NUL.
 const MAX_ARGUMENT_BYTES: usize = 128 << 10;

@@ -22,9 +22,9 @@ use crate::acp::WorkspacePath;
 use crate::acp::files::{NewContent, TextSource, WritePrecondition, WriteReport, WriteTextFile};
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::workspace::FolderHandle;
-use crate::tool::{CallIntent, ErrorCode, ToolError};
 use punie_core::durable::temp_name;
 use punie_core::failpoint::reach_of;
+use punie_tool::{CallIntent, ErrorCode, ToolError};
 
 /// A write that passed its checks, with the names that it will use.
 pub(super) struct AtomicWrite {

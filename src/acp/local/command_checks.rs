@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::argument_limit::check_argument_lengths;
 use super::descriptor_limit::no_descriptors_error;
 use crate::acp::terminals::CommandLaunch;
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// Rejects a folder in which no command can run.
 pub(super) fn check_working_folder(cwd: &Path) -> Result<(), ToolError> {

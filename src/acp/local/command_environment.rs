@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::home::{FOLDER_VARIABLE, MountedSecrets};
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolError};
 
 /// Names that commands get from the user's own environment.
 const PASSED_NAMES: &[&str] = &[

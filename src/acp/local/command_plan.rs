@@ -21,9 +21,9 @@ use super::spawn_plan::SpawnPlan;
 use crate::acp::network_proxy::{CallNetwork, NetworkCaller};
 use crate::acp::terminals::CreateTerminal;
 use crate::home::MountedSecrets;
-use crate::tool::ToolError;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
 use punie_text::output::OutputStore;
+use punie_tool::ToolError;
 
 /// A command that can be started.
 pub(super) struct PlannedCommand {

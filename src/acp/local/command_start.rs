@@ -18,8 +18,8 @@ use super::process_tree::ProcessTree;
 use super::pty::TerminalKeyboard;
 use super::self_test_run::capture_output;
 use crate::acp::terminals::{CommandLaunch, CommandTrace, CreateTerminal, OpenTerminal};
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
 impl LocalTerminals {
     /// Runs a program that does nothing but print a word, in the same way as a command.

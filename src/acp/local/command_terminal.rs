@@ -33,8 +33,8 @@ use crate::acp::terminals::{
     TerminalOutput, TypedBytes,
 };
 use crate::home::MountedSecrets;
-use crate::tool::ToolError;
 use punie_sandbox::hint::PROCESS_LIMIT;
+use punie_tool::ToolError;
 
 /// One command.
 pub(super) struct CommandTerminal {

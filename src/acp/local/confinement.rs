@@ -19,8 +19,8 @@ use super::service_process::{ServiceHosts, ServiceLaunch};
 #[cfg(unix)]
 use crate::acp::network_proxy::HostGate;
 use crate::acp::network_proxy::NetworkProxy;
-use crate::tool::{ErrorCode, ToolError};
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Confinement;
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 #[cfg(not(target_os = "macos"))]
 impl Confinement {

@@ -11,8 +11,8 @@ use tokio::sync::OnceCell;
 use super::super::protected_path_guard::ProtectedPathGuard;
 use super::{Confinement, ConfinementSetup};
 use crate::acp::network_proxy::NetworkProxy;
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
 use punie_sandbox::{ConfinementLevel, ProfileBuilder};
+use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
 /// The most confinements of sessions that are held: each has namespaces of its own.
 const MAX_NARROWED: usize = 64;

@@ -4,7 +4,7 @@
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The descriptors that must be free for a call to begin. Starting a command opens most of them at once; the rest is
 /// for the journal's readers and the next delivery.

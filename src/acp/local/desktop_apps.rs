@@ -18,7 +18,7 @@ use super::local_terminals::LocalTerminals;
 use crate::acp::ToolFuture;
 use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
 use crate::acp::terminals::ExitStatus;
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The time for which a new application is watched: one that fails does so at once.
 const START_WATCH_TIME: Duration = Duration::from_secs(2);

@@ -5,9 +5,9 @@ use super::command_checks::{check_command, check_working_folder};
 use super::local_terminals::LocalTerminals;
 use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use crate::tool::ToolError;
 use punie_text::output::OutputHandle;
 use punie_text::output::terminal_text::drop_cut_character;
+use punie_tool::ToolError;
 
 impl LocalTerminals {
     /// Returns the id for one more terminal, local or in an editor.

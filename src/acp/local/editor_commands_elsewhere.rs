@@ -2,8 +2,8 @@
 
 use super::local_terminals::LocalTerminals;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::OutputHandle;
+use punie_tool::{ErrorCode, ToolError};
 
 impl LocalTerminals {
     /// Returns a placeholder: no terminal needs an id here.

@@ -9,8 +9,8 @@ use super::similar_paths;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{FileEncoding, FileStamp, LineEndings, LineTotal, TextSource, TextWindow};
 use crate::acp::workspace::explain_io_error;
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::ids::to_hex;
+use punie_tool::{ErrorCode, ToolError};
 
 /// Returns the SHA-256 in hex.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {

@@ -11,9 +11,9 @@ use super::similar_paths;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, RemoveFile, WritePrecondition};
 use crate::acp::workspace::FolderHandle;
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::to_hex;
+use punie_tool::{ErrorCode, ToolError};
 
 pub(super) fn remove_regular_file(request: &RemoveFile) -> Result<(), ToolError> {
     let (folder, name) = open_checked_file(&request.path, &request.only_if)?;

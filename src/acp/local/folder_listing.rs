@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::similar_paths;
 use crate::acp::files::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
 use crate::acp::workspace::FolderHandle;
-use crate::tool::ToolError;
 use punie_core::runner_home::is_runner_home;
+use punie_tool::ToolError;
 
 /// The largest number of entries that a recursive listing visits.
 const MAX_WALKED_ENTRIES: u64 = 200_000;

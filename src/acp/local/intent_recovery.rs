@@ -13,7 +13,7 @@ use std::path::Path;
 use super::file_removal::hash_file;
 use crate::acp::workspace::{FolderHandle, explain_io_error};
 use crate::acp::{RawPath, Workspace, WorkspacePath};
-use crate::tool::{CallIntent, FileChange, IntentOutcome, ResultMeta, ToolReply};
+use punie_tool::{CallIntent, FileChange, IntentOutcome, ResultMeta, ToolReply};
 
 /// The state of one declared change on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use super::text_detection;
 use super::text_lines::{LineGatherer, LineRemainder};
 use super::window_text::{WindowRequest, window_of_lines, window_of_remainder};
 use crate::acp::files::{FileEncoding, LineTotal, ReadTextFile, TextWindow, WindowStart};
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::line_index::{
     LineIndex, LineMiss, LineScan, READ_CHUNK_BYTES, find_last_lines, read_at_offset,
 };
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolError};
 
 /// The longest distance to follow a single line, or to go back for the last lines.
 const MAX_LINE_BYTES: u64 = 64 << 20;

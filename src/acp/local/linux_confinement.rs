@@ -20,10 +20,10 @@ use super::cache_mounts::MountedCaches;
 use super::{Confinement, ConfinementState};
 use crate::acp::network_proxy::PROXY_PORT;
 use crate::acp::terminals::{CommandLaunch, WindowSize};
-use crate::tool::ToolError;
 use punie_sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
 use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
 use punie_sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, ViewPlan};
+use punie_tool::ToolError;
 
 /// What one process is confined for.
 #[derive(Clone, Copy, Default)]

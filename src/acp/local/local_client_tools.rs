@@ -25,8 +25,8 @@ use crate::acp::protocol::{
     WriteTextFileRequest, WriteTextFileResponse,
 };
 use crate::acp::{RawPath, Workspace, WorkspacePath};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest file that is returned whole.
 const MAX_WHOLE_FILE_BYTES: u64 = 64 << 20;

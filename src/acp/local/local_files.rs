@@ -18,9 +18,9 @@ use crate::acp::files::{
 };
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::{FileClient, ToolFuture, WorkspacePath};
-use crate::tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 use punie_text::output::line_index::read_at_offset;
 use punie_text::output::number_format;
+use punie_tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 
 /// Serves the file methods on this machine. Clones share the line indexes of big files.
 #[derive(Debug, Clone, Default)]

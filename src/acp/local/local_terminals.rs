@@ -29,9 +29,9 @@ use crate::acp::terminals::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes, WindowSize,
 };
-use crate::tool::ToolError;
 use punie_core::ids::RequestId;
 use punie_text::output::{FilterFactory, OutputStore, TextBudget};
+use punie_tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
 const DRAIN_AFTER_KILL: Duration = Duration::from_secs(2);

@@ -12,8 +12,8 @@ use crate::acp::terminals::{
     CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence,
     TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::{FilterFactory, OutputStore};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The parts that this machine's terminals would need.
 pub struct LocalTerminalSetup {

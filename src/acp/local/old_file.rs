@@ -14,9 +14,9 @@ use crate::acp::WorkspacePath;
 use crate::acp::encoding::Utf8Tally;
 use crate::acp::files::{FileStamp, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::workspace::FolderHandle;
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::ids::to_hex;
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolError};
 
 /// A file up to this size is compared with the new content; a bigger one is only hashed.
 const MAX_COMPARED_BYTES: u64 = 64 << 20;

@@ -20,8 +20,8 @@ use super::pty::TerminalKeyboard;
 #[cfg(target_os = "linux")]
 use super::terminal_holder;
 use crate::acp::terminals::{CommandTrace, OpenTerminal};
-use crate::tool::ToolError;
 use punie_text::output::TextBudget;
+use punie_tool::ToolError;
 
 impl LocalTerminals {
     /// Makes background commands outlive a runner that is killed from now on, with their named pipes and sockets in

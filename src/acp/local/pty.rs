@@ -15,7 +15,7 @@ use rustix::termios::{
 };
 
 use crate::acp::terminals::{TerminalInput, TypedBytes, WindowSize};
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The terminal type that programs see.
 pub(super) const TERM_NAME: &str = "xterm-256color";

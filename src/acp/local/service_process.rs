@@ -28,12 +28,12 @@ use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
 use crate::acp::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy, add_proxy_variables};
 use crate::acp::terminals::{CommandLaunch, ExitStatus, StopReport, StopSequence, exit_phrase};
-use crate::tool::ToolError;
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 use punie_policy::HostPattern;
 pub use punie_sandbox::WorkspaceAccess;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
+use punie_tool::ToolError;
 
 /// A program to start as a service.
 #[derive(Debug, Clone)]

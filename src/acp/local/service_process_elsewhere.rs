@@ -9,11 +9,11 @@ use tokio::io::{Empty, Sink};
 use super::local_terminals::LocalTerminals;
 use crate::acp::network_proxy::NetworkCaller;
 use crate::acp::terminals::{ExitStatus, StopReport, StopSequence};
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 use punie_policy::HostPattern;
 pub use punie_sandbox::WorkspaceAccess;
+use punie_tool::{ErrorCode, ToolError};
 
 /// A program to start as a service.
 #[derive(Debug, Clone)]

@@ -19,8 +19,8 @@ use crate::acp::terminals::{
     CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
     TerminalExit, TerminalId,
 };
-use crate::tool::ToolError;
 use punie_core::ids::RequestId;
+use punie_tool::ToolError;
 
 /// The output limit, and the default if the agent names none.
 const MAX_SESSION_OUTPUT: u64 = 8 << 20;

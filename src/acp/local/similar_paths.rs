@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::acp::WorkspacePath;
-use crate::tool::ToolError;
 use punie_text::output::path_text::path_text;
+use punie_tool::ToolError;
 
 /// The lowest similarity of a suggested name (0 to 1).
 const MIN_SIMILARITY: f64 = 0.7;

@@ -6,8 +6,8 @@ use crate::acp::encoding::FileEncoding;
 use crate::acp::file_content;
 pub(super) use crate::acp::file_content::{BinaryContent, SNIFFED_BYTES};
 use crate::acp::files::LineEndings;
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolError};
 
 /// Returns the encoding of a text file, from its first bytes.
 pub(super) fn classify_head(head: &[u8]) -> Result<FileEncoding, BinaryContent> {

@@ -17,9 +17,9 @@ use crate::acp::encoding::count_invalid_bytes;
 use crate::acp::files::{
     FileEncoding, LineEndings, LineTotal, ReadTextFile, TextWindow, WindowStart,
 };
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::line_index::{LineScan, read_at_offset};
 use punie_text::output::{SecretBoundaries, number_format};
+use punie_tool::{ErrorCode, ToolError};
 
 /// Files up to this size are read whole. A file of unknown size is read up to this limit.
 const MAX_WHOLE_BYTES: u64 = 1 << 20;

@@ -4,8 +4,8 @@
 use super::text_lines::{LineGatherer, LineRemainder};
 use crate::acp::encoding::count_invalid_bytes;
 use crate::acp::files::{ReadTextFile, TextWindow};
-use crate::tool::ToolError;
 use punie_text::output::{SecretBoundaries, number_format};
+use punie_tool::ToolError;
 
 /// The request, and the ranges that must not be cut.
 #[derive(Clone, Copy)]

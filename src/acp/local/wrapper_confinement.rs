@@ -46,8 +46,8 @@ mod macos {
 
     use super::super::{Confinement, ConfinementState};
     use crate::acp::local::protected_path_watch::CoverMode;
-    use crate::tool::ToolError;
     use punie_sandbox::{ConfinementLevel, seatbelt};
+    use punie_tool::ToolError;
 
     impl Confinement {
         /// Returns the wrapper program and its arguments, or nothing if nothing is confined.

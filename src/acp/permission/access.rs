@@ -12,12 +12,12 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::acp::local::argument_limit::check_argument_lengths;
 use crate::acp::{RawPath, Workspace, WorkspacePath};
-use crate::tool::{
+use punie_policy::command_line::{CommandLine, CommandWord, read_command_line, read_program};
+use punie_policy::{PolicyCall, TouchedPath};
+use punie_tool::{
     CommandAccess, CommandFolder, DeclaredAccess, DefaultLocation, RequestedCommand, ToolEffect,
     ToolError, ToolSpec,
 };
-use punie_policy::command_line::{CommandLine, CommandWord, read_command_line, read_program};
-use punie_policy::{PolicyCall, TouchedPath};
 
 /// Keys that stop a program and are no input for a shell.
 const STOPPING_KEYS: &[&str] = &["ctrl-c", "ctrl-d", "ctrl-z"];

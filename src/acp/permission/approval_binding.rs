@@ -13,11 +13,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::tool::{ErrorCode, ToolError, ToolSpec};
 use punie_policy::PolicyCall;
 use punie_policy::command_line::{
     CommandLine, CommandWord, SimpleCommand, changes_to_unknown_folder, runs_files,
 };
+use punie_tool::{ErrorCode, ToolError, ToolSpec};
 
 /// Larger files are identified by size and modification time only.
 const MAX_HASHED_BYTES: u64 = 256 << 20;

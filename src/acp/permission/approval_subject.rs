@@ -3,9 +3,9 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::tool::{ToolEffect, ToolSpec};
 use punie_core::ids::to_hex;
 use punie_policy::{PolicyCall, PolicyVerdict, VerdictSource};
+use punie_tool::{ToolEffect, ToolSpec};
 
 /// Returns the reason for which a person is asked, if there is more to say than that the owner's list asks.
 pub(super) fn question_reason(verdict: &PolicyVerdict) -> Option<String> {

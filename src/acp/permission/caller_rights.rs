@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::acp::blocking::run_blocking;
 use crate::acp::{RawPath, Workspace};
-use crate::tool::{
+use punie_tool::{
     DEVICE_ORIGIN, DecodedCall, DefaultLocation, ErrorCode, ResultMeta, ToolContext, ToolEffect,
     ToolError, ToolProfile, ToolSpec,
 };

@@ -14,11 +14,11 @@ use super::{FolderVerdict, SessionFolders};
 use crate::acp::ReachableFolders;
 use crate::acp::blocking::run_blocking;
 use crate::home::{OpenQuestion, PeopleAsker, command_to_type};
-use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolError};
 use punie_core::ids::RequestId;
 use punie_core::request_session::RequestSession;
 use punie_policy::command_line::quote_word;
 use punie_text::output::hidden_characters::escape_to_one_line;
+use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolError};
 
 type SharedAnswer = WeakShared<BoxFuture<'static, QuestionEnd>>;
 

@@ -8,13 +8,13 @@ use super::access;
 use super::active_rules::ActiveRules;
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
-use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
 use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict,
     judge_call,
 };
+use punie_tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
 
 /// The owner's rules, with the context to check a call against them.
 pub struct GatePolicy {

@@ -1,7 +1,7 @@
 //! Commands that are known to change no file. Not here: permission to run them (gate).
 
-use crate::tool::{DeclaredAccess, RequestedCommand};
 use punie_policy::command_line::{CommandLine, SimpleCommand, read_command_line, read_program};
+use punie_tool::{DeclaredAccess, RequestedCommand};
 
 /// Programs that write nothing, whatever their arguments are.
 const READERS: &[&str] = &[

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{OutputQuery, TerminalClient, TerminalId};
-use crate::tool::ToolContext;
+use punie_tool::ToolContext;
 
 /// How often processes are looked for that a command left running.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);

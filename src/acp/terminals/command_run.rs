@@ -9,7 +9,7 @@ use super::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput,
 };
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// The time in which a killed command should be seen to end. Only a command that hangs in the kernel, out of reach of
 /// signals, needs more.

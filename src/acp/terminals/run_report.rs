@@ -6,8 +6,8 @@ use super::{
     CommandRun, ExitStatus, InputWait, ProcessName, RunEnding, SIGKILL_EXIT_CODE, StopReport,
     TerminalExit, TerminalOutput, signal_name,
 };
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
 use punie_text::output::number_format::format_count;
+use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
 /// The most processes that a report names.
 const MAX_NAMED_PROCESSES: usize = 3;

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::tool::ToolError;
 use punie_text::output::path_text::path_from_text;
+use punie_tool::ToolError;
 
 /// A path text after expansion.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use parking_lot::RwLock;
 
 use super::Workspace;
 use super::workspace_root::WorkspaceRoot;
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::request_session::RequestSession;
+use punie_tool::{ErrorCode, ToolError};
 
 impl Workspace {
     /// Narrows the workspace to the folders of a session, which may also lie outside of it: relative paths begin in the

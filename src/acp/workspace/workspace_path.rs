@@ -10,8 +10,8 @@ use super::explain_io_error;
 use super::held::{self, FolderHandle};
 use super::workspace_root::WorkspaceRoot;
 use crate::acp::protected_path;
-use crate::tool::ToolError;
 use punie_text::output::path_text::path_text;
+use punie_tool::ToolError;
 
 /// A path that lies in a workspace and has no symlinks. If one is put there later, opening fails; it never opens
 /// another file.

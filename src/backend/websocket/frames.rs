@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use super::super::{DeclineReason, OfferedEvent, ResultPost};
-use crate::request::{OutcomeKind, ToolRequest};
 use punie_core::ids::{ConversationId, RequestId, ToolName, to_hex};
+use punie_tool::request::{OutcomeKind, ToolRequest};
 
 /// The result of parsing a frame.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::acp::agent::{AgentHost, HostFuture};
 use crate::acp::editor::{AttachedEditors, EditorSession, discover_editor_tools};
 use crate::home::{Home, ThreadStore, command_to_type};
 use crate::journal::Journal;
-use crate::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
 
 /// A runner that serves editors, perhaps not started yet.
 pub struct EditorHost {

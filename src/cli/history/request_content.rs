@@ -9,10 +9,10 @@ use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use punie_core::host_traffic::HostTraffic;
 use punie_text::output::hidden_characters::escape_hidden_characters;
 
-use crate::request::OutcomeKind;
-use crate::tool::ToolEffect;
 use crate::trash::TrashEntry;
 use punie_text::output::{CallRecord, CallRecordStore};
+use punie_tool::ToolEffect;
+use punie_tool::request::OutcomeKind;
 
 /// The content of a request, as far as it is kept.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use super::request_content::RequestContent;
 use crate::cli::table::Column;
 use crate::cli::{console, display_time};
 use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
-use crate::request::ErrorCode;
 use punie_core::host_traffic::HostTraffic;
+use punie_tool::request::ErrorCode;
 
 /// One step of a request's history.
 #[derive(Debug, Serialize)]

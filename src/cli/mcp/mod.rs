@@ -25,10 +25,10 @@ use super::{console, process_signals};
 use crate::home::{DeviceIdentity, load_mcp_token};
 use crate::mcp::{McpServer, serve_client, serve_http};
 use crate::runner::ShutdownSignal;
-use crate::tool::ToolProfile;
 use caller_link::{CallerLink, LinkedDevice};
 use home_device::HomeDevice;
 use link_connection::LinkConnection;
+use punie_tool::ToolProfile;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::cli::context::CliContext;
 use crate::cli::wiring;
-use crate::tool::ToolSpec;
+use punie_tool::ToolSpec;
 
 /// Lists the catalog entries of the tools; none if they cannot be found out.
 pub(super) fn list_program_tools(context: &CliContext) -> Vec<Value> {

@@ -24,11 +24,11 @@ use crate::handlers::git::{self, GitDeps};
 use crate::home::{DeviceIdentity, Home, SecretStore};
 use crate::journal::Journal;
 use crate::runner::{Clock, InspectedEffects, LeftoverCleanup};
-use crate::tool::{AliasResolver, CallIntent, IntentOutcome};
 use crate::trash::Trash;
 use punie_core::ids::RequestId;
 use punie_text::output::{FilterFactory, StreamFilter};
 use punie_text::redact::{Masker, Redactor, Secret};
+use punie_tool::{AliasResolver, CallIntent, IntentOutcome};
 
 /// Creates a filter that masks secrets in streams of output.
 pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {

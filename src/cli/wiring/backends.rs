@@ -12,9 +12,9 @@ use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
 use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use crate::journal::BackendIdentity;
-use crate::request::RequestAuth;
 use punie_core::ids::{DeviceId, ProcessId};
 use punie_text::redact::Redactor;
+use punie_tool::request::RequestAuth;
 
 /// The origin of a process's backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,11 +34,11 @@ use crate::handlers::{
 };
 use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use crate::journal::Journal;
-use crate::tool::{BeforeImages, ToolRegistry};
 use crate::trash::{BeforeImageStore, Trash};
 use crate::worker::WorkerProgram;
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
+use punie_tool::{BeforeImages, ToolRegistry};
 
 /// The host with its tools, shared by `call`, `tools` and the runner.
 pub struct ToolHost {

@@ -29,11 +29,11 @@ use crate::handlers::plugin::PluginHost;
 use crate::handlers::user::LiveSignalSettings;
 use crate::home::{FolderWatch, Home, InForceFile};
 use crate::runner::{Clock, LiveCallSettings};
-use crate::tool::{
+use crate::trash::Trash;
+use punie_tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,
 };
-use crate::trash::Trash;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);

@@ -11,8 +11,8 @@ use crate::acp::permission::{ActiveRules, AskCondition, CallerRights};
 use crate::cli::exit::{CommandError, Exit};
 use crate::config::{CallerTable, Config};
 use crate::home::{Home, command_to_type};
-use crate::request::ToolEffect;
-use crate::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
+use punie_tool::request::ToolEffect;
 
 /// Parses the list. An entry that is neither an effect nor a tool is an error, because it would silently ask for
 /// nothing.

@@ -31,11 +31,11 @@ use crate::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
     TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
-use crate::tool::ToolRegistry;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::LeaseId;
 use punie_text::output::CallRecordStore;
 use punie_text::redact::Redactor;
+use punie_tool::ToolRegistry;
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
 use crate::home::{Home, PackageStore};
-use crate::request::ToolEffect;
 use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
-use crate::tool::ToolProfile;
 use crate::trash::{Trash, TrashLimits};
+use punie_tool::ToolProfile;
+use punie_tool::request::ToolEffect;
 
 /// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {

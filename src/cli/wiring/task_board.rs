@@ -10,10 +10,10 @@ use crate::handlers::state::background_tasks::{
     ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
 use crate::journal::{ListedTask, RequestRecord, RequestState};
-use crate::request::{ErrorCode, OutcomeKind};
 use crate::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
-use crate::tool::{ToolContext, ToolError, ToolRegistry};
 use punie_core::ids::{RequestId, ToolName};
+use punie_tool::request::{ErrorCode, OutcomeKind};
+use punie_tool::{ToolContext, ToolError, ToolRegistry};
 
 /// A task board on rows of the runner's journal.
 pub(super) struct RunnerTaskBoard {

@@ -13,11 +13,11 @@ use super::patch::parse::parse_patch;
 use super::patch::parse_error::PatchParseError;
 use super::patch::plan::{PlannedAction, PlannedChange, plan_patch};
 use super::patch::report::{diff_changes, summarize_changes};
-use crate::tool::{
+use punie_text::output::number_format::{format_count, format_size, group_digits};
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, PeopleField, ResultMeta, Tool,
     ToolContext, ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::number_format::{format_count, format_size, group_digits};
 
 /// The longest patch.
 const MAX_PATCH: usize = 1 << 20;

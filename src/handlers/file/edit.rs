@@ -18,11 +18,11 @@ use super::write::{check_content_size, parse_expected_sha256};
 use super::{FileDeps, large_edit, mask_guard, written_file_meta};
 use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{
+use punie_text::output::SecretBoundaries;
+use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, ResultMeta,
     TextReplacement, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::SecretBoundaries;
 
 /// Larger files are loaded only if their text is not found exactly.
 const HELD_WITHOUT_SCAN: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 
 use super::seen_files::SeenLines;
 use crate::acp::files::{FileStamp, NewContent};
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The largest file that is loaded whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::rendered_page::LineSelection;
 use crate::acp::files::{FolderEntryKind, FolderListing, ListFolder};
 use crate::acp::{FileClient, WorkspacePath};
-use crate::tool::{ResultMeta, ToolContext, ToolError, ToolReply};
 use punie_text::output::number_format;
 use punie_text::output::path_text::path_text;
+use punie_tool::{ResultMeta, ToolContext, ToolError, ToolReply};
 
 /// The most entries shown.
 pub(super) const MAX_FOLDER_ENTRIES: usize = 500;

@@ -22,8 +22,8 @@ use crate::acp::encoding::FileEncoding;
 use crate::acp::files::{
     ByteSplice, DiskSplice, FileStamp, NewContent, OpenedFile, ReadSeek, read_full,
 };
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::output::number_format;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest file that can be edited.
 const MAX_LARGE_BYTES: u64 = 1 << 30;

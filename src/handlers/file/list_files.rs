@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::rendered_page::LineSelection;
 use super::{FileDeps, folder_view};
 use crate::acp::RawPath;
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
 
 /// Same as Read of a folder: up to 500 entries. With `recursive` all below it, but ignored files.
 #[derive(Debug, Deserialize, JsonSchema)]

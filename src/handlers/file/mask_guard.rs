@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use super::FileDeps;
 use crate::acp::WorkspacePath;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::redact::MASK;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;

@@ -46,8 +46,8 @@ use seen_files::SeenFiles;
 
 use crate::acp::files::WriteReport;
 use crate::acp::{FileClient, RawPath, Workspace, WorkspacePath};
-use crate::tool::{FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
+use punie_tool::{FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use document::{DOCUMENT_JOB, serve_document_questions};
 

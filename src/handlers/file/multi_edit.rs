@@ -19,12 +19,12 @@ use super::write::{check_content_size, parse_expected_sha256};
 use super::{FileDeps, mask_guard, written_file_meta};
 use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{
+use punie_text::output::SecretBoundaries;
+use punie_text::output::number_format::format_count;
+use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, ResultMeta,
     TextReplacement, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::SecretBoundaries;
-use punie_text::output::number_format::format_count;
 
 /// The most edits of a call.
 const MAX_EDITS: usize = 500;

@@ -11,11 +11,11 @@ use super::{FileDeps, folder_view};
 use crate::acp::RawPath;
 use crate::acp::encoding::FileEncoding;
 use crate::acp::files::{ReadTextFile, WindowStart};
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
 
 /// The number of lines without a limit in the call.
 const DEFAULT_LINES: u64 = 2_000;

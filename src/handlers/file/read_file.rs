@@ -8,12 +8,12 @@ use serde::Deserialize;
 use super::{FileDeps, text_window};
 use crate::acp::RawPath;
 use crate::acp::files::{LineTotal, ReadTextFile, WindowStart};
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_text::output::number_format::group_digits;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
     ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
-use punie_text::output::number_format::group_digits;
 
 /// Characters reserved for the note on the omitted part.
 const NOTE_CHARS: usize = 300;

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::line_numbers;
-use crate::tool::{ResultMeta, ToolReply};
 use punie_text::output::number_format::{format_count, group_digits};
 use punie_text::output::{SecretBoundaries, TextBudget};
+use punie_tool::{ResultMeta, ToolReply};
 
 /// Characters reserved for the footer.
 const FOOTER_CHARS: usize = 400;

@@ -14,9 +14,9 @@ use super::match_tier::{MatchTier, strip_line_numbers};
 use super::no_match_hint;
 use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
 use crate::acp::files::ByteSplice;
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
+use punie_tool::{ErrorCode, ToolError};
 
 /// A shorter text may occur in a file by chance.
 const MIN_DISTINCTIVE_LEN: usize = 8;

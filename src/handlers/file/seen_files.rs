@@ -14,9 +14,9 @@ use super::edit_sequence::apply_splices;
 use super::match_tier::strip_line_ending;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{ByteSplice, TextWindow};
-use crate::tool::ToolContext;
 use punie_core::ids::ConversationId;
 use punie_text::output::number_format::group_digits;
+use punie_tool::ToolContext;
 
 /// The most files recorded over all conversations; the least recently seen is evicted first.
 const MAX_SEEN_FILES: usize = 512;

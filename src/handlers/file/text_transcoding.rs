@@ -8,7 +8,7 @@ use memchr::memchr_iter;
 
 use crate::acp::encoding::{FileEncoding, UnencodableChar};
 use crate::acp::files::{ByteSplice, LoadedFile};
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The largest file in an encoding other than UTF-8 that is edited: its text is in memory beside
 /// its bytes.

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use super::line_numbers;
 use crate::acp::encoding::FileEncoding;
 use crate::acp::files::{LineEndings, LineTotal, TextWindow, WindowStart};
-use crate::tool::{ResultMeta, ToolReply};
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_text::output::{SecretBoundaries, TextBudget};
+use punie_tool::{ResultMeta, ToolReply};
 
 /// Characters reserved for the footer.
 pub(super) const FOOTER_CHARS: usize = 400;

@@ -8,11 +8,11 @@ use super::text_transcoding::TranscodedText;
 use super::{FileDeps, mask_guard, written_file_meta};
 use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{
+use punie_text::output::number_format::{format_count, format_size};
+use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,
     ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::number_format::{format_count, format_size};
 
 /// The largest content that is accepted.
 const MAX_BYTES: usize = 10 << 20;

@@ -8,7 +8,7 @@ use super::write::check_content_size;
 use super::{FileDeps, mask_guard, written_file_meta};
 use crate::acp::RawPath;
 use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
-use crate::tool::{
+use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,
     ToolEffect, ToolError, ToolReply,
 };

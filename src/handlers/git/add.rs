@@ -10,9 +10,9 @@ use super::GitDeps;
 use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::number_format::format_count;
 use punie_text::output::path_text::path_text_from_bytes;
+use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The largest number of files that an answer lists.
 const MAX_LISTED_FILES: usize = 100;

@@ -13,11 +13,11 @@ use super::repository::{GitRepository, RepoPathKind, append_pathspec};
 use super::requested_path::read_access;
 use super::resolve_revision::short_id;
 use crate::acp::RawPath;
-use crate::tool::{
-    DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
-};
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_text::output::{TextBudget, number_format};
+use punie_tool::{
+    DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 const DEFAULT_LINES: u64 = 200;
 const MAX_LINES: u64 = 2_000;

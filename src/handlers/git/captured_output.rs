@@ -2,10 +2,10 @@
 //! ReadOutput. Not here: the part that an answer shows.
 
 use super::git_command::GitCommand;
-use crate::tool::ResultMeta;
 use punie_core::ids::RequestId;
 use punie_text::output::terminal_text::Utf8Decoder;
 use punie_text::output::{OutputSpool, OutputStore, StreamFilter};
+use punie_tool::ResultMeta;
 
 /// An output being captured.
 pub(super) struct OutputCapture {

@@ -10,7 +10,7 @@ use super::repository::{GitRepository, RepoPath};
 use super::requested_path::{here, read_access};
 use super::staging::{StagingScope, collect_batch, open_with_paths};
 use crate::acp::RawPath;
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

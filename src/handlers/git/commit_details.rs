@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::display_text::{escape_block, escape_line};
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
-use crate::tool::ToolError;
 use punie_text::output::TextBudget;
 use punie_text::output::text_budget::clip_to_budget;
+use punie_tool::ToolError;
 
 /// The characters shown of a commit message.
 const MAX_MESSAGE_CHARS: u64 = 4_000;

@@ -3,7 +3,7 @@
 use super::git_binary::is_program;
 use super::git_command::GitRunOptions;
 use super::repository::GitRepository;
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// The hooks that a commit can run.
 const COMMIT_HOOKS: [&str; 7] = [

@@ -7,8 +7,8 @@ use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::repository::GitRepository;
 use super::resolve_revision;
-use crate::tool::ToolError;
 use punie_text::output::number_format::{format_count, group_digits};
+use punie_tool::ToolError;
 
 /// Fields that git prints for each commit, each with a NUL after it.
 const LOG_FORMAT: &str = "--format=%H%x00%P%x00%an%x00%ad%x00%D%x00%s";

@@ -6,7 +6,7 @@ use super::porcelain::{ChangeState, GitFileChange, RepoStatus};
 use super::repository::{GitRepository, RepoPath};
 use super::staging::StagingBatch;
 use super::status::status_header;
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 

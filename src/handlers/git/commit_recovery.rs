@@ -13,8 +13,8 @@ use crate::acp::RawPath;
 use crate::acp::local::other_processes::may_run_in_folder;
 #[cfg(unix)]
 use crate::acp::terminals::StopSequence;
-use crate::tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 use punie_core::ids::{RequestId, to_hex};
+use punie_tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 
 /// The number of commits to search, because others may have been made since.
 const SEARCH_DEPTH: &str = "--max-count=50";

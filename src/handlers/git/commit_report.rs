@@ -9,9 +9,9 @@ use super::pending_operation::find_pending_operations;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::status::{format_state_counts, read_status};
-use crate::tool::{ResultMeta, ToolContext, ToolError, ToolReply};
 use punie_text::output::TextBudget;
 use punie_text::output::text_budget::clip_to_budget;
+use punie_tool::{ResultMeta, ToolContext, ToolError, ToolReply};
 
 /// The characters of hook output in an answer.
 const MAX_HOOK_OUTPUT: u64 = 10_000;

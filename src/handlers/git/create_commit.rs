@@ -14,7 +14,7 @@ use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::staging::stage_batch;
 use super::status::read_status;
-use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
+use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
 /// The time limit for hooks.
 const HOOK_TIMEOUT: Duration = Duration::from_mins(5);

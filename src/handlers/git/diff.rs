@@ -14,9 +14,9 @@ use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
 use super::status::read_status;
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::format_count;
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Show what differs in a git repository. Default: working tree against index; staged=true: index against the last
 /// commit.

@@ -7,10 +7,10 @@ use super::captured_output::{CapturedOutput, OutputCapture};
 use super::diff_stat::DiffStat;
 use super::patch_capture::{PatchCapture, PatchContent};
 use super::repository::{GitRepository, append_pathspec};
-use crate::tool::{ToolError, ToolReply};
 use punie_text::output::number_format::{format_count, format_size};
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_text::output::{ClippedText, TextBudget};
+use punie_tool::{ToolError, ToolReply};
 
 /// The number of omitted files that are listed with the call that shows each.
 const MAX_NAMED_FILES: usize = 50;

@@ -2,7 +2,7 @@
 //! names.
 
 use super::git_command::GitCommand;
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// Overrides the programs and returns the names of the filters among them, which then change nothing.
 pub(super) async fn override_programs(git: &mut GitCommand) -> Result<Vec<String>, ToolError> {

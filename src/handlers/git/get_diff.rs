@@ -10,10 +10,10 @@ use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     DeclaredAccess, ReplyBody, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
 
 /// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]

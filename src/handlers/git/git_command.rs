@@ -19,8 +19,8 @@ use super::git_binary;
 use super::git_process::{GitExit, GitOutputTarget, GitRunPlan, MAX_STDERR_BYTES, run_to_exit};
 use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS};
 use crate::acp::local::child_log::CALL_MARK;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::output::terminal_text::TerminalTextCleaner;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest output held in memory. git is stopped beyond it.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 << 20;

@@ -8,8 +8,8 @@ use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::TextBudget;
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -9,7 +9,7 @@ use super::log::reply_with_commits;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 10;
 const MAX_COUNT: u64 = 1_000;

@@ -10,8 +10,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest amount of stderr of git and its hooks that is held.
 pub(super) const MAX_STDERR_BYTES: usize = 256 << 10;

@@ -12,8 +12,8 @@ use super::repository::{GitRepository, RepoPathKind};
 use super::requested_path::{here, read_access};
 use super::resolve_revision::check_plain_value;
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::path_text::path_text_from_bytes;
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 20;
 const MAX_COUNT: u64 = 1_000;

@@ -54,8 +54,8 @@ use std::path::PathBuf;
 
 use crate::acp::Workspace;
 use crate::acp::local::confinement::Confinement;
-use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 use punie_text::output::{FilterFactory, OutputStore};
+use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the git tools.
 #[derive(Clone)]

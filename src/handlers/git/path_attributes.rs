@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::display_text::escape_line;
 use super::git_command::GitRunOptions;
 use super::repository::{GitRepository, RepoPath};
-use crate::tool::ToolError;
 use punie_text::output::path_text::path_text_from_bytes;
+use punie_tool::ToolError;
 
 /// Returns the requested paths that are ignored, each with the rule.
 pub(super) async fn find_ignored_paths(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::repository::GitRepository;
 use crate::acp::Workspace;
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// An operation that was started and is not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// One lock per repository; clones share the locks.
 #[derive(Clone, Default)]

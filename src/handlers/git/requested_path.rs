@@ -1,7 +1,7 @@
 //! The path argument of the git tools: its default and its declared access. Not here: finding its repository.
 
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, DefaultLocation};
+use punie_tool::{DeclaredAccess, DefaultLocation};
 
 /// Returns the first workspace folder.
 pub(super) fn here() -> RawPath {

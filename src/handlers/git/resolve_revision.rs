@@ -3,7 +3,7 @@
 use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::repository::GitRepository;
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// The characters shown of a commit id.
 const SHORT_ID_CHARS: usize = 10;

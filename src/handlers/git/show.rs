@@ -14,10 +14,10 @@ use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
 use super::tree_entry::TreeEntry;
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::{format_count, format_size};
 use punie_text::output::path_text::path_text_from_bytes;
+use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The characters of the budget reserved for a file's title.
 const TITLE_CHARS: usize = 300;

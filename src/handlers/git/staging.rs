@@ -12,7 +12,7 @@ use super::porcelain::{ChangeState, RepoStatus};
 use super::repository::{GitRepository, RepoPath, RepoPathKind};
 use super::staging_candidate::StagingCandidate;
 use crate::acp::RawPath;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest number of paths in one call.
 const MAX_PATHS: usize = 500;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::porcelain::{ChangeState, GitFileChange};
 use super::repository::GitRepository;
 use super::secret_scan::{SecretScan, check_file_name};
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// A file that may be staged.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use super::resolve_revision;
 use crate::acp::RawPath;
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::number_format::{format_count, group_digits};
 use punie_text::output::path_text::path_text_from_bytes;
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The arguments of the status query that the parser reads.
 const STATUS_ARGUMENTS: [&str; 9] = [

@@ -15,7 +15,7 @@ use super::tool_result::read_result;
 use crate::acp::local::service_process::AdmittedCall;
 use crate::acp::network_proxy::NetworkCaller;
 use crate::home::plugin_fingerprint;
-use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
+use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// A call of a plugin's tool.
 pub(super) struct PluginCall {

@@ -16,7 +16,7 @@ use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::plugin_server::ChangedLists;
 use super::plugin_tool::PluginTools;
 use crate::home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
-use crate::tool::{ToolEffect, ToolRegistration, ToolRegistry};
+use punie_tool::{ToolEffect, ToolRegistration, ToolRegistry};
 
 /// The waits before a server that listed no tools is asked again: the first, which doubles, and the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(2);

@@ -13,11 +13,11 @@ use super::mcp::ListedTool;
 use super::plugin_call::PluginCall;
 use super::plugin_host::HostState;
 use crate::home::{Plugin, PluginPaths};
-use crate::tool::{
+use punie_core::ids::ToolName;
+use punie_tool::{
     ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, SchemaText, ToolContext, ToolEffect,
     ToolEntry, ToolRegistry, ToolSpec,
 };
-use punie_core::ids::ToolName;
 
 /// The domain of such tools.
 const DOMAIN: &str = "plugin";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::PluginDeps;
 use crate::home::SecretStore;
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::redact::Secret;
+use punie_tool::{ErrorCode, ToolError};
 
 const OPENING: &str = "${secret:";
 

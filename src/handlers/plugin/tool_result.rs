@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::tool::ToolReply;
+use punie_tool::ToolReply;
 
 /// The most base64 of an image that is passed on, so that it is sent whole.
 const MAX_BASE64_CHARS: usize = 700 << 10;

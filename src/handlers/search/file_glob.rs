@@ -5,7 +5,7 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// No real pattern is longer.
 const MAX_BYTES: usize = 4_096;
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tool::ErrorCode;
+    use punie_tool::ErrorCode;
 
     fn hit(pattern: &str, path: &str) -> bool {
         let path = Path::new(path);

@@ -16,12 +16,12 @@ use super::result_text::{at_least, ignored_matches_hint, page_range_text, satura
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
 use crate::acp::{FileView, RawPath};
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_text::output::number_format::format_count;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
-use punie_text::output::number_format::format_count;
 
 /// The largest number of paths in an answer.
 const MAX_LIMIT: u64 = 2_000;

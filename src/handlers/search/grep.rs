@@ -17,12 +17,12 @@ use super::search_plan::{Order, OutputMode, SearchPatterns, SearchPlan};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
 use crate::acp::RawPath;
-use crate::tool::{
+use punie_text::output::number_format::format_count;
+use punie_text::output::{SecretBoundaries, TextBudget};
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, DefaultLocation, PeopleField, Tool, ToolContext,
     ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::number_format::format_count;
-use punie_text::output::{SecretBoundaries, TextBudget};
 
 /// The largest number of files or lines in an answer.
 const MAX_RESULTS: u64 = 2_000;

@@ -6,7 +6,7 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// No real pattern is longer.
 const MAX_PATTERN_BYTES: usize = 64 << 10;
@@ -223,8 +223,8 @@ fn pattern_error(cause: &str, pattern: &str, next: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::ErrorCode;
     use grep_matcher::Matcher;
+    use punie_tool::ErrorCode;
 
     const PLAIN: PatternOptions = PatternOptions {
         literal: false,

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{FileView, FileViews, Workspace};
-use crate::tool::{ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
+use punie_tool::{ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the search tools.
 #[derive(Debug, Clone)]

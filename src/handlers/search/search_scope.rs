@@ -18,7 +18,7 @@ use super::result_text::workspace_path_text;
 use super::search_stop::SearchStop;
 use super::walk_entry::{WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
 use crate::acp::{FileView, RawPath, Workspace};
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// The files that a search covers.
 #[derive(Debug, Clone)]

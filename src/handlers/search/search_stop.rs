@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// The signal that the walking threads check between files.
 #[derive(Debug, Clone)]

@@ -13,11 +13,11 @@ use crate::home::{
     AppliedBatch, ChangePhase, FeatureRecord, ModLock, ModStore, PendingChange, PendingFinish,
     PendingStep,
 };
-use crate::tool::{
+use punie_text::output::number_format::format_count;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::number_format::format_count;
 
 /// The longest message, in characters.
 const MAX_MESSAGE: usize = 2_000;

@@ -8,7 +8,7 @@ use crate::acp::files::{OpenedFile, WritePrecondition};
 use crate::acp::local::local_files::LocalFiles;
 use crate::acp::{FileClient as _, WorkspacePath};
 use crate::home::FileState;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The place of a file's content.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use super::self_mod_area::{SelfModArea, content_error};
 use crate::acp::WorkspacePath;
 use crate::acp::local::copy_mode_and_owner;
 use crate::home::{AppliedFile, FileState, ModStore, PendingStep};
-use crate::tool::{CallIntent, FileChange, ToolError};
 use punie_core::durable::temp_name;
+use punie_tool::{CallIntent, FileChange, ToolError};
 
 /// Reads the present state of a file; `None` if there is none.
 pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<FileState>> {

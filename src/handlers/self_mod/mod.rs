@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use self_mod_area::SelfModArea;
 pub use staged_client::StagedFileClient;
 
-use crate::tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolSet};
+use punie_tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the self-modification tools.
 #[derive(Debug, Clone)]

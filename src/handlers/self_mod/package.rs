@@ -13,11 +13,11 @@ use super::SelfModDeps;
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, run_blocking, state_error};
 use crate::home::{AppliedFile, FeatureStatus, FileState, ModStore};
-use crate::tool::{
+use punie_text::output::number_format::format_size;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::number_format::format_size;
 
 /// The name of the format.
 const FORMAT: &str = "punie-blueprint-v1";

@@ -10,8 +10,8 @@ use crate::home::{
     AppliedFile, ChangePhase, FileState, HomeError, ModLock, ModStore, PendingChange,
     PendingFinish, PendingStep, StagedFiles,
 };
-use crate::tool::{ErrorCode, ToolError};
 use punie_core::failpoint::{reach, reach_of};
+use punie_tool::{ErrorCode, ToolError};
 
 /// Makes a change, or nothing of it. The lock is held for all of it. Blocks.
 pub(super) fn make_change(

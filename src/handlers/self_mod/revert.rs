@@ -12,11 +12,11 @@ use super::file_changes::check_present_state;
 use super::pending_changes::{conflict_error, finish_pending, keep_present_mode};
 use super::self_mod_area::{SelfModArea, run_blocking, state_error};
 use crate::home::{ChangePhase, FeatureRecord, ModLock, PendingChange, PendingFinish, StagedFiles};
-use crate::tool::{
+use punie_text::output::number_format::format_count;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::number_format::format_count;
 
 /// Take back a feature's last applied batches, all or none; or drop what is staged.
 ///

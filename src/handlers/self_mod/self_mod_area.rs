@@ -13,8 +13,8 @@ use super::pending_changes;
 use crate::acp::file_view::ViewedFile;
 use crate::acp::{FileView, FileViews, RawPath, ToolFuture, Workspace, WorkspacePath};
 use crate::home::{FeatureRecord, FileState, Home, ModLock, ModStore, StagedFiles};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The type of the agent whose changes are staged.
 pub(super) const AGENT_TYPE: &str = "self_mod";

@@ -14,7 +14,7 @@ use crate::acp::files::{
 use crate::acp::local::local_files::LocalFiles;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::{FileClient, ToolFuture, WorkspacePath};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Staged files before the files of another client.
 pub struct StagedFileClient {

@@ -7,7 +7,7 @@ use crate::acp::FileClient;
 use crate::acp::FileView;
 use crate::acp::file_view::ViewedEntry;
 use crate::acp::files::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Lists a folder as a view shows it.
 pub(super) async fn list_viewed_folder(

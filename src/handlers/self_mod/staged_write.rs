@@ -12,8 +12,8 @@ use crate::acp::WorkspacePath;
 use crate::acp::files::{STAGED_WARNING, WriteReport};
 use crate::acp::prepared_write::PreparedWrite;
 use crate::home::{FileState, ModStore};
-use crate::tool::{CallIntent, ToolError};
 use punie_core::failpoint::reach_of;
+use punie_tool::{CallIntent, ToolError};
 
 /// The copy on which a write is made. Its folder goes when it is dropped.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 use super::SelfModDeps;
 use super::self_mod_area::{AGENT_TYPE, SelfModArea, run_blocking, state_error};
 use crate::home::{FeatureRecord, FeatureStatus, ModStore};
-use crate::tool::{
-    CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
-};
 use punie_core::ids::to_hex;
 use punie_text::output::number_format::format_count;
+use punie_tool::{
+    CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
+};
 
 /// The longest name and description, in characters.
 const MAX_NAME: usize = 200;

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::SelfModDeps;
 use super::apply::letter_for;
 use super::self_mod_area::{run_blocking, state_error};
-use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError};
 use punie_text::output::number_format::format_count;
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError};
 
 /// Show a feature's staged files and applied batches.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::acp::TerminalClient;
 use crate::acp::terminals::{OutputQuery, TerminalId, TerminalOutput};
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// The prefix of shell ids.
 const ID_PREFIX: &str = "sh_";

@@ -21,11 +21,11 @@ use crate::acp::terminals::{
     CommandLaunch, CreateTerminal, WatchedCommand, WindowSize, run_or_leave_running, run_to_end,
 };
 use crate::home::MountedSecrets;
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     AllowScope, CallDescription, DeclaredAccess, RequestedCommand, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;

@@ -13,7 +13,7 @@ use crate::acp::terminals::{
     TerminalOutput, build_run_report, end_change_with_command, format_seconds, list_processes,
     output_meta_with_handle, output_with_status, pending_state_note, status_line,
 };
-use crate::tool::{ReplyBody, ToolContext, ToolError, ToolReply};
+use punie_tool::{ReplyBody, ToolContext, ToolError, ToolReply};
 
 const TIMEOUT_ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
                       600000 ms).";

@@ -12,7 +12,7 @@ use crate::acp::terminals::{
     StopSequence, StopSignal, describe_survivors, exit_phrase, format_seconds, output_with_status,
     terminal_output_meta,
 };
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallLane, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };

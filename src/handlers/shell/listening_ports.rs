@@ -4,7 +4,7 @@
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, is_shell_running};
 use crate::acp::TerminalClient;
-use crate::tool::ToolContext;
+use punie_tool::ToolContext;
 
 /// Texts that programs print when a port is taken.
 const PORT_TAKEN_TEXTS: &[&str] = &["already in use", "address in use", "eaddrinuse"];

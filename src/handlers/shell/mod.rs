@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
-use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 use punie_text::redact::Redactor;
+use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use background_shell::{BackgroundShell, EarlierShell};
 pub use shell_list::{RestoredShell, ShellList};

@@ -9,7 +9,7 @@ use super::ShellDeps;
 use crate::acp::apps::{AppRequest, OpenedApp};
 use crate::acp::terminals::{ExitStatus, exit_phrase};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, RequestedCommand, ResultMeta, Tool,
     ToolContext, ToolEffect, ToolError, ToolReply,
 };

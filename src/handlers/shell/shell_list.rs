@@ -11,8 +11,8 @@ use super::background_shell::{
 use super::shell_records::{NewShell, NoShellRecords, ShellRecords};
 use crate::acp::TerminalClient;
 use crate::acp::terminals::{ExitStatus, OpenTerminal, TerminalId, TerminalOutput};
-use crate::tool::{ToolContext, ToolError};
 use punie_text::output::OutputHandle;
+use punie_tool::{ToolContext, ToolError};
 
 /// The largest number of shells in the list. Beyond it, the shells that ended longest ago are removed.
 const MAX_SHELLS: usize = 50;

@@ -5,7 +5,7 @@ use super::shell_list::{ShellList, list_shells};
 use super::shell_status::describe_state;
 use crate::acp::TerminalClient;
 use crate::acp::terminals::TerminalOutput;
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// The state of a shell at one moment.
 #[derive(Debug, Clone)]

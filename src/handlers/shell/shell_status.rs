@@ -15,7 +15,7 @@ use crate::acp::terminals::{
     TerminalOutput, exit_phrase, format_seconds, list_processes, output_meta_with_handle,
     pending_state_note,
 };
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallLane, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
     ToolReply,
 };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, query_shell_output};
 use crate::acp::terminals::TerminalOutput;
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// The longest wait.
 pub(super) const MAX_WAIT_MS: u64 = 30_000;

@@ -14,7 +14,7 @@ use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
 use crate::home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_skills};
-use crate::tool::{
+use punie_tool::{
     CommandFolder, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

@@ -7,7 +7,7 @@ use super::ShellDeps;
 use crate::home::{
     HomeError, MountPlace, MountedSecretFile, MountedSecrets, SecretMount, SecretStore, Skill,
 };
-use crate::tool::{ErrorCode, ResultMeta, ToolError};
+use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
 /// Mounts the secrets that the skill declares for one command. Returns them with warnings; `None` if it declares
 /// none.

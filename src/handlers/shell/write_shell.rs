@@ -12,11 +12,11 @@ use crate::acp::terminals::{
     TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, output_meta_with_handle,
     pending_state_note, terminal_output_meta,
 };
-use crate::tool::{
+use punie_text::output::number_format::group_digits;
+use punie_tool::{
     CallDescription, CallLane, CallTitle, DeclaredAccess, ErrorCode, RequestedCommand, ResultMeta,
     Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
-use punie_text::output::number_format::group_digits;
 
 const DEFAULT_WAIT_MS: u64 = 500;
 const MAX_TEXT_BYTES: usize = 64 << 10;

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use super::snapshot::{open_without_links, with_suffix};
 use super::worker_protocol::OpenMode;
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::number_format::format_size;
+use punie_tool::{ErrorCode, ToolError};
 
 /// The first bytes of every database that is not encrypted.
 const DATABASE_MAGIC: &[u8; 16] = b"SQLite format 3\0";

@@ -10,8 +10,8 @@ use super::name_hints::find_similar_names;
 use super::statement_guard::{
     MAX_PATTERN, MAX_TEMP_BYTES, MAX_VALUE, StatementGuard, StatementScope,
 };
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::number_format::format_size;
+use punie_tool::{ErrorCode, ToolError};
 
 /// The error of a file that cannot be opened, read or written as a database.
 pub(super) fn file_error(shown: &str, guard: &StatementGuard, error: &Error) -> ToolError {

@@ -22,9 +22,9 @@ mod worker_session;
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
-use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 use crate::worker::WorkerProgram;
 use punie_text::redact::Redactor;
+use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use worker_protocol::JOB;
 pub use worker_session::run_worker;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::ToolError;
+use punie_tool::ToolError;
 
 /// Values in order, or by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

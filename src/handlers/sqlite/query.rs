@@ -17,11 +17,11 @@ use super::sqlite_call::SqliteCall;
 use super::statement_guard::MAX_SQL;
 use super::worker_protocol::{AgentStatement, SqlTask};
 use crate::acp::RawPath;
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
 };
-use punie_text::output::TextBudget;
 
 /// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///

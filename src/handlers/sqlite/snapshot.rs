@@ -13,9 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::{ErrorCode, ToolError};
 use crate::worker::TempFolder;
 use punie_text::output::number_format::{format_size, group_digits};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The largest snapshot, in bytes.
 const MAX_SNAPSHOT: u64 = 512 << 20;

@@ -13,10 +13,10 @@ use super::snapshot::{COPY_NAME, CallDeadline, DatabaseSnapshot, FileStamps};
 use super::transaction::maybe_committed_error;
 use super::worker_protocol::{JOB, OpenMode, SqlTask, UnopenedState, WorkerAnswer, WorkerQuestion};
 use crate::acp::WorkspacePath;
-use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 use crate::worker::{WorkerCall, WorkerFailure};
 use punie_core::ids::RequestId;
 use punie_text::output::TextBudget;
+use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
 /// Bytes of the budget that are kept free for notes beside rows in JSON.
 const NOTE_BYTES: usize = 1_000;

@@ -8,9 +8,9 @@ use rusqlite::ffi::ErrorCode as Code;
 use super::row_page::interrupted_error;
 use super::statement_guard::StatementGuard;
 use super::statement_kind::{StatementKind, StatementVerb};
-use crate::tool::{ErrorCode, ToolError};
 use crate::worker::CallerLink;
 use punie_text::output::number_format::format_count;
+use punie_tool::{ErrorCode, ToolError};
 
 /// A transaction that is rolled back unless it is committed.
 pub(super) struct ChangeTransaction<'a> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::parameters::Parameters;
 use super::row_page::{PageRequest, RowPage};
 use super::schema_overview::{SchemaOverview, SchemaPart};
-use crate::tool::{ErrorCode, ToolError};
+use punie_tool::{ErrorCode, ToolError};
 
 /// The worker's job, by its name on the command line.
 pub const JOB: &str = "sqlite";

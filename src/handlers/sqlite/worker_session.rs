@@ -26,8 +26,8 @@ use super::transaction::{ChangeTransaction, check_confirmation, commit_error, ro
 use super::worker_protocol::{
     AgentStatement, OpenMode, SqlTask, UnopenedState, WorkerAnswer, WorkerQuestion,
 };
-use crate::tool::ToolError;
 use crate::worker::{CallerLink, WorkerLimits};
+use punie_tool::ToolError;
 
 /// The time that a reader waits for another program's lock before the runner makes a copy.
 const READER_PATIENCE: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The future that the methods return.
 pub type TaskFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

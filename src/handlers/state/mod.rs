@@ -8,9 +8,9 @@ mod task_output;
 
 use std::sync::Arc;
 
-use crate::tool::{ToolDeps, ToolEntry, ToolSet};
 use background_tasks::TaskBoard;
 use punie_text::output::OutputStore;
+use punie_tool::{ToolDeps, ToolEntry, ToolSet};
 
 /// The dependencies of the state tools.
 #[derive(Clone)]
@@ -22,8 +22,6 @@ pub struct StateDeps {
 }
 
 impl ToolDeps for StateDeps {}
-
-impl ToolDeps for OutputStore {}
 
 /// Returns the state tools.
 pub fn tools(deps: StateDeps) -> Vec<ToolEntry> {

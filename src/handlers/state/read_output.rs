@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_text::output::terminal_text;
 use punie_text::output::{
     FindOutputError, OutputLine, OutputPage, OutputReadStop, OutputSearchError, OutputSearchQuery,
     OutputSearchResult, OutputStore, OutputTotals, OutputWindow, StoredOutput, TextBudget,
 };
+use punie_tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Read the full output of a call whose answer was cut, by the handle in its marker.
 ///

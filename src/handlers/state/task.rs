@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::StateDeps;
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, StartedCall, Tool, ToolContext,
     ToolEffect, ToolError,
 };

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use super::StateDeps;
 use super::background_tasks::{ShellView, TaskFuture, TaskStage, TaskView};
 use super::new_output::{self, NewOutput};
-use crate::tool::{
-    CallLane, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
-};
 use punie_text::output::number_format::format_size;
 use punie_text::output::{OutputHandle, OutputStore};
+use punie_tool::{
+    CallLane, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 /// The characters of a running task's output to show without a cursor.
 const LATEST_OUTPUT_CHARS: usize = 4_000;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StoreDeps;
 use crate::home::{PluginPackage, describe_plugin_package};
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreDeps;
 use crate::home::{SkillPackage, list_skill_secrets};
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

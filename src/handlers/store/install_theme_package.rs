@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreDeps;
 use crate::home::ThemePackage;
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

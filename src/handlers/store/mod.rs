@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
-use crate::tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet};
 use punie_core::ids::to_hex;
+use punie_tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet};
 
 /// The dependencies of the tools for packages.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::StoreDeps;
 use crate::home::{PackageKind, check_package_id};
-use crate::tool::{
+use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

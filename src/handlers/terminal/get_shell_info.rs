@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use crate::acp::terminals::{CommandLaunch, CreateTerminal, build_run_report, run_to_end};
-use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
+use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const INFO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Prints one labelled answer per line.

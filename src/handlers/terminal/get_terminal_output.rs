@@ -8,7 +8,7 @@ use crate::acp::terminals::{
     ExitStatus, TerminalOutput, format_seconds, list_processes, output_meta_with_handle,
     output_with_status, pending_state_note, status_line,
 };
-use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
+use punie_tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as ShellStatus, for a terminal of run_command. It never waits.
 #[derive(Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ use super::terminal_list::has_live_output;
 use crate::acp::terminals::{
     StopSequence, StopSignal, describe_survivors, exit_phrase, terminal_output_meta,
 };
-use crate::tool::{
+use punie_tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{TerminalClient, Workspace};
-use crate::tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
+use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use terminal_list::TerminalList;
 pub use terminal_stop::end_terminals;

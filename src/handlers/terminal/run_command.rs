@@ -12,11 +12,11 @@ use crate::acp::terminals::{
     CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report,
     end_change_with_command, list_processes, output_with_status, run_to_end,
 };
-use crate::tool::{
+use punie_text::output::TextBudget;
+use punie_tool::{
     DeclaredAccess, RequestedCommand, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
     ToolReply,
 };
-use punie_text::output::TextBudget;
 
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
 /// Characters of the budget reserved for notes beside the output.

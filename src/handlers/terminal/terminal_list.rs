@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
 use crate::acp::{TerminalClient, TerminalId};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_core::ids::ConversationId;
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest number of terminals. The ones that ended longest ago are evicted first.
 pub(super) const MAX_TERMINALS: usize = 100;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::TerminalDeps;
 use super::terminal_list::LastingTerminal;
 use crate::acp::terminals::{OutputQuery, StopReport, StopSequence, TerminalOutput};
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// The time limit for reading the rest of the output after the kill.
 const OUTPUT_WAIT: Duration = Duration::from_secs(2);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use crate::acp::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
-use crate::tool::{
+use punie_tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 

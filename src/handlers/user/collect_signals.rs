@@ -14,8 +14,8 @@ use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error, now_m
 use super::signal_consent_text::consent_text;
 use super::signal_reader::SignalReader;
 use crate::home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
-use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 use punie_signals::{Category, SignalPlaces};
+use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// What CollectSignals needs, beside asking the owner.
 #[derive(Debug, Clone)]

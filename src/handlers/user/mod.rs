@@ -12,9 +12,9 @@ mod signal_reader;
 use std::time::Duration;
 
 use crate::home::{PeopleAsker, SecretStore};
-use crate::tool::{ToolDeps, ToolEntry, ToolSet};
 pub use collect_signals::{LiveSignalSettings, SignalDeps, SignalSettings};
 use punie_text::redact::Redactor;
+use punie_tool::{ToolDeps, ToolEntry, ToolSet};
 pub use question_turns::QuestionTurns;
 pub use signal_consent_text::consent_text;
 pub use signal_reader::{SignalReader, SignalText, remove_signal_leftovers};

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use super::UserDeps;
 use crate::home::{NobodyToAsk, OpenQuestion, PersonReply, QuestionInput};
-use crate::tool::{FollowerChoice, ToolContext, ToolError};
 use punie_core::ids::RequestId;
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
+use punie_tool::{FollowerChoice, ToolContext, ToolError};
 
 /// The longest wait for answers: less than the longest call.
 pub(super) const MAX_WAIT_SECONDS: u32 = 3_000;

@@ -8,7 +8,7 @@ use super::UserDeps;
 use super::ask_user_question::nobody_to_ask_error;
 use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error};
 use crate::home::{QuestionInput, check_secret_name};
-use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
+use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const MAX_PURPOSE_CHARS: usize = 1_000;
 const MAX_NAME_CHARS: usize = 300;

@@ -137,7 +137,7 @@ impl Delivery {
         if now <= MIN_SHRINKABLE_BYTES {
             return Err(PostFailure::Reply);
         }
-        let smaller = crate::request::shrink_payload(reply.payload_text(), target)
+        let smaller = punie_tool::request::shrink_payload(reply.payload_text(), target)
             .ok_or(PostFailure::Reply)?;
         match self.journal.replace_reply(reply, smaller).await {
             Ok(smaller) => Ok(smaller),

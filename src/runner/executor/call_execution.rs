@@ -8,12 +8,12 @@ use super::call_runner::CallRunner;
 use super::intent_log::IntentLog;
 use super::outcome::{StopReason, call_outcome, panic_error, refused_outcome};
 use super::running_call::{CallResult, PreparedCall, RunningCall};
-use crate::request::{CallOutcome, ToolReply};
-use crate::tool::{
+use punie_core::failpoint::reach_of;
+use punie_tool::request::{CallOutcome, ToolReply};
+use punie_tool::{
     ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolEffect, ToolError,
     UnrecordedIntents,
 };
-use punie_core::failpoint::reach_of;
 
 /// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
 /// takes ten seconds.
@@ -37,7 +37,7 @@ impl CallRunner {
             intents: Arc::new(UnrecordedIntents),
             before_images: None,
             progress: CallProgress::default(),
-            secret_boundaries: crate::request::redactor_boundaries(&self.sealer.redactor),
+            secret_boundaries: punie_tool::request::redactor_boundaries(&self.sealer.redactor),
             follower: CallFollower::of_observed(call.observed.clone()),
         }
     }

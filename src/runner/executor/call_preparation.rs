@@ -6,9 +6,9 @@ use super::call_runner::CallRunner;
 use super::outcome::{preparation_timeout, refused_outcome};
 use super::running_call::{CallResult, PreparedCall, RunningCall};
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::{CallFailure, CallOutcome, ErrorCode};
 use crate::runner::call_audit::Clearance;
-use crate::tool::{ApprovalSubject, GateDecision, ReadyCall, ToolError};
+use punie_tool::request::{CallFailure, CallOutcome, ErrorCode};
+use punie_tool::{ApprovalSubject, GateDecision, ReadyCall, ToolError};
 
 impl CallRunner {
     /// Returns the outcome of a call that was cancelled, is late, or was stopped by a person before it began.

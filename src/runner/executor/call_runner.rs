@@ -10,7 +10,6 @@ use super::outcome::panic_error;
 use super::progress_report::ProgressReports;
 use super::running_call::{CallResult, RunningCall};
 use crate::journal::{AcceptedRequest, CloseReason, Journal, RecordedReply, RequestOrigin};
-use crate::request::{CallOutcome, ToolEffect};
 use crate::runner::background::BackgroundTasks;
 use crate::runner::call_audit::CallAudit;
 use crate::runner::call_pause::CallPause;
@@ -26,7 +25,8 @@ use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::sealer::OutcomeSealer;
 use crate::runner::tool_threads::ToolThreads;
 use crate::runner::wake_signal::MachineWakeSignal;
-use crate::tool::{CallGate, CallObserver, ToolRegistry};
+use punie_tool::request::{CallOutcome, ToolEffect};
+use punie_tool::{CallGate, CallObserver, ToolRegistry};
 
 /// Runs calls, each from its lane to its recorded reply.
 pub(in crate::runner) struct CallRunner {

@@ -1,9 +1,9 @@
 //! The journal as the store of the intents that calls declare. Not here: their use after a crash (intent_recovery).
 
 use crate::journal::Journal;
-use crate::tool::{CallIntent, ErrorCode, IntentFuture, IntentRecorder, ToolError};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
+use punie_tool::{CallIntent, ErrorCode, IntentFuture, IntentRecorder, ToolError};
 
 /// Stores declared intents in the journal.
 #[derive(Debug, Clone)]

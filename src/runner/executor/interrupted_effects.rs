@@ -4,8 +4,8 @@
 
 use super::recovery::Recovery;
 use crate::journal::{AcceptedRequest, EffectComparison};
-use crate::request::{CallFailure, CallOutcome, ErrorCode};
-use crate::tool::{CallIntent, IntentOutcome};
+use punie_tool::request::{CallFailure, CallOutcome, ErrorCode};
+use punie_tool::{CallIntent, IntentOutcome};
 
 impl Recovery {
     /// Compares the declared intents, as JSON text, with the current state. The outcome is the answer, unless the

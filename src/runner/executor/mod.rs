@@ -31,13 +31,13 @@ use super::disk_space::DiskSpaceGate;
 use super::wake_event::{EndedCall, LoopWaker, WakeEvent};
 use crate::backend::{Backend as _, DeclineReason};
 use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrigin, RequestState};
-use crate::request::ToolEffect;
-use crate::tool::CallLane;
 use call_backlog::Backlog;
 use call_runner::CallRunner;
 use lanes::{LanePlaces, LaneShare, Lanes};
 use placed_call::{LaneGuard, PlaceState, PlacedCall};
 use punie_core::ids::RequestId;
+use punie_tool::CallLane;
+use punie_tool::request::ToolEffect;
 use running_call::RunningCall;
 
 /// Places calls and starts them.

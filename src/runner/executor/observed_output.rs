@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::call_runner::CallRunner;
 use super::running_call::RunningCall;
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::{CleanReply, OutcomeKind, ToolEffect};
-use crate::tool::{
+use punie_text::redact::Redactor;
+use punie_tool::request::{CleanReply, OutcomeKind, ToolEffect};
+use punie_tool::{
     CallEnding, CallProgress, CallView, ObservedCall, ProgressReader, UnreadProgress,
 };
-use punie_text::redact::Redactor;
 
 /// The longest wait for the last output to be shown.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolReply};
-use crate::tool::ToolError;
+use punie_tool::ToolError;
+use punie_tool::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolReply};
 
 /// The first line of the answer to a call that the owner stopped.
 const OWNER_STOPPED_IT: &str = "The owner stopped it, by a command on this device. Do not start it again before the \

@@ -13,11 +13,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::claims::ClaimService;
 use crate::backend::{Backend as _, RecoveryAction};
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::request::ToolEffect;
 use crate::runner::background::BackgroundTasks;
 use crate::runner::wake_event::WakeEvent;
-use crate::tool::{CallProgress, ProgressReader, UnreadProgress};
 use punie_text::redact::Redactor;
+use punie_tool::request::ToolEffect;
+use punie_tool::{CallProgress, ProgressReader, UnreadProgress};
 
 /// The most bytes of one piece that the backend accepts.
 const MAX_PIECE_BYTES: usize = 64 * 1024;

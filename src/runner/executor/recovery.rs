@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::call_backlog::Backlog;
 use super::outcome::cancelled_before_start;
 use crate::journal::{AcceptedRequest, Journal, RecoveredRequest, RulesReply, UnfinishedRequest};
-use crate::request::{CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta};
 use crate::runner::call_audit::{AuditFacts, CallAudit};
 use crate::runner::error::RunnerError;
 use crate::runner::parts::LeftoverCleanup;
 use crate::runner::request_signatures::RequestSignatures;
 use crate::runner::sealer::OutcomeSealer;
 use crate::runner::session_keeper::SessionKeeper;
-use crate::tool::{CallLane, ToolRegistry};
 use punie_core::ids::RequestId;
+use punie_tool::request::{CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta};
+use punie_tool::{CallLane, ToolRegistry};
 
 /// The journal key of the key that requests had to be signed with; empty for none.
 const REQUEST_KEY: &str = "request_key";

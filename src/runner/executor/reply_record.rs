@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::call_runner::CallRunner;
 use super::running_call::RunningCall;
 use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
-use crate::request::{CallOutcome, CleanReply};
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::call_audit::AuditFacts;
 use crate::runner::finished_call::{ANSWERED_TARGET, FinishedCall};
-use crate::tool::ObservedCall;
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::failpoint::reach_of;
+use punie_tool::ObservedCall;
+use punie_tool::request::{CallOutcome, CleanReply};
 
 impl CallRunner {
     /// Records a reply, retrying while the journal cannot be written. Returns `None` if the journal already has a

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::outcome::{cancelled_before_start, stopped_before_start};
 use crate::journal::AcceptedRequest;
-use crate::request::CallOutcome;
 use crate::runner::call_audit::Clearance;
-use crate::tool::{ApprovalSubject, ObservedCall, ReadyCall};
+use punie_tool::request::CallOutcome;
+use punie_tool::{ApprovalSubject, ObservedCall, ReadyCall};
 
 /// A call on its way to its reply.
 pub(in crate::runner) struct RunningCall {

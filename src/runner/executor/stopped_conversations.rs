@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::home::SupervisionStore;
 use crate::journal::AcceptedRequest;
-use crate::request::{CallFailure, ErrorCode, ResultMeta, ToolEffect};
-use crate::tool::{ToolRegistry, advice_when_stopped};
 use punie_core::ids::ConversationId;
+use punie_tool::request::{CallFailure, ErrorCode, ResultMeta, ToolEffect};
+use punie_tool::{ToolRegistry, advice_when_stopped};
 
 /// The rule that a refusal names.
 const STOP_RULE: &str = "editor.stop";

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::Housekeeping;
 use crate::journal::{BATCH, CloseReason, JournalError, SignatureExpiry};
-use crate::request::RequestAuth;
 use crate::runner::tool_threads::run_on_blocking_thread;
 use crate::runner::wake_event::WakeEvent;
+use punie_tool::request::RequestAuth;
 
 /// The pause between two batches of deletions.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);

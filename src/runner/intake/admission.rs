@@ -9,14 +9,14 @@ use crate::backend::OfferedEvent;
 use crate::journal::{
     Journal, JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest,
 };
-use crate::request::{CallFailure, CallOutcome, ErrorCode, ToolEffect, ToolRequest};
 use crate::runner::call_audit::{CallAudit, request_entry_with_args};
 use crate::runner::call_titles::CallTitles;
 use crate::runner::request_signatures::{self, RequestSignatures};
 use crate::runner::sealer::OutcomeSealer;
-use crate::tool::ToolRegistry;
 use punie_core::failpoint::reach_of;
 use punie_core::ids::{LeaseId, RequestId};
+use punie_tool::ToolRegistry;
+use punie_tool::request::{CallFailure, CallOutcome, ErrorCode, ToolEffect, ToolRequest};
 
 /// Accepts the backend's offers into the journal.
 #[derive(Clone)]

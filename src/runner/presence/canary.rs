@@ -12,14 +12,14 @@ use tokio::time::timeout;
 
 use super::health::HealthState;
 use crate::home::CanaryFile;
-use crate::request::ErrorCode;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::call_audit::CallAudit;
 use crate::runner::coalesced_timer::CoalescedTimer;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::tool_threads::run_on_blocking_thread;
-use crate::tool::ToolError;
 use punie_text::redact::Redactor;
+use punie_tool::ToolError;
+use punie_tool::request::ErrorCode;
 
 /// The interval of the attempts: they need about five milliseconds of processor time, so that an hour has twenty.
 const CANARY_INTERVAL: Duration = Duration::from_mins(15);

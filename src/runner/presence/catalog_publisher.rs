@@ -22,8 +22,8 @@ use crate::runner::presence::published_catalog::{CatalogPage, PublishedCatalog, 
 use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::tool_threads::run_on_blocking_thread;
-use crate::tool::{ToolEntry, ToolRegistry};
 use punie_core::ids::to_hex;
+use punie_tool::{ToolEntry, ToolRegistry};
 
 /// The delay that combines changes of tools that come together.
 const BURST_DELAY: Duration = Duration::from_millis(200);

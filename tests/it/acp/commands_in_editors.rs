@@ -6,9 +6,9 @@ use crate::harness::wait::until;
 use punie_runner::acp::TerminalClient;
 use punie_runner::acp::protocol::{Error, TerminalExitStatus, resource_missing};
 use punie_runner::acp::terminals::{CommandLaunch, CreateTerminal};
-use punie_runner::request::CallFailure;
-use punie_runner::tool::ErrorCode;
 use punie_text::output::StreamFilter;
+use punie_tool::ErrorCode;
+use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
 
 /// An editor whose terminals are a shell of this machine that gets everything joined with blanks.
@@ -28,7 +28,7 @@ fn scripts(bench: &Bench) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-fn meta(error: ToolError) -> punie_runner::tool::ResultMeta {
+fn meta(error: ToolError) -> punie_tool::ResultMeta {
     CallFailure::from(error).meta
 }
 

@@ -13,7 +13,7 @@ use punie_runner::acp::protocol::{
     SessionUpdate, ToolCallUpdate, ToolCallUpdateFields, UntypedMessage,
     WaitForTerminalExitRequest, WriteTextFileRequest, on_receive_request,
 };
-use punie_runner::request::CallFailure;
+use punie_tool::request::CallFailure;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 

@@ -6,7 +6,7 @@ use crate::harness::wait::until;
 use punie_runner::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
 use punie_runner::acp::local::intent_recovery;
 use punie_runner::acp::{FileClient, RawPath};
-use punie_runner::tool::{CallIntent, ErrorCode, IntentFuture, IntentOutcome, IntentRecorder};
+use punie_tool::{CallIntent, ErrorCode, IntentFuture, IntentOutcome, IntentRecorder};
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
 use punie_runner::acp::protocol::Error;
-use punie_runner::request::CallFailure;
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
+use punie_tool::request::CallFailure;
 
 fn edit(path: &Path) -> Value {
     json!({"file_path": path, "old_string": "old", "new_string": "new"})

@@ -8,8 +8,8 @@ use punie_runner::acp::editor::{
     EditorSettings, EditorToolDiscovery, TurnHandle, discover_editor_tools,
 };
 use punie_runner::acp::protocol::Error;
-use punie_runner::request::{CallOutcome, SealContext, ToolReply};
-use punie_runner::tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
+use punie_tool::request::{CallOutcome, SealContext, ToolReply};
+use punie_tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -285,7 +285,7 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
         "{error}"
     );
     assert!(
-        punie_runner::request::CallFailure::from(error)
+        punie_tool::request::CallFailure::from(error)
             .meta
             .may_have_run
     );

@@ -11,10 +11,8 @@ use punie_runner::acp::protocol::{
     InitializeResponse, ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage,
     on_receive_notification, on_receive_request,
 };
-use punie_runner::request::ToolReply;
-use punie_runner::tool::{
-    CallObserver as _, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry,
-};
+use punie_tool::request::ToolReply;
+use punie_tool::{CallObserver as _, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;

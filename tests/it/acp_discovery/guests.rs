@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punie_runner::acp::editor::{AttachedEditors, discover_editor_tools};
 use punie_runner::runner::RunnerSettings;
-use punie_runner::tool::{ErrorCode, ToolRegistry};
+use punie_tool::{ErrorCode, ToolRegistry};
 use serde_json::json;
 
 use super::editor::{Desk, announced, connect, offers, tool};

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_core::ids::{ConversationId, DeviceId, RequestId};
 use punie_runner::journal::RequestState;
-use punie_runner::request::{RequestSession, SignedRequest, public_key_from_seed};
+use punie_tool::request::{RequestSession, SignedRequest, public_key_from_seed};
 use serde_json::{Value, json};
 
 use super::about;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
 use punie_runner::journal::RequestState;
-use punie_runner::request::{ToolEffect, ToolReply};
-use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
+use punie_tool::request::{ToolEffect, ToolReply};
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use schemars::JsonSchema;
 use serde::Deserialize;

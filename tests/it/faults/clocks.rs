@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punie_runner::journal::RequestState;
-use punie_runner::request::{ToolEffect, ToolReply};
 use punie_runner::runner::Clock;
-use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
+use punie_tool::request::{ToolEffect, ToolReply};
+use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

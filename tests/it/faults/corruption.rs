@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
-use punie_runner::request::{ToolEffect, ToolRequest};
+use punie_tool::request::{ToolEffect, ToolRequest};
 
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;

@@ -13,7 +13,7 @@ use punie_runner::acp::files::{
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::prepared_write::PreparedWrite;
 use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
-use punie_runner::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 
 use super::Bench;

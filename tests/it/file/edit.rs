@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;

@@ -1,6 +1,6 @@
 //! Edit where the place is not certain: it says so and changes nothing.
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;

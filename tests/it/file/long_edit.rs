@@ -14,7 +14,7 @@ use punie_runner::acp::files::{
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::prepared_write::PreparedWrite;
 use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
-use punie_runner::tool::{ErrorCode, ToolContext};
+use punie_tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use punie_core::ids::{RequestId, ToolName};
-use punie_runner::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};
-use punie_runner::tool::ToolContext;
 use punie_text::output::OutputStore;
 use punie_text::redact::{MASK, Redactor, Secret};
+use punie_tool::ToolContext;
+use punie_tool::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};
 use serde_json::{Value, json};
 
 use super::Bench;

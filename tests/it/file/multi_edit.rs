@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use punie_core::ids::RequestId;
-use punie_runner::tool::{ErrorCode, ToolContext};
+use punie_tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 
 use super::Bench;

@@ -1,6 +1,6 @@
 //! PDF documents whose streams are packed, also more than once: read in a process whose memory is bounded.
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;

@@ -1,7 +1,7 @@
 //! What holds for all the file tools.
 
 use punie_core::ids::RequestId;
-use punie_runner::tool::{ErrorCode, ToolContext};
+use punie_tool::{ErrorCode, ToolContext};
 use serde_json::json;
 
 use super::Bench;

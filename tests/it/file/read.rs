@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::{Bench, counted};

@@ -7,8 +7,8 @@ use std::io::Write as _;
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
-use punie_runner::request::ReplyBody;
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
+use punie_tool::request::ReplyBody;
 use serde_json::{Value, json};
 
 use super::Bench;

@@ -1,7 +1,7 @@
 //! read_file: plain content, its budget, its refusals in their own words.
 
 use punie_runner::acp::encoding::FileEncoding;
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::{Bench, counted};

@@ -5,8 +5,8 @@ use std::io::Cursor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::{DynamicImage, ImageFormat, RgbImage};
-use punie_runner::request::ReplyBody;
-use punie_runner::tool::ToolReply;
+use punie_tool::ToolReply;
+use punie_tool::request::ReplyBody;
 use serde_json::{Value, json};
 
 use super::Bench;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punie_runner::acp::local::local_files::LocalFiles;
-use punie_runner::request::ReplyBody;
 use punie_runner::worker::WorkerProgram;
+use punie_tool::request::ReplyBody;
 use serde_json::json;
 
 use super::Bench;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
+use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::git::{GitDeps, RepoLocks, tools};
-use punie_runner::request::{ErrorCode, ToolReply};
-use punie_runner::tool::{ToolContext, ToolError, ToolRegistry};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
+use punie_tool::request::{ErrorCode, ToolReply};
+use punie_tool::{ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use punie_runner::request::{ErrorCode, ReplyBody};
 use punie_text::output::OutputWindow;
+use punie_tool::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::Bench;

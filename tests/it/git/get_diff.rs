@@ -1,6 +1,6 @@
 //! get_diff.
 
-use punie_runner::request::{ErrorCode, ReplyBody};
+use punie_tool::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};

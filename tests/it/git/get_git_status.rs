@@ -1,6 +1,6 @@
 //! get_git_status.
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};

@@ -1,7 +1,7 @@
 //! git_add_commit.
 
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolEffect;
+use punie_tool::ToolEffect;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::Bench;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::request::{ErrorCode, ReplyBody};
+use punie_tool::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::Bench;

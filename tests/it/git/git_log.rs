@@ -1,6 +1,6 @@
 //! git_log.
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::Bench;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use punie_runner::acp::Workspace;
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path, tools_in};

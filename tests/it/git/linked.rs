@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::Bench;

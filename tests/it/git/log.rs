@@ -1,6 +1,6 @@
 //! GitLog.
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::Bench;

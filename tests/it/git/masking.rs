@@ -1,9 +1,9 @@
 //! Messages and what hooks print are cut: no part of a known secret is left at the cut.
 
 use punie_core::ids::RequestId;
-use punie_runner::request::redactor_boundaries;
-use punie_runner::tool::ToolContext;
 use punie_text::redact::{Redactor, Secret};
+use punie_tool::ToolContext;
+use punie_tool::request::redactor_boundaries;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

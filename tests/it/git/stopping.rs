@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::{ToolContext, ToolError};
+use punie_tool::request::ErrorCode;
+use punie_tool::{ToolContext, ToolError};
 use serde_json::json;
 
 use super::bench::Bench;

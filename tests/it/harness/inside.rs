@@ -22,9 +22,9 @@ use punie_runner::runner::{
     LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
     TrialCommand, wake_channel,
 };
-use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
+use punie_tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
 
 use super::instant_backend::InstantBackend;

@@ -1,8 +1,8 @@
 //! Calls a tool as the engine does: by name, with argument text, through the registry.
 
 use punie_core::ids::RequestId;
-use punie_runner::request::{ReplyBody, ToolReply};
-use punie_runner::tool::{ToolContext, ToolEntry, ToolError, ToolRegistry};
+use punie_tool::request::{ReplyBody, ToolReply};
+use punie_tool::{ToolContext, ToolEntry, ToolError, ToolRegistry};
 use serde_json::Value;
 
 /// The registry of one domain.

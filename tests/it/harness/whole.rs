@@ -15,11 +15,11 @@ use punie_runner::home::{
     ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
     SecretStore, SignalConsents,
 };
-use punie_runner::tool::ToolRegistry;
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::redact::Redactor;
+use punie_tool::ToolRegistry;
 use tempfile::TempDir;
 
 /// The registry with the folders under it.

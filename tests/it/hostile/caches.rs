@@ -8,7 +8,7 @@ use std::process::Command;
 
 use punie_core::ids::{ConversationId, RequestId};
 use punie_runner::acp::local::confinement::{CachesInUse, EmptyCache};
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
 use serde_json::{Value, json};
 
 use super::Yard;

@@ -6,8 +6,8 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::tool::ToolContext;
 use punie_sandbox::NetworkAccess;
+use punie_tool::ToolContext;
 use serde_json::json;
 
 use super::Yard;

@@ -1,7 +1,7 @@
 //! Edits and writes that come too late or are too much. Not here: places that are not the only one (`file::edit`), modes
 //! (`file::write`).
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::file::Bench;

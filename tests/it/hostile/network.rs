@@ -18,9 +18,9 @@ use punie_runner::acp::permission::{ActiveRules, PermissionGate};
 use punie_runner::home::{
     ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
 };
-use punie_runner::request::{ErrorCode, ToolReply};
-use punie_runner::tool::{CallGate as _, GateDecision, ToolContext};
 use punie_sandbox::NetworkAccess;
+use punie_tool::request::{ErrorCode, ToolReply};
+use punie_tool::{CallGate as _, GateDecision, ToolContext};
 use serde_json::json;
 
 use super::Yard;

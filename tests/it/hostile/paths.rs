@@ -8,7 +8,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use crate::file::Bench;

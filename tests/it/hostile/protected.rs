@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 use serde_json::json;
 
 use crate::file::Bench;

@@ -11,7 +11,7 @@ use punie_core::ids::RequestId;
 use punie_runner::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath};
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
 use serde_json::json;
 use tempfile::TempDir;
 

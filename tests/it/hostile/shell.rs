@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
-use punie_runner::request::ErrorCode;
 use punie_sandbox::{ConfinementLevel, NetworkAccess};
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::Yard;

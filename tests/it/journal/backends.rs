@@ -2,7 +2,7 @@
 //! address whose deployment becomes known later is that deployment's.
 
 use punie_runner::journal::{BackendIdentity, Journal, OfferOutcome, RequestOffer, RequestState};
-use punie_runner::request::ToolEffect;
+use punie_tool::request::ToolEffect;
 
 use super::{Desk, file, id, request};
 

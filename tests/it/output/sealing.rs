@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use punie_core::ids::{RequestId, ToolName};
-use punie_runner::request::{
+use punie_text::output::{OutputStore, TextBudget};
+use punie_text::redact::{MASK, Redactor, Secret};
+use punie_tool::request::{
     CallFailure, CallOutcome, CleanReply, ErrorCode, OutcomeKind, ReplyBody, ResultMeta,
     SealContext, ToolReply, shrink_payload,
 };
-use punie_text::output::{OutputStore, TextBudget};
-use punie_text::redact::{MASK, Redactor, Secret};
 use serde_json::{Value, json};
 
 use super::{lines, store};

@@ -9,12 +9,12 @@ use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTermina
 use punie_runner::acp::permission::{ActiveRules, GatePolicy, PermissionGate};
 use punie_runner::acp::{RawPath, Workspace};
 use punie_runner::home::Home;
-use punie_runner::tool::{
+use punie_text::output::OutputStore;
+use punie_text::output::stream_filter::UnfilteredStream;
+use punie_tool::{
     CallGate, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
     ToolSet,
 };
-use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

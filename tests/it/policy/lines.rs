@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use punie_policy::command_line::{quote_word, read_command_line};
 use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, PolicyVerdict, judge_call};
-use punie_runner::request::ToolEffect;
+use punie_tool::request::ToolEffect;
 use tempfile::TempDir;
 
 use crate::harness::program::make_program;

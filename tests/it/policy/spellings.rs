@@ -3,7 +3,7 @@
 
 use punie_policy::command_line::read_command_line;
 use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
-use punie_runner::request::ToolEffect;
+use punie_tool::request::ToolEffect;
 
 use super::lines::{Yard, verdict};
 

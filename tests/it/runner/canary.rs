@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_runner::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
-use punie_runner::tool::{ErrorCode, ToolError, ToolRegistry};
+use punie_tool::{ErrorCode, ToolError, ToolRegistry};
 use serde_json::Value;
 
 use crate::harness::caller::Ask;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punie_runner::home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
 use punie_runner::journal::RequestState;
-use punie_runner::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punie_runner::runner::WakeupMode;
-use punie_runner::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
 use serde_json::json;
 
 use crate::harness::inside::{Inside, settings_with};

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use punie_runner::runner::Watchdog;
-use punie_runner::tool::ToolRegistry;
+use punie_tool::ToolRegistry;
 
 use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;

@@ -2,7 +2,7 @@
 
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::{Tree, age, listed, put};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use punie_runner::acp::encoding::FileEncoding;
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{Tree, listed, put};

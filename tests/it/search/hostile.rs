@@ -3,8 +3,8 @@
 use std::fs;
 
 use punie_core::ids::RequestId;
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::{Tree, listed, put};
@@ -426,7 +426,7 @@ async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves
         );
         let tree = Tree::new(&[("a", line.as_str())]);
         let cx = ToolContext {
-            secret_boundaries: punie_runner::request::redactor_boundaries(&redactor),
+            secret_boundaries: punie_tool::request::redactor_boundaries(&redactor),
             ..ToolContext::for_detached_call(RequestId::new())
         };
         let args = json!({ "pattern": "needle", "output_mode": "content" });

@@ -1,9 +1,9 @@
 //! What is kept of outputs when there is little room for them.
 
 use punie_core::ids::ToolName;
-use punie_runner::request::{CallOutcome, SealContext};
 use punie_text::output::OutputHandle;
 use punie_text::redact::Redactor;
+use punie_tool::request::{CallOutcome, SealContext};
 
 use super::*;
 use crate::harness::wait::with_enough_time;

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::mpsc::channel;
 
 use punie_core::ids::RequestId;
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::{ToolContext, ToolEffect};
+use punie_tool::request::ErrorCode;
+use punie_tool::{ToolContext, ToolEffect};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! SqliteQuery and statements that want more than to be answered: refused, stopped, or shown without harm.
 
 use punie_core::ids::RequestId;
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
+use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::{Desk, USERS};

@@ -5,8 +5,8 @@ use std::process::Command;
 use punie_core::ids::RequestId;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
+use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 

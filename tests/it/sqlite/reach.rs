@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punie_runner::request::ErrorCode;
+use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 

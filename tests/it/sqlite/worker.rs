@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use punie_core::ids::RequestId;
-use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolContext;
+use punie_tool::ToolContext;
+use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 

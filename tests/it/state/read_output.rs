@@ -1,7 +1,7 @@
 //! ReadOutput: pages, the tail, the lines that match, and what it refuses.
 
 use punie_core::ids::RequestId;
-use punie_runner::tool::{CallLane, ErrorCode, ToolContext, ToolEffect};
+use punie_tool::{CallLane, ErrorCode, ToolContext, ToolEffect};
 use serde_json::json;
 
 use super::{read, refused, state_tools};

@@ -1,6 +1,6 @@
 //! Task: what it refuses before anything is promised. That tasks run and outlive the runner is shown beside the runner.
 
-use punie_runner::tool::{ErrorCode, ToolEffect};
+use punie_tool::{ErrorCode, ToolEffect};
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use punie_core::ids::RequestId;
 use punie_runner::handlers::state;
 use punie_runner::handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
-use punie_runner::tool::{ErrorCode, ToolContext, ToolRegistry};
 use punie_text::output::OutputStore;
+use punie_tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

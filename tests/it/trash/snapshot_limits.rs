@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punie_core::ids::RequestId;
-use punie_runner::tool::{BeforeImages as _, CallIntent};
+use punie_tool::{BeforeImages as _, CallIntent};
 
 use super::snapshots::{Snapshots, covered, random_bytes};
 use super::{Owner, said};

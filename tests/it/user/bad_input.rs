@@ -8,7 +8,7 @@ use crate::harness::tools::{call, registry};
 use crate::harness::whole::user_deps;
 use punie_runner::handlers::user;
 use punie_runner::home::Home;
-use punie_runner::tool::ErrorCode;
+use punie_tool::ErrorCode;
 
 async fn refusal(tool: &str, args: Value) -> String {
     let folder = tempfile::tempdir().expect("a folder");

@@ -12,10 +12,10 @@ use super::document_protocol::{
     ADDRESS_SPACE, DOCUMENT_JOB, DocumentAnswer, DocumentQuestion, DocumentWork, TIME_LIMIT,
 };
 use crate::acp::files::OpenedBytes;
-use crate::tool::{ErrorCode, ToolError};
 use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 use punie_core::ids::RequestId;
 use punie_text::output::number_format::format_size;
+use punie_tool::{ErrorCode, ToolError};
 
 /// A document as described in errors.
 #[derive(Debug, Clone)]

@@ -12,9 +12,9 @@ use super::document_reader::{DocumentReader, DocumentSource};
 use super::image_structure::find_image_damage;
 use crate::acp::file_content::BinaryFormat;
 use crate::acp::files::OpenedFile;
-use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::format_size;
+use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
 /// The most base64 in an answer, so that it is sent whole.
 const MAX_BASE64_CHARS: usize = 700 << 10;

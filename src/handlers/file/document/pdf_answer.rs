@@ -10,9 +10,9 @@ use super::document_query::DocumentQuery;
 use super::document_reader::{DocumentReader, DocumentSource};
 use super::pdf_pages::page_numbers;
 use crate::acp::files::OpenedBytes;
-use crate::tool::{ResultMeta, ToolError, ToolReply};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
+use punie_tool::{ResultMeta, ToolError, ToolReply};
 
 /// The largest document; its reader holds it in memory.
 const MAX_DOCUMENT_BYTES: u64 = 64 << 20;

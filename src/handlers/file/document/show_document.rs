@@ -14,10 +14,10 @@ use super::{image_answer, pdf_answer};
 use crate::acp::file_content::BinaryFormat;
 use crate::acp::files::OpenedFile;
 use crate::acp::{FileClient, WorkspacePath};
-use crate::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use crate::worker::{WorkerFailure, WorkerProgram};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::format_size;
+use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 
 /// Larger notebooks are shown as text.
 const MAX_NOTEBOOK_BYTES: u64 = 16 << 20;

@@ -13,8 +13,8 @@ use crate::handlers::file::block_search::LineTable;
 use crate::handlers::file::match_tier::MatchTier;
 use crate::handlers::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
 use crate::handlers::file::text_transcoding::TranscodedText;
-use crate::tool::{ErrorCode, ToolError};
 use punie_text::output::SecretBoundaries;
+use punie_tool::{ErrorCode, ToolError};
 
 /// A change of a file's content.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::plan::{PlannedAction, PlannedChange};
 use crate::acp::files::{LoadedFile, MoveFile, RemoveFile, STAGED_WARNING, WritePrecondition};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};
+use punie_tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};
 
 /// The outcome of a patch.
 pub(crate) struct CommittedPatch {

@@ -4,7 +4,7 @@
 use crate::acp::WorkspacePath;
 use crate::acp::files::LoadedFile;
 use crate::handlers::file::FileDeps;
-use crate::tool::{ToolContext, ToolError};
+use punie_tool::{ToolContext, ToolError};
 
 /// A patch during its commit.
 pub(super) struct PatchCommit {

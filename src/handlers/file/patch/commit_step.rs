@@ -9,8 +9,8 @@ use crate::acp::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 use punie_core::ids::to_hex;
+use punie_tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 
 /// The prepared steps for one file.
 #[derive(Default)]

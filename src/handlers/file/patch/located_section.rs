@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{PatchFileSection, SectionAction};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// A section with its resolved file.
 pub(super) struct LocatedSection {

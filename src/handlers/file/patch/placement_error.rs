@@ -4,8 +4,8 @@
 use super::Hunk;
 use super::hunk_candidates::PatchedLines;
 use crate::handlers::file::no_match_hint;
-use crate::tool::ErrorCode;
 use punie_text::output::SecretBoundaries;
+use punie_tool::ErrorCode;
 
 /// Places named in an answer.
 const MAX_NAMED: usize = 8;

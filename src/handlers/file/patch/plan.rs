@@ -12,8 +12,8 @@ use crate::acp::files::{FileEncoding, LoadedFile};
 use crate::handlers::file::edit_plan::append_change_note;
 use crate::handlers::file::seen_files::SeenLines;
 use crate::handlers::file::{FileDeps, mask_guard};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
 use punie_text::output::number_format::{format_count, format_size};
+use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest file that can be patched.
 const MAX_FILE: u64 = 64 << 20;

@@ -1,7 +1,7 @@
 //! The changes that a patch proposes, as shown to the user before it is applied.
 
 use super::{Hunk, LineKind, PatchFileSection, SectionAction};
-use crate::tool::{ProposedChange, ProposedContent, TextReplacement};
+use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 
 impl PatchFileSection {
     /// The change of this file's text; `None` if the patch also changes something else (a mode) or

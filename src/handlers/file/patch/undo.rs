@@ -4,7 +4,7 @@
 use super::commit_state::{PatchCommit, PatchUndo, describe_file_fault, unchanged_fault};
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile};
-use crate::tool::{ErrorCode, FileChange, ResultMeta, ToolError};
+use punie_tool::{ErrorCode, FileChange, ResultMeta, ToolError};
 
 impl PatchCommit {
     /// Undoes every step, the last first, and reports the outcome.

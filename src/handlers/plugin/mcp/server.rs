@@ -24,8 +24,8 @@ use super::output_meter::OutputMeter;
 use super::transport::LineTransport;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::service_process::{self, ServiceLaunch};
-use crate::tool::ToolError;
 use punie_core::ids::RequestId;
+use punie_tool::ToolError;
 
 /// The longest wait for the first answer of a server.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,8 +13,8 @@ use crate::backend::{
 use crate::home::PersonReply;
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::executor::running_call::RunningCall;
-use crate::tool::ObserverDecision;
 use punie_core::approval_answer::AnsweredBy;
+use punie_tool::ObserverDecision;
 
 /// The interval at which the runner checks for the device's answer while a question is open.
 const DEVICE_CHECK_INTERVAL: Duration = Duration::from_millis(250);

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::verdicts::PersonAnswer;
 use crate::home::ApprovalQuestions;
-use crate::tool::AllowedCalls;
 use punie_core::ids::{ConversationId, ToolName};
+use punie_tool::AllowedCalls;
 
 /// The scope of a remembered answer: a tool in a conversation, and the topic that the owner's rule asks about.
 pub(in crate::runner) type AnswerScope = (ConversationId, ToolName, Option<String>);

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use crate::request::ToolRequest;
-use crate::tool::format_call_arguments;
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 use punie_text::redact::Redactor;
+use punie_tool::format_call_arguments;
+use punie_tool::request::ToolRequest;
 
 /// The most bytes of a title on the wire.
 const MAX_TITLE_BYTES: usize = 4_000;

@@ -2,12 +2,12 @@
 
 use crate::backend::RemoteAnswer;
 use crate::home::PersonReply;
-use crate::request::{CallFailure, ErrorCode, ResultMeta};
 use crate::runner::call_audit::{ASK_RULE, Clearance};
 use crate::runner::executor::running_call::RunningCall;
-use crate::tool::{ApprovalSubject, NETWORK_RULE, ObserverDecision};
 use punie_core::approval_answer::{AnswerPlace, AnsweredBy, ApprovalDenial, ApprovalOption};
 use punie_core::ids::ToolName;
+use punie_tool::request::{CallFailure, ErrorCode, ResultMeta};
+use punie_tool::{ApprovalSubject, NETWORK_RULE, ObserverDecision};
 
 /// The topic of a remembered answer if only the person at this device was asked, and the rule of such an answer.
 pub(super) const EDITOR_ASK_TOPIC: &str = "editor.ask";

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::request::{ErrorCode, RequestSession, ToolEffect, ToolReply};
 use punie_core::ids::RequestId;
+use punie_text::output::OutputStore;
 
 /// The dependencies of a domain's tools.
 pub trait ToolDeps: Clone + Send + Sync + 'static {
@@ -29,6 +30,9 @@ pub trait ToolDeps: Clone + Send + Sync + 'static {
 }
 
 impl ToolDeps for () {}
+
+/// A stored output is read by whoever knows its handle.
+impl ToolDeps for OutputStore {}
 
 /// Shared state of tools that reach no files of the owner.
 impl<T: Send + Sync + 'static> ToolDeps for Arc<T> {}

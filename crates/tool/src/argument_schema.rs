@@ -193,7 +193,7 @@ mod tests {
         let file = concat!(
             "file://",
             env!("CARGO_MANIFEST_DIR"),
-            "/convex/package.json"
+            "/../../convex/package.json"
         );
         let why = ArgumentSchema::new(&json!({"$ref": file})).err();
         assert!(why.is_some_and(|why| why.contains("must not refer to other documents")));

@@ -1,5 +1,12 @@
 //! The contract between the engine and the tools: a tool's declaration, its inputs, and its answers. The engine and the
-//! tools do not know each other; `handlers::registry` connects them.
+//! tools do not know each other; the program connects them.
+//!
+//! Read first: `Tool`, one struct a tool, which is its arguments; [`ToolRegistry`], the tools by their names;
+//! [`request::CallOutcome`], how a call ended, which [`request`] makes the only thing that may be posted.
+//!
+//! The engine, the tools and what serves them use this crate. It uses `punie-core` and `punie-text`.
+
+pub mod request;
 
 mod allowed_calls;
 mod argument_schema;
