@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use divan::Bencher;
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::confinement::{Confinement, ConfinementSetup};
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
-use punie_runner::home::Home;
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use divan::Bencher;
-use punie_runner::home::{CopyTexts, Home, load_skills};
+use punie_home::{CopyTexts, Home, load_skills};
 use tempfile::TempDir;
 
 const COUNT: usize = 1_000;
@@ -51,7 +51,7 @@ fn load_and_publish_1_000(bencher: Bencher<'_, '_>) {
     let (_dir, home) = home();
     bencher.bench_local(|| {
         let (skills, _) = load_skills(&home, CopyTexts::Yes);
-        let items = skills.iter().map(punie_runner::home::Skill::catalog_item);
+        let items = skills.iter().map(punie_home::Skill::catalog_item);
         assert_eq!(items.count(), COUNT);
     });
 }

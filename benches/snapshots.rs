@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_runner::acp::Workspace;
-use punie_runner::home::Home;
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 

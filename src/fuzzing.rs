@@ -63,11 +63,6 @@ pub fn hygiene(data: &[u8]) {
     assert_eq!(left, None, "a control character is left");
 }
 
-/// A Markdown file with a head.
-pub fn frontmatter(data: &[u8]) {
-    crate::home::fuzzing::head(&String::from_utf8_lossy(data));
-}
-
 /// What the backend sends, and a tool's arguments.
 ///
 /// # Panics
@@ -149,11 +144,10 @@ mod tests {
     #[test]
     fn every_seed_keeps_the_laws() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-        let targets: [(&str, Target); 5] = [
+        let targets: [(&str, Target); 4] = [
             ("patch", patch),
             ("edit", edit),
             ("hygiene", hygiene),
-            ("frontmatter", frontmatter),
             ("wire", wire),
         ];
         for (name, target) in targets {

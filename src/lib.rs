@@ -8,8 +8,7 @@
 //! - [`bridges`]: the owner's programs that the runner keeps running.
 //! - [`journal`]: the state that survives a crash.
 //! - [`backend`]: the client of the event backend.
-//! - [`home`]: everything under `~/.punie`; [`trash`]: the content before calls changed it; [`audit`]: requests and
-//!   decisions, in rows that are chained by hashes.
+//! - [`trash`]: the content before calls changed it; [`audit`]: requests and decisions, in rows that are chained by hashes.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`runner`]: the engine; [`service`]: its start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
@@ -26,7 +25,6 @@ pub mod journal;
 pub mod backend;
 
 pub mod audit;
-pub mod home;
 pub mod trash;
 
 pub mod runner;

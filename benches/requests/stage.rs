@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
-use punie_runner::home::{DeviceIdentity, Home};
+use punie_home::{DeviceIdentity, Home};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ToolFuture;
-use crate::home::MountedSecrets;
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_home::MountedSecrets;
 use punie_text::output::{OutputHandle, TextBudget};
 
 pub use command_change::end_change_with_command;

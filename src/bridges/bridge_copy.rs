@@ -16,8 +16,8 @@ use crate::acp::local::service_process::{
 };
 use crate::acp::network_proxy::NetworkCaller;
 use crate::acp::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
-use crate::home::{BridgeFolders, BridgeRecord, SecretStore};
 use punie_core::ids::RequestId;
+use punie_home::{BridgeFolders, BridgeRecord, SecretStore};
 use punie_policy::HostPattern;
 use punie_text::redact::{Masker, Redactor};
 
@@ -191,7 +191,7 @@ fn read_secrets(
         let value = value.ok_or_else(|| {
             format!(
                 "there is no secret {name}. Store it: {}",
-                crate::home::command_to_type(&format!("secrets set {name}"))
+                punie_home::command_to_type(&format!("secrets set {name}"))
             )
         })?;
         redactor.add_secret(&value);

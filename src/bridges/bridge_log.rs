@@ -9,8 +9,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::home::BridgeFolders;
 use punie_core::durable::open_private_file;
+use punie_home::BridgeFolders;
 
 /// The size at which a file is kept as the one before, and a new one begins.
 const MAX_BYTES: u64 = 1 << 20;

@@ -12,7 +12,7 @@ pub use supervisor::{BridgeDeps, BridgeSupervisor, stop_sequence};
 
 use crate::acp::local::process_kill::end_request_processes;
 use crate::acp::terminals::StopSequence;
-use crate::home::{BridgeError, BridgeLock, BridgeStore};
+use punie_home::{BridgeError, BridgeLock, BridgeStore};
 
 /// The exit that is shown of a copy whose runner was killed.
 const LOST_EXIT: &str = "the runner's end";

@@ -13,8 +13,8 @@ use crate::acp::local::service_process::{
 };
 use crate::acp::network_proxy::NetworkCaller;
 use crate::acp::terminals::{ExitStatus, StopSequence, exit_phrase};
-use crate::home::StagedBridge;
 use punie_core::ids::RequestId;
+use punie_home::StagedBridge;
 use punie_policy::HostPattern;
 
 /// The longest time for all of it.

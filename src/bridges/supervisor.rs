@@ -15,10 +15,10 @@ use super::restart_backoff::RestartBackoff;
 use super::{complete_changes, end_leftover};
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::terminals::{StopSequence, StopSignal};
-use crate::home::{
+use punie_core::ids::RequestId;
+use punie_home::{
     BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState, SecretStore, WantedState,
 };
-use punie_core::ids::RequestId;
 use punie_text::redact::Redactor;
 
 /// The time that a bridge has to end by itself.

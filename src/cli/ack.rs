@@ -5,7 +5,7 @@ use super::context::CliContext;
 use super::exit::Exit;
 use super::{audit, console, display_time};
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::home::OwnerSwitches;
+use punie_home::OwnerSwitches;
 
 /// Lists and acknowledges the notices.
 pub fn run_ack(context: &CliContext) -> anyhow::Result<Exit> {

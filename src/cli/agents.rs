@@ -6,7 +6,7 @@ use clap::Args;
 use super::context::CliContext;
 use super::exit::Exit;
 use super::skills::{DocumentsCommand, ShownDocument, run_documents};
-use crate::home::{CopyTexts, DocumentKind, Home, load_agents, plugin_of_document};
+use punie_home::{CopyTexts, DocumentKind, Home, load_agents, plugin_of_document};
 
 #[derive(Debug, Args)]
 pub struct AgentsArgs {

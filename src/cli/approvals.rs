@@ -20,14 +20,14 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, request_ids};
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{
-    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
-    QuestionInput, RunnerLock, command_to_type,
-};
 use crate::journal::{InterruptedQuestion, JournalReader};
 use crate::runner::{Clock, ShutdownSignal};
 pub(super) use given_answer::{AnswerEffect, GivenAnswer};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_home::{
+    AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
+    QuestionInput, RunnerLock, command_to_type,
+};
 pub(super) use question_view::{call_summary, short_id};
 use question_view::{is_shown_whole, list_text, no_question_text, question_text};
 use terminal_asker::TerminalAsker;

@@ -3,11 +3,11 @@
 
 use super::approvals::{GivenAnswer, list_open_questions};
 use super::exit::{CommandError, Exit};
-use crate::home::{
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_home::{
     ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput, SecretError, SecretRequest,
     SecretStore,
 };
-use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_text::redact::Secret;
 
 /// Stores a value as the answer to this question. Returns whether the name is new.

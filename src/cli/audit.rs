@@ -15,9 +15,9 @@ use crate::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
     HeadSignature,
 };
-use crate::home::{DeviceIdentity, Home};
 use crate::runner::Clock;
 use punie_core::host_traffic::HostTraffic;
+use punie_home::{DeviceIdentity, Home};
 use punie_text::output::number_format;
 
 #[derive(Debug, Args)]

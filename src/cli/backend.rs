@@ -14,11 +14,11 @@ use super::dev::{ReadyMessage, backend_ready_message, send_hint};
 use super::exit::{self, Exit};
 use super::{console, embedded_tokens, process_signals, runner_screen};
 use crate::config::WorkspaceRule;
-use crate::home::{EmbeddedBackendAddress, TokenName};
 use crate::runner::ShutdownSignal;
 use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
+use punie_home::{EmbeddedBackendAddress, TokenName};
 
 #[derive(Debug, Args)]
 pub struct BackendArgs {

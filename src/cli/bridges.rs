@@ -15,10 +15,10 @@ use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use crate::bridges::{complete_changes, end_leftover};
-use crate::home::{
+use crate::runner::Clock;
+use punie_home::{
     BridgeLock, BridgeStore, Home, RunnerLock, WantedState, check_bridge_name, command_to_type,
 };
-use crate::runner::Clock;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest wait for the end of a bridge: its own time, that of its kill, and some for a busy machine.

@@ -16,8 +16,8 @@ use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
-use crate::home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
 use crate::journal::{HistoryQuery, JournalReader};
+use punie_home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
 
 /// The variable by which the script asks for words.
 const ASK_VARIABLE: &str = "PUNIE_COMPLETE";

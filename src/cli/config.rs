@@ -22,9 +22,9 @@ use crate::config::file_edit::{self, KeyChange};
 use crate::config::{
     Config, ConfigError, KeyDescription, ValueOrigin, WorkspaceRule, list_keys, read_config_text,
 };
-use crate::home::{ConfigLock, Home, command_to_type};
 use punie_core::durable::{self, Readers};
 use punie_core::ids::to_hex;
+use punie_home::{ConfigLock, Home, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {

@@ -10,11 +10,11 @@ use crate::config::{
     BackendKind, BackendUrl, Config, ConfigError, GlobalFlags, LogFormat, ProcessEnvironment,
     ValueOrigin, WorkspaceRule,
 };
-use crate::home::{
+use punie_core::ids::DeviceId;
+use punie_home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, GivenFlags, Home, RunnerLock, TokenName,
     change_hint_flags,
 };
-use punie_core::ids::DeviceId;
 
 /// The flags and the environment of this command.
 pub struct CliContext {

@@ -10,7 +10,7 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
 use crate::handlers::git::clone_repository;
-use crate::home::{
+use punie_home::{
     DocumentImport, DocumentKind, HomeError, ImportHelp, ImportLine, ImportOptions, ImportResult,
     ImportSource, Plugin,
 };

@@ -14,11 +14,11 @@ use super::wiring::{self, AssembledRunner, BackendSource, RunnerProcesses};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home};
 use crate::journal::Journal;
 use crate::runner::{ShutdownSignal, ToolThreads};
 use punie_core::ids::DeviceId;
 use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home};
 use punie_text::redact::Redactor;
 
 /// A started backend, and a runner that is assembled for it but does not run yet.

@@ -1,8 +1,8 @@
 //! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: the tokens'
 //! permissions (`dev_backend`).
 
-use crate::home::{BackendTokens, Home, TokenName};
 use punie_dev_backend::DevBackend;
+use punie_home::{BackendTokens, Home, TokenName};
 use punie_text::redact::Secret;
 
 /// Writes a valid caller's token and the admin key. Moves the tokens of an earlier start at another port.

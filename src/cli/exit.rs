@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::backend::{BackendError, BadUrl, RecoveryAction};
 use crate::config::ConfigError;
-use crate::home::{BridgeError, HomeError, LockError};
 use crate::journal::JournalError;
 use crate::runner::RunnerError;
 use punie_dev_backend::DevBackendError;
+use punie_home::{BridgeError, HomeError, LockError};
 
 /// The exit code of a command, from sysexits.h where possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

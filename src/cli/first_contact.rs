@@ -9,8 +9,8 @@ use super::runner_screen::describe_workspaces;
 use super::{console, dev, pair, service};
 use crate::backend::BackendError;
 use crate::config::{ValueOrigin, WorkspaceRule};
-use crate::home::{change_hint_flags, command_to_type};
 use crate::runner::RunnerError;
+use punie_home::{change_hint_flags, command_to_type};
 
 /// The next command after a person answered.
 pub(super) enum FirstStep {

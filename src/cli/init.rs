@@ -18,8 +18,8 @@ use super::{console, level_question};
 use crate::config::default_file::{self, KnownSettings};
 use crate::config::file_edit::{self, KeyChange};
 use crate::config::{BackendUrl, Config, ValueOrigin, WorkspaceRule};
-use crate::home::{ConfigLock, Home, HomeError, change_hint_flags, command_to_type};
 use punie_core::durable::{self, Readers};
+use punie_home::{ConfigLock, Home, HomeError, change_hint_flags, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
-use crate::home::{command_to_type, make_request_key, shell_word};
+use punie_home::{command_to_type, make_request_key, shell_word};
 use punie_tool::request::public_key_from_seed;
 
 #[derive(Debug, Args)]

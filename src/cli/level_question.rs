@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use super::context::{CliContext, command_runtime};
 use super::{console, init, wiring};
 use crate::config::{Config, ValueOrigin};
-use crate::home::{ConfigLock, Home};
+use punie_home::{ConfigLock, Home};
 use punie_sandbox::{ConfinementLevel, EscapeAttempt, RequiredLevel};
 
 const NEEDS_NAMESPACES: &str =

@@ -18,7 +18,7 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, log_file};
 use crate::config::WorkspaceRule;
-use crate::home::Home;
+use punie_home::Home;
 use punie_text::output::hidden_characters::escape_hidden_characters;
 
 #[derive(Debug, Args)]

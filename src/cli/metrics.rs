@@ -20,9 +20,9 @@ use super::status::journal_facts::JournalFacts;
 use super::wiring::SettingsInForce;
 use super::{approvals, console, log_file};
 use crate::config::WorkspaceRule;
-use crate::home::RunnerLock;
 use crate::journal::JournalReader;
 use punie_core::durable::{Readers, replace_file};
+use punie_home::RunnerLock;
 
 /// The media type of the text, which names the version.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

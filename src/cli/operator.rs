@@ -11,8 +11,8 @@ use super::exit::{CommandError, Exit};
 use super::{console, display_time, wiring};
 use crate::backend::FunctionKind;
 use crate::config::Config;
-use crate::home::{Home, TokenName, command_to_type};
 use crate::runner::Clock;
+use punie_home::{Home, TokenName, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct OperatorArgs {

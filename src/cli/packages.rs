@@ -9,7 +9,7 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::{
+use punie_home::{
     ListedPackage, PackageError, PackageKind, PackageReceipt, PackageStore, RemovedPackage,
     check_package_id, command_to_type,
 };

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::{console, first_contact, init, runner_screen, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
-use crate::home::{DeviceIdentity, RunnerLock, command_to_type, set_identity_aside};
+use punie_home::{DeviceIdentity, RunnerLock, command_to_type, set_identity_aside};
 use punie_text::redact::Redactor;
 
 #[derive(Debug, Args)]

@@ -10,13 +10,13 @@ use super::exit::{CommandError, Exit};
 use super::stop::{self, StopAnswer};
 use super::{audit, console, display_time, update};
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::home::{
-    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
-    SupervisionStore, SwitchState, command_to_type,
-};
 use crate::journal::JournalReader;
 use crate::runner::Clock;
 use punie_core::ids::ConversationId;
+use punie_home::{
+    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
+    SupervisionStore, SwitchState, command_to_type,
+};
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {

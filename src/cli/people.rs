@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use super::console;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use crate::home::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};
+use punie_home::{IdentityMapError, IdentityMapStore, ListedPerson, NewPerson};
 
 #[derive(Debug, Args)]
 pub struct PeopleArgs {

@@ -14,7 +14,7 @@ use super::{document_import, wiring};
 use crate::acp::terminals::StopSequence;
 use crate::config::WorkspaceRule;
 use crate::handlers::plugin::PluginReport;
-use crate::home::{HomeProblem, Plugin, PluginPaths, command_to_type};
+use punie_home::{HomeProblem, Plugin, PluginPaths, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct PluginsArgs {

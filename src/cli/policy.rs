@@ -20,7 +20,7 @@ use super::tool_arguments::join_command_line;
 use super::wiring::{self, SettingsInForce};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{Home, RunnerLock};
+use punie_home::{Home, RunnerLock};
 use punie_policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::exit::{CommandError, Exit};
-use crate::home::Home;
 use crate::journal::JournalReader;
+use punie_home::Home;
 
 /// The word for the newest request of the journal.
 pub const LAST: &str = "@last";

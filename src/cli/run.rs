@@ -13,9 +13,9 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, process_signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
-use crate::home::{ApprovalQuestions, Home, RunnerLock};
 use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 use punie_core::heap_memory;
+use punie_home::{ApprovalQuestions, Home, RunnerLock};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::wiring::RunnerProcesses;
 use super::{console, prompt_line};
 use crate::config::{Config, ProcessEnvironment};
-use crate::home::{DeviceIdentity, Home};
 use crate::journal::Journal;
 use crate::runner::ShutdownSignal;
+use punie_home::{DeviceIdentity, Home};
 
 /// The screen of a running runner.
 pub(super) struct RunnerScreen<'a> {

@@ -10,10 +10,10 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, logs, service_status};
 use crate::config::{Config, ValueOrigin, WorkspaceRule};
-use crate::home::{RunnerLock, command_to_type, shell_word};
 use crate::service::{
     self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager, ServiceState,
 };
+use punie_home::{RunnerLock, command_to_type, shell_word};
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
-use crate::home::{command_to_type, shell_word};
 use crate::service::ServiceDefinition;
+use punie_home::{command_to_type, shell_word};
 
 /// Shows the state. Exits with 0 if the service runs, else with 3.
 pub(super) fn show_status(

@@ -15,8 +15,8 @@ use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::{Config, SignalSwitch, WorkspaceRule};
 use crate::handlers::user::{SignalText, consent_text};
-use crate::home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use crate::runner::Clock;
+use punie_home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use punie_signals::Category;
 
 /// The place of a consent that was given to a command.

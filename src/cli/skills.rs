@@ -12,7 +12,7 @@ use super::document_import::{ImportArgs, UpdateArgs};
 use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{console, document_import};
-use crate::home::{
+use punie_home::{
     CopyTexts, DocumentKind, Home, HomeCatalogItem, HomeProblem, ProblemEffect, fit_catalog,
     list_import_sources, load_skills, plugin_of_document,
 };

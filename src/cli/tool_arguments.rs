@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::exit::{CommandError, Exit};
-use crate::home::command_to_type;
+use punie_home::command_to_type;
 use punie_policy::command_line::quote_word;
 
 /// A tool and its arguments.

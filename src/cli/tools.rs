@@ -10,7 +10,7 @@ use super::table::Column;
 use super::wiring;
 use crate::acp::permission::CallerRights;
 use crate::config::WorkspaceRule;
-use crate::home::{command_to_type, shell_word};
+use punie_home::{command_to_type, shell_word};
 use punie_tool::{
     CallLane, ModelFormat, SchemaArgument, ToolProfile, ToolSpec, domain_rank, list_arguments,
     render_catalog_markdown,

@@ -13,9 +13,9 @@ use super::table::Column;
 use super::{audit, console, display_time, undo, wiring};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
-use crate::home::Home;
 use crate::runner::Clock;
 use crate::trash::{Trash, TrashEntry};
+use punie_home::Home;
 use punie_text::output::number_format;
 
 #[derive(Debug, Args)]

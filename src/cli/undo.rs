@@ -10,9 +10,9 @@ use super::{audit, console, display_time, request_ids, table, wiring};
 use crate::acp::Workspace;
 use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
-use crate::home::{Home, command_to_type};
 use crate::journal::JournalReader;
 use crate::trash::{Trash, UNTRACKED, UndoError};
+use punie_home::{Home, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {

@@ -12,7 +12,7 @@ use super::exit::{CommandError, Exit};
 use super::installation::{self, InstalledBy};
 use super::{console, service};
 use crate::config::Config;
-use crate::home::{
+use punie_home::{
     DeviceIdentity, Home, KeyPlace, RunnerLock, SecretStore, command_to_type, shell_word,
 };
 

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 
 use super::frontmatter;
 
-/// Parses a head as arbitrary fields, and as lists. A text without a head must be all body.
-pub(crate) fn head(text: &str) {
+/// Parses a head as arbitrary fields, and as lists.
+///
+/// # Panics
+/// Where a text without a head is not all body.
+pub fn head(data: &[u8]) {
+    let text = &*String::from_utf8_lossy(data);
     let read = frontmatter::parse_frontmatter::<BTreeMap<String, serde_json::Value>>(text);
     let _ = frontmatter::parse_frontmatter::<BTreeMap<String, frontmatter::TextList>>(text);
     if let Ok(frontmatter::Frontmatter { fields, body, .. }) = read
@@ -19,5 +23,20 @@ pub(crate) fn head(text: &str) {
                 .unwrap_or(text)
                 .replace("\r\n", "\n")
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests read the seeds")]
+
+    #[test]
+    fn every_seed_keeps_the_laws() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/frontmatter");
+        let seeds = std::fs::read_dir(corpus).expect("a folder of seeds");
+        let replayed = seeds.map(|seed| {
+            super::head(&std::fs::read(seed.expect("a seed").path()).expect("it can be read"));
+        });
+        assert!(replayed.count() >= 3);
     }
 }

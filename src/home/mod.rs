@@ -1,5 +1,11 @@
 //! The runner's home, `~/.punie`: its layout, its file modes, and the owner's files in it. Not here: the content of the
 //! journal and the stored outputs, and parsing `config.toml`.
+//!
+//! Read first: [`Home`], the folder, whose methods name each file in it; [`SecretStore`], the owner's secrets, and which
+//! commands get them; [`HomeCatalogItem`], a skill or an agent as the backend and the tools see it.
+//!
+//! Every crate of the runner that reads or writes a file of the home uses this one, and nobody else names such a file. It
+//! uses `punie-core` and `punie-text`.
 
 mod agents;
 mod approvals;
@@ -19,7 +25,7 @@ mod file_modes;
 mod folder_watch;
 mod frontmatter;
 #[cfg(any(fuzzing, test))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod home_document;
 mod home_problem;
 mod home_removal;

@@ -152,7 +152,7 @@ fn remove_with_warning(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::Home;
+    use crate::Home;
 
     #[test]
     fn an_order_is_taken_once_and_its_outcome_too() {

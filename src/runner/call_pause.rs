@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-use crate::home::{
+use punie_core::ids::RequestId;
+use punie_home::{
     FolderSignal, HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState,
 };
-use punie_core::ids::RequestId;
 
 /// The switches as they were last read.
 pub(super) struct CallPause {

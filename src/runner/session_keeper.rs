@@ -10,8 +10,8 @@ use super::backend_client::BackendClient;
 use super::clock::ServerClock;
 use super::presence::health::HealthState;
 use crate::backend::{Backend as _, BackendError, RecoveryAction};
-use crate::home::command_to_type;
 use crate::journal::Journal;
+use punie_home::command_to_type;
 
 /// The longest wait of a start for the deployment's id.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(5);

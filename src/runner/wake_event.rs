@@ -4,9 +4,9 @@ use tokio::sync::mpsc;
 
 use super::executor::lanes::LaneShare;
 use crate::backend::{BackendError, EventPage, OfferedEvent};
-use crate::home::StopOrder;
 use crate::journal::AcceptedRequest;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_home::StopOrder;
 
 /// An event that wakes the loop.
 #[derive(Debug)]

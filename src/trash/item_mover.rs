@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::acp::{ReachableFolders, Workspace};
-use crate::home::Home;
+use punie_home::Home;
 
 /// Further connections wait until one of these ends.
 const MAX_CONNECTIONS: usize = 16;

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::home::{Home, HomeError, make_request_key, read_request_key};
 use punie_core::ids::{RequestId, to_hex};
+use punie_home::{Home, HomeError, make_request_key, read_request_key};
 
 /// Makes proofs. Clones share the key, which no confined command reads.
 #[derive(Debug, Clone, Default)]

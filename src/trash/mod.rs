@@ -40,8 +40,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use crate::home::Home;
 use punie_core::durable::open_lock_file;
+use punie_home::Home;
 
 pub use before_images::BeforeImageStore;
 #[cfg(target_os = "linux")]

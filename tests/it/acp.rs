@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_runner::acp::editor::{
     AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
 };
@@ -30,7 +31,6 @@ use punie_runner::acp::{ClientTools, LocalClient, Workspace};
 use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
-use punie_runner::home::Home;
 use punie_text::output::FilterFactory;
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use punie_core::durable::{self, Readers};
-use punie_runner::home::{DeviceIdentity, Home, HomeError, HomeFailureKind, LockError, RunnerLock};
+use punie_home::{DeviceIdentity, Home, HomeError, HomeFailureKind, LockError, RunnerLock};
 use tempfile::TempDir;
 
 fn home() -> (TempDir, Home) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use punie_runner::home::{Home, RunnerLock};
+use punie_home::{Home, RunnerLock};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, Implementation, ListRootsResult,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_runner::acp::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
@@ -36,7 +37,6 @@ use punie_runner::acp::{TerminalId, Workspace};
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::handlers::state::{self, StateDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
-use punie_runner::home::Home;
 use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::output::{FilterFactory, OutputLimits, OutputStore, StreamFilter};
 use punie_text::redact::Redactor;

@@ -21,7 +21,7 @@ use super::protocol::{
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest,
     PromptRequest, Responder, UntypedMessage, on_receive_notification, on_receive_request,
 };
-use crate::home::ThreadStore;
+use punie_home::ThreadStore;
 
 use line_transport::TOO_LONG_METHOD;
 pub use line_transport::{MAX_LINE_BYTES, TOO_LONG_ERROR, UpdateBacklog, open_line_transport};

@@ -17,8 +17,8 @@ use crate::acp::protocol::{
     SessionId, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolKind,
     UnstructuredCommandInput, session_not_found,
 };
-use crate::home::{StoredThread, ThreadEvent};
 use punie_core::ids::ConversationId;
+use punie_home::{StoredThread, ThreadEvent};
 
 /// The setup that remains for a session after the request for it was answered.
 struct PendingSetup {

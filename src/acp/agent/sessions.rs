@@ -15,8 +15,8 @@ use crate::acp::protocol::{
     ClientCapabilities, ContentBlock, Error, InitializeRequest, PromptRequest, PromptResponse,
     Responder, SessionId, StopReason,
 };
-use crate::home::{ThreadAttachment, ThreadEvent};
 use punie_core::ids::ConversationId;
+use punie_home::{ThreadAttachment, ThreadEvent};
 
 /// The most sessions that one editor may have open.
 const MAX_AGENT_SESSIONS: usize = 256;

@@ -12,8 +12,8 @@ use super::prompt_turn::PromptTurn;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
 use crate::acp::Workspace;
-use crate::home::SupervisionStore;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_home::SupervisionStore;
 use punie_tool::{CallView, ToolEffect};
 
 /// The sessions that are attached now, and the calls that they show.

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::session::EditorSession;
-use crate::home::SupervisionStore;
 use punie_core::ids::ConversationId;
+use punie_home::SupervisionStore;
 use punie_tool::CallView;
 
 /// An open turn.

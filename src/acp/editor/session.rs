@@ -12,7 +12,7 @@ use crate::acp::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
 use crate::acp::{ClientTools, WorkspacePath};
-use crate::home::{ThreadEvent, ThreadStore};
+use punie_home::{ThreadEvent, ThreadStore};
 use punie_tool::ToolEffect;
 
 /// The owner's settings for editors.

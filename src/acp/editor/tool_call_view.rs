@@ -21,8 +21,8 @@ use crate::acp::protocol::{
     ContentBlock, Diff, Meta, SessionUpdate, Terminal, TerminalId, ToolCall, ToolCallContent,
     ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use crate::home::ThreadEvent;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_home::ThreadEvent;
 use punie_tool::{
     CallEnding, CallLane, CallView, ChoiceFuture, DecisionFuture, ObservedCall, ObserverDecision,
     ProposedChange, ToolEffect,

@@ -12,8 +12,8 @@ use super::attached_editors::AttachedEditors;
 use super::output_preview::fence_text;
 use super::tool_call_title;
 use super::tool_call_view::ShownCall;
-use crate::home::SupervisionStore;
 use punie_core::ids::{ConversationId, RequestId};
+use punie_home::SupervisionStore;
 use punie_tool::{
     CallDescription, CallEnding, CallObserver, CallView, DecisionFuture, ObservedCall,
     ObserverDecision, ToolEffect, ToolSpec,

@@ -6,8 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::home::{FOLDER_VARIABLE, MountedSecrets};
 use punie_core::ids::RequestId;
+use punie_home::{FOLDER_VARIABLE, MountedSecrets};
 use punie_tool::{ErrorCode, ToolError};
 
 /// Names that commands get from the user's own environment.

@@ -20,7 +20,7 @@ use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
 use crate::acp::network_proxy::{CallNetwork, NetworkCaller};
 use crate::acp::terminals::CreateTerminal;
-use crate::home::MountedSecrets;
+use punie_home::MountedSecrets;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
 use punie_text::output::OutputStore;
 use punie_tool::ToolError;

@@ -32,7 +32,7 @@ use crate::acp::terminals::{
     ExitStatus, InputWait, ProcessName, StopReport, StopSequence, TerminalExit, TerminalInput,
     TerminalOutput, TypedBytes,
 };
-use crate::home::MountedSecrets;
+use punie_home::MountedSecrets;
 use punie_sandbox::hint::PROCESS_LIMIT;
 use punie_tool::ToolError;
 

@@ -6,8 +6,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::home::command_to_type;
 use punie_core::ids::RequestId;
+use punie_home::command_to_type;
 
 /// The largest file whose content is remembered, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::call_network::NetworkCaller;
-use crate::home::{NobodyToAsk, OpenQuestion, PeopleAsker};
 use punie_core::approval_answer::ApprovalOption;
 use punie_core::ids::RequestId;
+use punie_home::{NobodyToAsk, OpenQuestion, PeopleAsker};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 
 /// The most characters of a command in a question's title.

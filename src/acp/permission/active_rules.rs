@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
 use punie_core::ids::RequestId;
+use punie_home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
 use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyCall, PolicyDecision, PolicyFileError, PolicyGrant,
     PolicyRules, judge_call,

@@ -9,8 +9,8 @@ use crate::acp::Workspace;
 use crate::acp::protected_path::{
     PathProtection, find_bare_repository, find_git_state, find_protection,
 };
-use crate::home::Home;
 use punie_core::runner_home::check_outside_homes;
+use punie_home::Home;
 use punie_policy::{AddedPolicyRule, PolicyDecision};
 
 /// The answer to the question whether a session may work in a folder.

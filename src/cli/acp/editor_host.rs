@@ -8,8 +8,8 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{AgentHost, HostFuture};
 use crate::acp::editor::{AttachedEditors, EditorSession, discover_editor_tools};
-use crate::home::{Home, ThreadStore, command_to_type};
 use crate::journal::Journal;
+use punie_home::{Home, ThreadStore, command_to_type};
 use punie_tool::ToolRegistry;
 
 /// A runner that serves editors, perhaps not started yet.

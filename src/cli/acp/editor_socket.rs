@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
-use crate::home::{ClientPresence, Home};
+use punie_home::{ClientPresence, Home};
 
 /// The maximum number of editors at once.
 const MAX_EDITORS: usize = 32;

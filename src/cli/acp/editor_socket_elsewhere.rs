@@ -5,7 +5,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::acp::agent::AgentSetup;
-use crate::home::Home;
+use punie_home::Home;
 
 /// A placeholder without a socket.
 pub struct EditorSocket;

@@ -22,8 +22,8 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
-use crate::home::{Home, LockError, RunnerLock};
 use crate::runner::{ShutdownSignal, ToolThreads};
+use punie_home::{Home, LockError, RunnerLock};
 
 pub use editor_host::EditorHost;
 use editor_host::StartRequest;

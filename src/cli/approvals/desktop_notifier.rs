@@ -9,9 +9,9 @@ use notify_rust::{Notification, NotificationHandle, Timeout};
 
 use super::terminal_asker::announce;
 use crate::cli::console;
-use crate::home::{ApprovalQuestions, Home, OpenQuestion, command_to_type};
 use crate::runner::ShutdownSignal;
 use punie_core::ids::RequestId;
+use punie_home::{ApprovalQuestions, Home, OpenQuestion, command_to_type};
 
 /// The interval of checks for new questions.
 const NEW_QUESTION_INTERVAL: Duration = Duration::from_secs(1);

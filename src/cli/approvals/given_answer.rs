@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::cli::audit;
 use crate::cli::exit::Exit;
-use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
 use crate::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
 use punie_core::approval_answer::ApprovalOption;
+use punie_home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
 
 /// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);

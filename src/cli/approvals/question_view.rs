@@ -3,8 +3,8 @@
 
 use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};
-use crate::home::{OpenQuestion, QuestionInput, command_to_type};
 use crate::journal::InterruptedQuestion;
+use punie_home::{OpenQuestion, QuestionInput, command_to_type};
 use punie_policy::command_line::quote_word;
 
 /// The most characters and lines of a call that a prompt and the list show; a longer call is shown whole on request.

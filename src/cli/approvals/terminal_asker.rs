@@ -13,12 +13,12 @@ use crate::acp::permission::ActiveRules;
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
-use crate::home::{
+use crate::runner::{Clock, ShutdownSignal};
+use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     command_to_type,
 };
-use crate::runner::{Clock, ShutdownSignal};
-use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_policy::{AddedPolicyRule, PolicyDecision};
 
 /// The interval of checks for new questions.

@@ -6,8 +6,8 @@ use crate::cli::asked_secret;
 use crate::cli::console;
 use crate::cli::hidden_input::HiddenInput;
 use crate::cli::prompt_line::ShownPrompt;
-use crate::home::{OpenQuestion, PersonReply, QuestionInput};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_home::{OpenQuestion, PersonReply, QuestionInput};
 use punie_text::redact::Secret;
 
 impl TerminalAsker {

@@ -15,7 +15,7 @@ use semver::Version;
 use super::StartReport;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::config::ProcessEnvironment;
-use crate::home::{Home, SuccessorProgram};
+use punie_home::{Home, SuccessorProgram};
 
 /// The variables of the user's session, which the login shell is started with. All others of the client are left out.
 const SESSION_VARIABLES: &[&str] = &[

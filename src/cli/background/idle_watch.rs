@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::acp::editor::AttachedEditors;
-use crate::home::{ClientPresence, Home, SuccessorProgram};
 use crate::journal::{Journal, JournalError, JournalShellState};
+use punie_home::{ClientPresence, Home, SuccessorProgram};
 
 /// The longest interval between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -14,9 +14,9 @@ use super::embedded_runner::{EmbeddedRunner, RunningRunner};
 use super::exit::Exit;
 use super::{approvals, console, process_signals};
 use crate::config::WorkspaceRule;
-use crate::home::{ApprovalQuestions, BackgroundRunner, Home, RunnerLock, SuccessorProgram};
 use crate::runner::ShutdownSignal;
 use idle_watch::IdleWatch;
+use punie_home::{ApprovalQuestions, BackgroundRunner, Home, RunnerLock, SuccessorProgram};
 pub use shared_runner::ensure_runner;
 
 #[derive(Debug, Args)]

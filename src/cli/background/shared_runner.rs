@@ -15,11 +15,11 @@ use crate::acp::local::running_program::running_program;
 use crate::cli::context::CliContext;
 use crate::cli::service;
 use crate::cli::wiring::SettingsInForce;
-use crate::home::{
+use crate::service::{ServiceAction, ServiceDefinition};
+use punie_home::{
     BackgroundRunner, Home, RunnerLock, RunnerLockHolder, RunnerStartLock, SuccessorProgram,
     command_to_type,
 };
-use crate::service::{ServiceAction, ServiceDefinition};
 
 /// The interval of looks while another process starts the runner.
 const CHECK_INTERVAL: Duration = Duration::from_millis(25);

@@ -5,10 +5,10 @@ use serde::Serialize;
 use crate::cli::context::CliContext;
 use crate::cli::exit::Exit;
 use crate::cli::{console, display_time};
-use crate::home::{
+use crate::runner::Clock;
+use punie_home::{
     BridgeRecord, BridgeRun, BridgeStore, Home, RunnerLock, WantedState, command_to_type,
 };
-use crate::runner::Clock;
 
 /// One bridge, as `--json` shows it.
 #[derive(Debug, Serialize)]

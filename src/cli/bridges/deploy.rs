@@ -15,11 +15,11 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::wiring;
 use crate::config::WorkspaceRule;
-use crate::home::{
+use crate::runner::Clock;
+use punie_home::{
     BridgeStore, Home, StagedBridge, WantedState, check_bridge_name, check_pin, check_secret_name,
     check_variable_name, command_to_type,
 };
-use crate::runner::Clock;
 use punie_policy::HostPattern;
 
 #[derive(Debug, Args)]

@@ -18,10 +18,10 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, embedded_runner, embedded_tokens, process_signals, wiring};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, TokenName, command_to_type};
 use demo_runner::DemoRunner;
 use demo_steps::{DemoStep, STEPS, StepAction, StepMemory};
 use punie_core::ids::{DeviceId, RequestId};
+use punie_home::{Home, TokenName, command_to_type};
 use punie_sandbox::ConfinementLevel;
 
 /// The time limit of one request.

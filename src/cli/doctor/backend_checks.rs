@@ -8,8 +8,8 @@ use crate::cli::status::attention;
 use crate::cli::status::runner_status::BackendStatus;
 use crate::cli::wiring::{self, ProbeFailure};
 use crate::config::BackendKind;
-use crate::home::{Home, TokenName, command_to_type};
 use crate::runner::SKEW_MS;
+use punie_home::{Home, TokenName, command_to_type};
 
 /// The keyword of a backend that refuses this device.
 const REFUSED: &str = "refused";

@@ -6,7 +6,7 @@ use super::{
     backend_checks, config_checks, home_checks, program_checks, sandbox_checks, state_checks,
 };
 use crate::cli::exit::describe_error;
-use crate::home::Home;
+use punie_home::Home;
 
 /// Mends what is safe and obvious. Returns a line for each thing that it did, or could not do.
 type FixFunction = fn(&Home) -> Vec<String>;

@@ -8,7 +8,7 @@ use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::status::{attention, protection, status_facts};
 use crate::config::{ConfigError, McpServer, McpTarget};
 use crate::handlers::plugin::list_secret_names;
-use crate::home::{
+use punie_home::{
     CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
     load_skills,
 };

@@ -10,8 +10,8 @@ use crate::cli::status::runner_status::BackendStatus;
 use crate::cli::status::status_facts;
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{Config, ConfigError, ProcessEnvironment};
-use crate::home::{Home, LayoutFaults, RunnerLock, RunnerLockHolder};
 use crate::runner::Clock;
+use punie_home::{Home, LayoutFaults, RunnerLock, RunnerLockHolder};
 
 /// The time limit for each check over the network. They run together.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(5);

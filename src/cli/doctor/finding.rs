@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::status::attention::AttentionItem;
-use crate::home::{HomeError, command_to_type, shell_word};
+use punie_home::{HomeError, command_to_type, shell_word};
 
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

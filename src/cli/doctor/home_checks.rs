@@ -10,10 +10,10 @@ use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::log_file;
 use crate::cli::status::status_facts;
 use crate::cli::wiring;
-use crate::home::{
+use crate::journal::has_disk_space_at;
+use punie_home::{
     DeviceIdentity, Home, HomeError, SecretStore, count_stale_mounts, remove_stale_mounts,
 };
-use crate::journal::has_disk_space_at;
 use punie_text::output::number_format::{format_count, format_size};
 
 /// The share of the trash's quota from which the next backups push out earlier ones, in percent.

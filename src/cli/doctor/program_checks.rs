@@ -15,8 +15,8 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::context::command_runtime;
 use crate::config::ProcessEnvironment;
-use crate::home::{command_to_type, shell_word};
 use crate::service::{ServiceManager, service_name};
+use punie_home::{command_to_type, shell_word};
 
 /// The name of this program.
 const PROGRAM: &str = "punie-runner";

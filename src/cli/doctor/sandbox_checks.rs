@@ -8,7 +8,7 @@
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};
 use crate::cli::wiring::{ConfinementInForce, describe_confinement};
-use crate::home::Home;
+use punie_home::Home;
 use punie_sandbox::EscapeAttempt;
 
 /// The kernel's settings that forbid user namespaces, each with the value that does.

@@ -12,8 +12,8 @@ use crate::cli::console;
 use crate::cli::pause::describe_stopped;
 use crate::cli::status::attention;
 use crate::cli::status::journal_facts::JournalFacts;
-use crate::home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
 use crate::journal::JournalReader;
+use punie_home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
 use punie_text::output::number_format::format_count;
 
 /// The words of the journal that the runner records as its problems.

@@ -13,11 +13,11 @@ use super::program_tools::list_program_tools;
 use crate::acp::permission::FolderVerdict;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
-use crate::home::command_to_type;
 use crate::mcp::{
     DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
 };
 use punie_core::ids::RequestId;
+use punie_home::command_to_type;
 use punie_policy::command_line::quote_word;
 
 /// The longest wait for the list of the device's tools. Clients wait for it when they start.

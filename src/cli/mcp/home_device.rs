@@ -16,13 +16,13 @@ use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::cli::update::is_restart_pause;
 use crate::cli::wiring::{SettingsInForce, session_folders};
-use crate::home::{
-    ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
-    RunnerLockHolder, command_to_type,
-};
 use crate::journal::{JournalReader, RequestState};
 use crate::mcp::{LinkAnswer, LinkError};
 use punie_core::ids::RequestId;
+use punie_home::{
+    ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
+    RunnerLockHolder, command_to_type,
+};
 
 /// The longest wait for a runner to start, before a call.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -17,7 +17,7 @@ use crate::cli::exit::{CommandError, Exit};
 use crate::cli::{console, init};
 use crate::config::default_file::{self, KnownSettings};
 use crate::config::{Config, read_config_text};
-use crate::home::{ConfigLock, SecretStore, command_to_type, shell_word};
+use punie_home::{ConfigLock, SecretStore, command_to_type, shell_word};
 use punie_text::redact::Secret;
 
 #[derive(Debug, Args)]

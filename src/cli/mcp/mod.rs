@@ -22,12 +22,12 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::tools::parse_profile;
 use super::{console, process_signals};
-use crate::home::{DeviceIdentity, load_mcp_token};
 use crate::mcp::{McpServer, serve_client, serve_http};
 use crate::runner::ShutdownSignal;
 use caller_link::{CallerLink, LinkedDevice};
 use home_device::HomeDevice;
 use link_connection::LinkConnection;
+use punie_home::{DeviceIdentity, load_mcp_token};
 use punie_tool::ToolProfile;
 
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use super::runner_status::{BackendStatus, RunnerStatus, WaitingApproval};
 use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
-use crate::home::{SwitchState, command_to_type};
 use crate::journal::InterruptedQuestion;
+use punie_home::{SwitchState, command_to_type};
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;

@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use crate::cli::wiring::{self, SettingsInForce};
 use crate::config::Config;
-use crate::home::Home;
 use crate::journal::{
     DamageReport, JournalReader, JournalShellState, OpenRequestCounts, PendingRequests, ShellRow,
     WaitingBackend,
 };
+use punie_home::Home;
 
 /// The facts in the journal.
 #[derive(Debug, Default)]

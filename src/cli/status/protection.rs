@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::acp::permission::RulesSnapshot;
 use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SettingsInForce};
-use crate::home::{Home, PolicyFile};
+use punie_home::{Home, PolicyFile};
 use punie_policy::PolicyRules;
 
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -9,10 +9,10 @@ use super::protection::CommandLimits;
 use crate::acp::local::confinement::CachesInUse;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
-use crate::home::{
+use crate::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
+use punie_home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
-use crate::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
 
 /// The whole status.
 #[derive(Debug, Serialize)]

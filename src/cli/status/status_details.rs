@@ -7,7 +7,7 @@ use super::status_text::Rows;
 use crate::acp::local::confinement::CachesInUse;
 use crate::cli::policy::describe_default;
 use crate::cli::{console, display_time};
-use crate::home::{KeyPlace, command_to_type};
+use punie_home::{KeyPlace, command_to_type};
 use punie_text::output::number_format::format_size;
 
 /// The maximum number of background shells to list.

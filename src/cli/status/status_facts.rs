@@ -15,13 +15,13 @@ use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
-use crate::home::{
+use crate::journal::has_disk_space_at;
+use crate::runner::{Clock, SKEW_MS};
+use punie_home::{
     BackendTokens, BridgeStore, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore,
     OwnerSwitch, OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore,
     WantedState, change_hint_flags,
 };
-use crate::journal::has_disk_space_at;
-use crate::runner::{Clock, SKEW_MS};
 
 /// The time limit for probing the backend.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use super::attention::describe_trouble;
 use super::runner_status::{BackendStatus, RunnerStatus, Verdict};
 use crate::cli::wiring::{SandboxOpening, describe_confinement};
 use crate::cli::{console, display_time};
-use crate::home::command_to_type;
+use punie_home::command_to_type;
 
 /// The width of a label with the blanks around it.
 const LABEL_WIDTH: usize = 15;

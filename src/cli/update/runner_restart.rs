@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::{console, service};
 use crate::config::Config;
-use crate::home::{
-    Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type,
-};
 use crate::journal::JournalReader;
 use crate::runner::Clock;
 use crate::service::{ServiceAction, ServiceDefinition};
+use punie_home::{
+    Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type,
+};
 
 /// The interval in which running calls are counted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

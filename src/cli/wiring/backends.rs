@@ -10,9 +10,9 @@ use crate::backend::{
 };
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
-use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use crate::journal::BackendIdentity;
 use punie_core::ids::{DeviceId, ProcessId};
+use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use punie_text::redact::Redactor;
 use punie_tool::request::RequestAuth;
 

@@ -2,8 +2,8 @@
 
 use super::host::ToolHost;
 use crate::bridges::{BridgeDeps, BridgeSupervisor};
-use crate::home::{BridgeStore, Home, SecretStore};
 use crate::runner::Clock;
+use punie_home::{BridgeStore, Home, SecretStore};
 
 /// Creates the supervisor of this home's bridges, which starts nothing yet.
 pub(super) fn bridge_supervisor(host: &ToolHost, home: &Home) -> BridgeSupervisor {

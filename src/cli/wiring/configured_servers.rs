@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{Config, McpServer, McpTarget};
-use crate::home::{ConfiguredServer, Plugin, PluginPaths, RemoteServer};
 use punie_core::ids::to_hex;
+use punie_home::{ConfiguredServer, Plugin, PluginPaths, RemoteServer};
 use punie_sandbox::WorkspaceAccess;
 
 /// Converts the servers that are switched on.

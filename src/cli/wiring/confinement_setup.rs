@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::settings::open_trash;
 use crate::acp::local::confinement::{Confinement, ConfinementSetup};
 use crate::config::{Config, ProcessEnvironment};
-use crate::home::Home;
 use crate::runner::ConfinementReport;
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 use punie_core::runner_home::is_runner_home;
+use punie_home::Home;
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 use punie_text::output::number_format::format_size;
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::backend::{DeviceSigner, TokenStore};
-use crate::home::{BackendTokens, DeviceIdentity, TokenName, random_token};
 use punie_core::ids::DeviceId;
+use punie_home::{BackendTokens, DeviceIdentity, TokenName, random_token};
 use punie_text::redact::{Redactor, Secret};
 
 /// The home's identity with the machine's host name.

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use crate::backend::{CatalogEntry, CatalogKind};
 use crate::handlers::plugin::PluginHost;
-use crate::home::{self, CatalogWatch, CopyTexts, Home, HomeProblem, ProblemEffect};
 use crate::runner::CatalogSource;
+use punie_home::{self, CatalogWatch, CopyTexts, Home, HomeProblem, ProblemEffect};
 
 /// Creates a catalog of the home's skills, agents and plugins that also reports changes.
 pub(super) fn home_catalog(home: &Home, plugins: PluginHost) -> Arc<dyn CatalogSource> {
@@ -83,13 +83,13 @@ impl CatalogSource for HomeCatalog {
             CatalogKind::Tool => return Vec::new(),
             CatalogKind::Plugin => (self.plugins.catalog_items(), Vec::new()),
             CatalogKind::Skill => {
-                let (skills, problems) = home::load_skills(&self.home, CopyTexts::Yes);
-                let items: Vec<_> = skills.iter().map(home::Skill::catalog_item).collect();
+                let (skills, problems) = punie_home::load_skills(&self.home, CopyTexts::Yes);
+                let items: Vec<_> = skills.iter().map(punie_home::Skill::catalog_item).collect();
                 (items, problems)
             }
             CatalogKind::Agent => {
-                let (agents, problems) = home::load_agents(&self.home, CopyTexts::Yes);
-                let items = agents.iter().map(home::AgentDefinition::catalog_item);
+                let (agents, problems) = punie_home::load_agents(&self.home, CopyTexts::Yes);
+                let items = agents.iter().map(punie_home::AgentDefinition::catalog_item);
                 (items.collect(), problems)
             }
         };
@@ -97,9 +97,10 @@ impl CatalogSource for HomeCatalog {
             CatalogKind::Agent => self.home.agents_dir(),
             _ => self.home.skills_dir(),
         };
-        problems.extend(home::fit_catalog(&mut items, &folder));
+        problems.extend(punie_home::fit_catalog(&mut items, &folder));
         self.log_new_problems(kind, problems);
-        let entry = |home::HomeCatalogItem { key, hash, body }| CatalogEntry { key, hash, body };
+        let entry =
+            |punie_home::HomeCatalogItem { key, hash, body }| CatalogEntry { key, hash, body };
         items.into_iter().map(entry).collect()
     }
 

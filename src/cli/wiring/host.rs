@@ -32,10 +32,10 @@ use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
-use crate::home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use crate::journal::Journal;
 use crate::trash::{BeforeImageStore, Trash};
 use crate::worker::WorkerProgram;
+use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::{BeforeImages, ToolRegistry};

@@ -12,8 +12,8 @@ use crate::acp::permission::RulesSnapshot;
 use crate::config::{
     BackendKind, BackendUrl, ChangedSetting, Config, ProcessEnvironment, read_config_text,
 };
-use crate::home::{Home, InForceFile, RunnerLockHolder, command_to_type};
 use punie_core::ids::to_hex;
+use punie_home::{Home, InForceFile, RunnerLockHolder, command_to_type};
 use punie_sandbox::ConfinementLevel;
 
 /// The settings in force in a running runner.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::acp::local::shell_start_files::read_start_file_secrets;
 use crate::config::ProcessEnvironment;
-use crate::home::{
+use punie_home::{
     BackendTokens, DeviceIdentity, Home, HomeFailureKind, IdentityMapStore, SecretStore,
 };
 use punie_text::redact::{Redactor, Secret};

@@ -10,7 +10,7 @@ use crate::acp::Workspace;
 use crate::acp::permission::{ActiveRules, AskCondition, CallerRights};
 use crate::cli::exit::{CommandError, Exit};
 use crate::config::{CallerTable, Config};
-use crate::home::{Home, command_to_type};
+use punie_home::{Home, command_to_type};
 use punie_tool::ToolRegistry;
 use punie_tool::request::ToolEffect;
 

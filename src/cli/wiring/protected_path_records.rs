@@ -10,10 +10,10 @@ use crate::acp::local::protected_path_records::{
 };
 use crate::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
 use crate::cli::audit::audit_paths;
-use crate::home::{Home, OwnerNotice, OwnerSwitches, command_to_type};
 use crate::runner::Clock;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::RequestId;
+use punie_home::{Home, OwnerNotice, OwnerSwitches, command_to_type};
 
 /// The records in one home.
 pub(super) struct HomeRecords {

@@ -22,10 +22,6 @@ use crate::acp::terminals::StopSequence;
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
-use crate::home::{
-    self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
-    SecretStore, SupervisionStore, command_to_type,
-};
 use crate::journal::Journal;
 use crate::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
@@ -33,6 +29,10 @@ use crate::runner::{
 };
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::LeaseId;
+use punie_home::{
+    self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
+    SecretStore, SupervisionStore, command_to_type,
+};
 use punie_text::output::CallRecordStore;
 use punie_text::redact::Redactor;
 use punie_tool::ToolRegistry;
@@ -321,7 +321,7 @@ fn remove_left_files(config: &Config, home: &Home) -> anyhow::Result<()> {
     if let Err(error) = settings::open_packages(config, home).recover_changes() {
         tracing::warn!(%error, "packages cannot be installed or removed");
     }
-    let left = home::remove_stale_mounts(home)?;
+    let left = punie_home::remove_stale_mounts(home)?;
     if left > 0 {
         tracing::info!(
             folders = left,

@@ -7,7 +7,7 @@ use crate::acp::{FileClient, FileViews, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::Config;
 use crate::handlers::self_mod::{SelfModArea, StagedFileClient};
-use crate::home::Home;
+use punie_home::Home;
 
 /// Puts staged files before a client.
 pub(super) fn put_staged_files_before(

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
-use crate::home::{Home, PackageStore};
 use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
 use crate::trash::{Trash, TrashLimits};
+use punie_home::{Home, PackageStore};
 use punie_tool::ToolProfile;
 use punie_tool::request::ToolEffect;
 

@@ -16,12 +16,12 @@ use crate::acp::terminals::{
 use crate::handlers::shell::{
     EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
 };
-use crate::home::Home;
 use crate::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
 };
 use crate::runner::Clock;
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_text::output::{OutputHandle, OutputStore, terminal_text};
 
 /// The length of an earlier shell's output to show, as stored: escape sequences count.

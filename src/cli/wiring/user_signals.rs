@@ -9,7 +9,7 @@ use crate::config::{Config, ProcessEnvironment, SignalSwitch};
 use crate::handlers::user::{
     LiveSignalSettings, SignalDeps, SignalReader, SignalSettings, remove_signal_leftovers,
 };
-use crate::home::{Home, IdentityMapStore, SignalConsents};
+use punie_home::{Home, IdentityMapStore, SignalConsents};
 use punie_signals::{Category, SignalPlaces};
 use punie_text::redact::Redactor;
 

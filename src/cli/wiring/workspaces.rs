@@ -7,7 +7,7 @@ use crate::acp::permission::{ActiveRules, SessionFolders};
 use crate::acp::{ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
-use crate::home::Home;
+use punie_home::Home;
 use punie_sandbox::hidden_by_settings;
 
 /// Opens the configured workspaces.

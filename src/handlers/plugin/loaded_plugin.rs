@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::PluginDeps;
 use super::mcp::{ListedTool, McpFailure};
 use super::plugin_server::{ChangedLists, PluginServer};
-use crate::home::{self, Plugin};
 use punie_core::ids::RequestId;
+use punie_home::{self, Plugin};
 
 /// A plugin of the home.
 pub(super) struct LoadedPlugin {
@@ -41,7 +41,7 @@ struct StoredListing {
 impl LoadedPlugin {
     /// Creates it with the stored list, if that is of the plugin as it is now. Blocks.
     pub fn from_store(deps: &PluginDeps, plugin: Plugin, changed: &Arc<ChangedLists>) -> Self {
-        let stored = home::read_plugin_tools(&deps.home, &plugin.id);
+        let stored = punie_home::read_plugin_tools(&deps.home, &plugin.id);
         let stored: Option<StoredListing> =
             stored.and_then(|text| serde_json::from_str(&text).ok());
         let listing = match stored {
@@ -94,7 +94,7 @@ impl LoadedPlugin {
         let (home, id) = (deps.home.clone(), self.plugin.id.clone());
         let storing = tokio::task::spawn_blocking(move || {
             let text = serde_json::to_string(&stored)?;
-            home::store_plugin_tools(&home, &id, &text)
+            punie_home::store_plugin_tools(&home, &id, &text)
         });
         if let Ok(Err(cause)) = storing.await {
             tracing::warn!(%cause, plugin = self.plugin.id, "the tools of a plugin are not stored, and its server is asked again");

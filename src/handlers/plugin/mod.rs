@@ -13,7 +13,7 @@ mod tool_result;
 
 use crate::acp::Workspace;
 use crate::acp::local::local_terminals::LocalTerminals;
-use crate::home::Home;
+use punie_home::Home;
 use punie_text::redact::Redactor;
 
 pub use plugin_host::{PluginHost, PluginReport};

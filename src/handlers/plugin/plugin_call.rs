@@ -14,7 +14,7 @@ use super::plugin_tool::tool_effect;
 use super::tool_result::read_result;
 use crate::acp::local::service_process::AdmittedCall;
 use crate::acp::network_proxy::NetworkCaller;
-use crate::home::plugin_fingerprint;
+use punie_home::plugin_fingerprint;
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// A call of a plugin's tool.

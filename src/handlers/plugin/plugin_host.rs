@@ -15,7 +15,7 @@ use super::PluginDeps;
 use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::plugin_server::ChangedLists;
 use super::plugin_tool::PluginTools;
-use crate::home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
+use punie_home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
 use punie_tool::{ToolEffect, ToolRegistration, ToolRegistry};
 
 /// The waits before a server that listed no tools is asked again: the first, which doubles, and the longest.
@@ -96,7 +96,7 @@ impl PluginHost {
         registry: Arc<ToolRegistry>,
         configured: Vec<Plugin>,
     ) -> Self {
-        let (mut plugins, problems) = home::load_plugins(&deps.home);
+        let (mut plugins, problems) = punie_home::load_plugins(&deps.home);
         plugins.extend(configured.iter().cloned());
         let changed_lists = Arc::default();
         let loaded = plugins.into_iter().map(|plugin| {
@@ -241,7 +241,7 @@ impl HostState {
         let configured = self.configured.borrow().clone();
         let changed_lists = Arc::clone(&self.changed_lists);
         let loading = tokio::task::spawn_blocking(move || {
-            let (mut plugins, problems) = home::load_plugins(&deps.home);
+            let (mut plugins, problems) = punie_home::load_plugins(&deps.home);
             plugins.extend(configured);
             let loaded = plugins.into_iter().map(|plugin| {
                 let same = known.get(&plugin.id).filter(|known| {

@@ -12,8 +12,8 @@ use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::mcp::ListedTool;
 use super::plugin_call::PluginCall;
 use super::plugin_host::HostState;
-use crate::home::{Plugin, PluginPaths};
 use punie_core::ids::ToolName;
+use punie_home::{Plugin, PluginPaths};
 use punie_tool::{
     ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, SchemaText, ToolContext, ToolEffect,
     ToolEntry, ToolRegistry, ToolSpec,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::PluginDeps;
-use crate::home::SecretStore;
+use punie_home::SecretStore;
 use punie_text::redact::Secret;
 use punie_tool::{ErrorCode, ToolError};
 

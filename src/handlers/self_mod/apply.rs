@@ -9,7 +9,7 @@ use super::SelfModDeps;
 use super::file_changes::check_present_state;
 use super::pending_changes::{conflict_error, finish_pending, keep_present_mode, make_change};
 use super::self_mod_area::{SelfModArea, run_blocking, state_error};
-use crate::home::{
+use punie_home::{
     AppliedBatch, ChangePhase, FeatureRecord, ModLock, ModStore, PendingChange, PendingFinish,
     PendingStep,
 };
@@ -168,7 +168,7 @@ fn describe_applied(
 }
 
 /// Returns the letter of a change: added, modified, deleted.
-pub(super) fn change_letter(file: &crate::home::AppliedFile) -> char {
+pub(super) fn change_letter(file: &punie_home::AppliedFile) -> char {
     letter_for(file.before.is_some(), file.after.is_some())
 }
 

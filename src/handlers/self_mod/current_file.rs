@@ -7,7 +7,7 @@ use super::self_mod_area::{SelfModArea, StagingSession, content_error, run_block
 use crate::acp::files::{OpenedFile, WritePrecondition};
 use crate::acp::local::local_files::LocalFiles;
 use crate::acp::{FileClient as _, WorkspacePath};
-use crate::home::FileState;
+use punie_home::FileState;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The place of a file's content.

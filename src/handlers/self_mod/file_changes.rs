@@ -10,8 +10,8 @@ use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
 use crate::acp::WorkspacePath;
 use crate::acp::local::copy_mode_and_owner;
-use crate::home::{AppliedFile, FileState, ModStore, PendingStep};
 use punie_core::durable::temp_name;
+use punie_home::{AppliedFile, FileState, ModStore, PendingStep};
 use punie_tool::{CallIntent, FileChange, ToolError};
 
 /// Reads the present state of a file; `None` if there is none.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::SelfModDeps;
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, run_blocking, state_error};
-use crate::home::{AppliedFile, FeatureStatus, FileState, ModStore};
+use punie_home::{AppliedFile, FeatureStatus, FileState, ModStore};
 use punie_text::output::number_format::format_size;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,

@@ -6,11 +6,11 @@ use super::file_changes::{
     changed_executable, check_present_state, has_same_content, read_present_state,
 };
 use super::self_mod_area::{SelfModArea, content_error, state_error};
-use crate::home::{
+use punie_core::failpoint::{reach, reach_of};
+use punie_home::{
     AppliedFile, ChangePhase, FileState, HomeError, ModLock, ModStore, PendingChange,
     PendingFinish, PendingStep, StagedFiles,
 };
-use punie_core::failpoint::{reach, reach_of};
 use punie_tool::{ErrorCode, ToolError};
 
 /// Makes a change, or nothing of it. The lock is held for all of it. Blocks.

@@ -11,7 +11,7 @@ use super::apply::{change_letter, declare_and_make};
 use super::file_changes::check_present_state;
 use super::pending_changes::{conflict_error, finish_pending, keep_present_mode};
 use super::self_mod_area::{SelfModArea, run_blocking, state_error};
-use crate::home::{ChangePhase, FeatureRecord, ModLock, PendingChange, PendingFinish, StagedFiles};
+use punie_home::{ChangePhase, FeatureRecord, ModLock, PendingChange, PendingFinish, StagedFiles};
 use punie_text::output::number_format::format_count;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect,

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::pending_changes;
 use crate::acp::file_view::ViewedFile;
 use crate::acp::{FileView, FileViews, RawPath, ToolFuture, Workspace, WorkspacePath};
-use crate::home::{FeatureRecord, FileState, Home, ModLock, ModStore, StagedFiles};
 use punie_core::ids::RequestId;
+use punie_home::{FeatureRecord, FileState, Home, ModLock, ModStore, StagedFiles};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The type of the agent whose changes are staged.

@@ -11,8 +11,8 @@ use super::self_mod_area::{SelfModArea, content_error, state_error};
 use crate::acp::WorkspacePath;
 use crate::acp::files::{STAGED_WARNING, WriteReport};
 use crate::acp::prepared_write::PreparedWrite;
-use crate::home::{FileState, ModStore};
 use punie_core::failpoint::reach_of;
+use punie_home::{FileState, ModStore};
 use punie_tool::{CallIntent, ToolError};
 
 /// The copy on which a write is made. Its folder goes when it is dropped.

@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::SelfModDeps;
 use super::self_mod_area::{AGENT_TYPE, SelfModArea, run_blocking, state_error};
-use crate::home::{FeatureRecord, FeatureStatus, ModStore};
 use punie_core::ids::to_hex;
+use punie_home::{FeatureRecord, FeatureStatus, ModStore};
 use punie_text::output::number_format::format_count;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,

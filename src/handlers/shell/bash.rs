@@ -20,7 +20,7 @@ use crate::acp::RawPath;
 use crate::acp::terminals::{
     CommandLaunch, CreateTerminal, WatchedCommand, WindowSize, run_or_leave_running, run_to_end,
 };
-use crate::home::MountedSecrets;
+use punie_home::MountedSecrets;
 use punie_text::output::TextBudget;
 use punie_tool::{
     AllowScope, CallDescription, DeclaredAccess, RequestedCommand, Tool, ToolContext, ToolEffect,

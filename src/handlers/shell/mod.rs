@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::acp::{AppClient, TerminalClient, Workspace};
-use crate::home::Home;
+use punie_home::Home;
 use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 

@@ -13,7 +13,7 @@ use super::bash::Bash;
 use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
-use crate::home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_skills};
+use punie_home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_skills};
 use punie_tool::{
     CommandFolder, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

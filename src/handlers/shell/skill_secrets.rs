@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::ShellDeps;
-use crate::home::{
+use punie_home::{
     HomeError, MountPlace, MountedSecretFile, MountedSecrets, SecretMount, SecretStore, Skill,
 };
 use punie_tool::{ErrorCode, ResultMeta, ToolError};

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::StoreDeps;
-use crate::home::{CanvasPackage, check_package_id};
+use punie_home::{CanvasPackage, check_package_id};
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

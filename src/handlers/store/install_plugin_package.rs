@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::StoreDeps;
-use crate::home::{PluginPackage, describe_plugin_package};
+use punie_home::{PluginPackage, describe_plugin_package};
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

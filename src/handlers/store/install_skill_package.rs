@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::StoreDeps;
-use crate::home::{SkillPackage, list_skill_secrets};
+use punie_home::{SkillPackage, list_skill_secrets};
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

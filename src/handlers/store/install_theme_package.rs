@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::StoreDeps;
-use crate::home::ThemePackage;
+use punie_home::ThemePackage;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
 use punie_core::ids::to_hex;
+use punie_home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
 use punie_tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet};
 
 /// The dependencies of the tools for packages.

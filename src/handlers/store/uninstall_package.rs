@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::StoreDeps;
-use crate::home::{PackageKind, check_package_id};
+use punie_home::{PackageKind, check_package_id};
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::UserDeps;
 use super::person_question::{MAX_WAIT_SECONDS, PersonQuestion, QuestionEnd, cancelled_error};
-use crate::home::{ChoiceOption, QuestionInput};
+use punie_home::{ChoiceOption, QuestionInput};
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const MAX_QUESTIONS: usize = 4;

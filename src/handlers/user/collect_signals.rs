@@ -13,7 +13,7 @@ use super::ask_user_question::nobody_to_ask_error;
 use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error, now_ms};
 use super::signal_consent_text::consent_text;
 use super::signal_reader::SignalReader;
-use crate::home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
+use punie_home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
 use punie_signals::{Category, SignalPlaces};
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 

@@ -11,8 +11,8 @@ mod signal_reader;
 
 use std::time::Duration;
 
-use crate::home::{PeopleAsker, SecretStore};
 pub use collect_signals::{LiveSignalSettings, SignalDeps, SignalSettings};
+use punie_home::{PeopleAsker, SecretStore};
 use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolSet};
 pub use question_turns::QuestionTurns;

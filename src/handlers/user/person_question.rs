@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 use super::UserDeps;
-use crate::home::{NobodyToAsk, OpenQuestion, PersonReply, QuestionInput};
 use punie_core::ids::RequestId;
+use punie_home::{NobodyToAsk, OpenQuestion, PersonReply, QuestionInput};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 use punie_tool::{FollowerChoice, ToolContext, ToolError};
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::UserDeps;
 use super::ask_user_question::nobody_to_ask_error;
 use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error};
-use crate::home::{QuestionInput, check_secret_name};
+use punie_home::{QuestionInput, check_secret_name};
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const MAX_PURPOSE_CHARS: usize = 1_000;
@@ -180,7 +180,7 @@ impl RequestCredential {
                         .is_some_and(|asked| asked.request == request)
             }))
         });
-        let found: Result<bool, crate::home::HomeError> = reading
+        let found: Result<bool, punie_home::HomeError> = reading
             .await
             .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
         found.map_err(|error| {

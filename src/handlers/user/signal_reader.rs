@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::home::{HomeError, IdentityMapStore, NamedPerson};
+use punie_home::{HomeError, IdentityMapStore, NamedPerson};
 use punie_signals::{
     Budget, Category, SignalPlaces, SourceReport, SourceState, collect_category, format_report,
     sweep,

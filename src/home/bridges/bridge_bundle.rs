@@ -10,7 +10,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::package_lock::BundlePackage;
-use crate::home::import::document_tree::{DocumentTree, TreeLimits};
+use crate::import::document_tree::{DocumentTree, TreeLimits};
 
 /// The most files and bytes of a bundle.
 const LIMITS: TreeLimits = TreeLimits {
@@ -137,7 +137,7 @@ impl BridgeBundle {
     /// Opens a file of the bundle; it may not be a link.
     #[cfg(not(target_os = "linux"))]
     fn open_file(&self, within: &Path) -> io::Result<File> {
-        crate::home::file_modes::open_nonblocking(&self.folder.join(within), false)
+        crate::file_modes::open_nonblocking(&self.folder.join(within), false)
     }
 }
 

@@ -14,7 +14,7 @@ use super::bridge_record::{BridgeRecord, PendingChange, WantedState};
 use super::bridge_store::{BridgeLock, BridgeStore};
 use super::package_lock::{check_package_lock, package_text};
 use super::{BridgeError, BridgeFolders, HomeError};
-use crate::home::file_modes::{FolderAccess, ensure_dir};
+use crate::file_modes::{FolderAccess, ensure_dir};
 use punie_core::durable::{Readers, replace_file, sync_folder};
 use punie_core::failpoint;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::bridge_record::check_bridge_name;
 use super::{BridgeError, HomeError};
-use crate::home::Home;
-use crate::home::file_modes::{FolderAccess, ensure_dir};
+use crate::Home;
+use crate::file_modes::{FolderAccess, ensure_dir};
 
 /// The folders of one bridge, none of which is a link.
 #[derive(Debug, Clone, PartialEq, Eq)]

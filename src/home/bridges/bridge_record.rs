@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::home::name_grammar::{MAX_ID, is_item_id, is_npm_name};
+use crate::name_grammar::{MAX_ID, is_item_id, is_npm_name};
 use punie_core::ids::RequestId;
 
 /// So many ends in a row, none after a healthy time, need the owner's attention.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use super::bridge_record::{BridgeRecord, BridgeRun, BridgesState, WantedState};
 use super::{BridgeError, BridgeFolders, HomeError};
-use crate::home::Home;
-use crate::home::folder_watch::{FolderSignal, FolderWatch};
-use crate::home::runner_lock::lock_exclusively;
-use crate::home::state_file::StateFile;
+use crate::Home;
+use crate::folder_watch::{FolderSignal, FolderWatch};
+use crate::runner_lock::lock_exclusively;
+use crate::state_file::StateFile;
 use punie_core::durable::open_lock_file;
 
 type Runs = BTreeMap<String, BridgeRun>;

@@ -3,8 +3,8 @@
 
 use super::person_checks::{MIN_PHONE_DIGITS, check_identifier};
 use super::store::{IdentityMapStore, StoredKind, StoredMap, new_map};
-use crate::home::error::HomeError;
-use crate::home::runner_lock;
+use crate::error::HomeError;
+use crate::runner_lock;
 use punie_text::redact::people::PersonAliases;
 
 /// The text in place of a name that can have no alias.
@@ -107,7 +107,7 @@ fn kind_of(text: &str) -> StoredKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::{Home, NewPerson};
+    use crate::{Home, NewPerson};
 
     fn person(name: &str, identifiers: &[&str]) -> NamedPerson {
         NamedPerson {

@@ -12,11 +12,11 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 use super::person_checks::{check_identifier, comparable_form};
-use crate::home::error::HomeError;
-use crate::home::layout::Home;
-use crate::home::secrets_key::SecretsKeyFile;
-use crate::home::state_file::StateFile;
-use crate::home::{runner_lock, sealed_text, tokens};
+use crate::error::HomeError;
+use crate::layout::Home;
+use crate::secrets_key::SecretsKeyFile;
+use crate::state_file::StateFile;
+use crate::{runner_lock, sealed_text, tokens};
 use punie_text::redact::people::{
     ALIAS_CODES, IdentifierKind, IdentityMapSource, PersonAliases, PersonIdentifier, make_alias,
 };

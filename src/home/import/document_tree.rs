@@ -21,13 +21,13 @@ const MAX_DEPTH: usize = 16;
 
 /// The files and links of a document, sorted by path.
 #[derive(Debug)]
-pub(in crate::home) struct DocumentTree {
+pub(crate) struct DocumentTree {
     files: Vec<TreeFile>,
 }
 
 /// The most files and bytes of a tree.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::home) struct TreeLimits {
+pub(crate) struct TreeLimits {
     pub files: usize,
     pub bytes: u64,
 }
@@ -48,7 +48,7 @@ enum TreeContent {
 
 impl DocumentTree {
     /// Lists the files of a document. One without a folder of its own is a single file, which gets `file_name`.
-    pub(in crate::home) fn list_document(root: &Path, file_name: &str) -> Result<Self, String> {
+    pub(crate) fn list_document(root: &Path, file_name: &str) -> Result<Self, String> {
         let limits = TreeLimits {
             files: MAX_FILES,
             bytes: MAX_BYTES,
@@ -57,7 +57,7 @@ impl DocumentTree {
     }
 
     /// As [`DocumentTree::list_document`], within other limits.
-    pub(in crate::home) fn list_within(
+    pub(crate) fn list_within(
         root: &Path,
         file_name: &str,
         limits: TreeLimits,
@@ -80,7 +80,7 @@ impl DocumentTree {
     }
 
     /// Returns the hash of all paths, contents, links and execute permissions.
-    pub(in crate::home) fn hash_tree(&self) -> Result<String, String> {
+    pub(crate) fn hash_tree(&self) -> Result<String, String> {
         let mut hasher = Sha256::new();
         for file in &self.files {
             let path = file.within.as_os_str().as_encoded_bytes();
@@ -103,7 +103,7 @@ impl DocumentTree {
     }
 
     /// Returns the paths of the files in the document, and whether each is a link.
-    pub(in crate::home) fn relative_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
+    pub(crate) fn relative_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.files.iter().map(|file| {
             let is_link = matches!(file.content, TreeContent::Link(_));
             (file.within.as_path(), is_link)

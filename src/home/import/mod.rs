@@ -12,7 +12,7 @@ mod staging;
 pub use import_index::list_import_sources;
 pub use import_run::{DocumentImport, ImportHelp, ImportOptions};
 pub use import_source::ImportSource;
-pub(in crate::home) use staging::exchange_paths;
+pub(crate) use staging::exchange_paths;
 
 use serde::Serialize;
 

@@ -108,7 +108,7 @@ pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Exchanges two paths in one step. Returns false if the file system cannot do that.
-pub(in crate::home) fn exchange_paths(one: &Path, other: &Path) -> io::Result<bool> {
+pub(crate) fn exchange_paths(one: &Path, other: &Path) -> io::Result<bool> {
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::mod_records::{FeatureRecord, PendingChange, StagedFiles};
-use crate::home::device_identity::now_ms;
-use crate::home::error::HomeError;
-use crate::home::file_modes::{FolderAccess, ensure_dir};
-use crate::home::layout::Home;
-use crate::home::name_grammar::is_item_id;
-use crate::home::state_file::StateFile;
+use crate::device_identity::now_ms;
+use crate::error::HomeError;
+use crate::file_modes::{FolderAccess, ensure_dir};
+use crate::layout::Home;
+use crate::name_grammar::is_item_id;
+use crate::state_file::StateFile;
 use punie_core::durable::{DraftFile, Readers, open_lock_file, sync_folder};
 use punie_core::ids::to_hex;
 

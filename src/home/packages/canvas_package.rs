@@ -10,7 +10,7 @@ use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
 use super::package_store::NewPackage;
 use super::package_version::{check_version, is_version};
-use crate::home::name_grammar::is_npm_name;
+use crate::name_grammar::is_npm_name;
 
 /// The most characters of the source.
 const MAX_SOURCE: usize = 250_000;

@@ -13,11 +13,11 @@ use std::time::Duration;
 use super::package_change::{ChangePaths, remove_if_there};
 use super::package_conflicts::PackageError;
 use super::package_records::{PackageRecords, PendingChange};
-use crate::home::error::HomeError;
-use crate::home::file_modes::{self, FolderAccess};
-use crate::home::layout::Home;
-use crate::home::secrets::now_ms;
-use crate::home::state_file::StateFile;
+use crate::error::HomeError;
+use crate::file_modes::{self, FolderAccess};
+use crate::layout::Home;
+use crate::secrets::now_ms;
+use crate::state_file::StateFile;
 use punie_core::durable::open_lock_file;
 use punie_core::failpoint;
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::package_content::find_changes;
 use super::package_records::{ChangeSource, PendingChange};
-use crate::home::import::exchange_paths;
-use crate::home::layout::Home;
+use crate::import::exchange_paths;
+use crate::layout::Home;
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
 
@@ -148,9 +148,9 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::packages::package_content::PackageContent;
-    use crate::home::packages::package_kind::PackageKind;
-    use crate::home::packages::package_records::{PackageReceipt, RemovedPackage};
+    use crate::packages::package_content::PackageContent;
+    use crate::packages::package_kind::PackageKind;
+    use crate::packages::package_records::{PackageReceipt, RemovedPackage};
 
     fn content(text: &str) -> PackageContent {
         let mut content = PackageContent::default();

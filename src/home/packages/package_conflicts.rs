@@ -6,8 +6,8 @@ use super::package_content::find_changes;
 use super::package_kind::PackageKind;
 use super::package_records::PackageReceipt;
 use super::package_version::compare_versions;
-use crate::home::command_hint::command_to_type;
-use crate::home::error::HomeError;
+use crate::command_hint::command_to_type;
+use crate::error::HomeError;
 
 /// The most changes that an error names.
 const NAMED_CHANGES: usize = 5;

@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::home::file_modes;
+use crate::file_modes;
 use punie_core::durable::sync_folder;
 use punie_core::ids::to_hex;
 

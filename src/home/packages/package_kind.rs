@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::home::layout::Home;
-use crate::home::name_grammar::{MAX_ID, is_item_id};
+use crate::layout::Home;
+use crate::name_grammar::{MAX_ID, is_item_id};
 
 /// A kind of package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

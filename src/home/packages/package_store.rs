@@ -11,12 +11,12 @@ use super::package_conflicts::{PackageError, check_update, foreign_item_error, l
 use super::package_content::{PackageContent, find_changes};
 use super::package_kind::PackageKind;
 use super::package_records::{ChangeSource, PackageReceipt, PendingChange, RemovedPackage};
-use crate::home::command_hint::command_to_type;
-use crate::home::error::HomeError;
-use crate::home::file_modes::{self, FolderAccess};
-use crate::home::layout::Home;
-use crate::home::secrets::now_ms;
-use crate::home::{plugins, skills};
+use crate::command_hint::command_to_type;
+use crate::error::HomeError;
+use crate::file_modes::{self, FolderAccess};
+use crate::layout::Home;
+use crate::secrets::now_ms;
+use crate::{plugins, skills};
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
 use punie_core::ids::to_hex;

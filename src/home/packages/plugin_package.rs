@@ -9,7 +9,7 @@ use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
 use super::package_store::NewPackage;
 use super::package_version::check_version;
-use crate::home::plugins;
+use crate::plugins;
 
 const MANIFEST: &str = "plugin.toml";
 /// The longest description of a plugin's access in the question to the owner, in characters.

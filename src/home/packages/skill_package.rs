@@ -9,8 +9,8 @@ use super::package_content::PackageContent;
 use super::package_kind::{PackageKind, check_package_id};
 use super::package_store::NewPackage;
 use super::package_version::check_version;
-use crate::home::document_checks::is_name_of;
-use crate::home::{frontmatter, home_document, skills};
+use crate::document_checks::is_name_of;
+use crate::{frontmatter, home_document, skills};
 
 /// The most bytes of the Markdown.
 const MAX_MARKDOWN: usize = 1_000_000;

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::Executor;
 use super::call_runner::CallRunner;
 use super::placed_call::PlaceState;
-use crate::home::{StopOrder, StopOutcome, StopTarget};
 use crate::runner::tool_threads::run_on_blocking_thread;
 use punie_core::ids::{RequestId, ToolName};
+use punie_home::{StopOrder, StopOutcome, StopTarget};
 
 /// The time in which a call should end by itself. A command is killed before that (`StopSequence::for_owner_stop`).
 const CALL_GRACE: Duration = Duration::from_millis(750);

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::home::SupervisionStore;
 use crate::journal::AcceptedRequest;
 use punie_core::ids::ConversationId;
+use punie_home::SupervisionStore;
 use punie_tool::request::{CallFailure, ErrorCode, ResultMeta, ToolEffect};
 use punie_tool::{ToolRegistry, advice_when_stopped};
 

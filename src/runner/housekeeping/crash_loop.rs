@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Housekeeping;
 use crate::audit::{AuditActor, AuditEvent};
-use crate::home::SwitchState;
 use crate::runner::error::RunnerError;
+use punie_home::SwitchState;
 
 /// The journal key of a running process: set at its start, cleared at its stop.
 const ALIVE_KEY: &str = "alive";

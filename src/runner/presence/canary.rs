@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::health::HealthState;
-use crate::home::CanaryFile;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::call_audit::CallAudit;
 use crate::runner::coalesced_timer::CoalescedTimer;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::tool_threads::run_on_blocking_thread;
+use punie_home::CanaryFile;
 use punie_text::redact::Redactor;
 use punie_tool::ToolError;
 use punie_tool::request::ErrorCode;

@@ -14,7 +14,7 @@ use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::UndoPlan;
 use super::snapshot_coverage::{ReturnBy, SnapshotCoverage};
 use crate::acp::WorkspacePath;
-use crate::home::command_to_type;
+use punie_home::command_to_type;
 use punie_text::output::number_format;
 
 /// So much is shown of a command of which nothing is kept: a command may have written the line itself.

@@ -52,7 +52,7 @@ async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
 }
 
 fn set_secret(stage: &Stage, name: &str, value: &str) {
-    use punie_runner::home::{Home, SecretStore};
+    use punie_home::{Home, SecretStore};
     use punie_text::redact::Secret;
     let home = Home::open_home(&stage.setting.home).expect("a home");
     let secrets = SecretStore::in_home(&home);

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::cli::doctor::describe_checks;
-use punie_runner::home::{
+use punie_home::{
     ApprovalQuestions, Home, OpenQuestion, OwnerNotice, OwnerSwitch, OwnerSwitches, QuestionInput,
     RunnerLock, SupervisionStore, SwitchState,
 };
+use punie_runner::cli::doctor::describe_checks;
 use punie_runner::service::{ServiceManager, service_name};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 
-use punie_runner::home::{ApproverPresence, Home};
+use punie_home::{ApproverPresence, Home};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::home::{ApproverPresence, Home};
+use punie_home::{ApproverPresence, Home};
 use regex::Regex;
 
 use super::{Said, User};

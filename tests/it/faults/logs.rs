@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use punie_runner::home::{Home, SecretStore};
+use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::{Value, json};
 

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_core::ids::{DeviceId, LeaseId, RequestId};
+use punie_home::{
+    ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
+    SupervisionStore, random_token,
+};
 use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::PermissionGate;
 use punie_runner::audit::{AuditLog, AuditPaths, AuditRetention};
 use punie_runner::backend::{
     CatalogEntry, CatalogKind, ConvexBackend, DeviceSigner, HttpFunctions, TokenStore,
     TransportOptions,
-};
-use punie_runner::home::{
-    ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
-    SupervisionStore, random_token,
 };
 use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::runner::{

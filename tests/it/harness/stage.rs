@@ -10,7 +10,7 @@ use punie_core::ids::RequestId;
 use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
-use punie_runner::home::{ApproverPresence, Home};
+use punie_home::{ApproverPresence, Home};
 use punie_runner::journal::{JournalReader, RequestState};
 use punie_text::output::OutputStore;
 use serde_json::Value;

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use punie_home::{
+    ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
+    SecretStore, SignalConsents,
+};
 use punie_runner::acp::editor::{AttachedEditors, EditorOverlay};
 use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::local_client_tools::LocalPolicy;
@@ -10,10 +14,6 @@ use punie_runner::acp::{LocalClient, Workspace};
 use punie_runner::handlers::state::background_tasks::NoTasks;
 use punie_runner::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
-};
-use punie_runner::home::{
-    ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
-    SecretStore, SignalConsents,
 };
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;

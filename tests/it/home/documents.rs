@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use punie_runner::home::{CatalogWatch, CopyTexts, Home, load_agents, load_skills};
+use punie_home::{CatalogWatch, CopyTexts, Home, load_agents, load_skills};
 use serde_json::Value;
 
 use super::home;

@@ -6,9 +6,7 @@
 
 use std::fs;
 
-use punie_runner::home::{
-    CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_agents, load_skills,
-};
+use punie_home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_agents, load_skills};
 use serde_json::{Value, json};
 
 use super::home;

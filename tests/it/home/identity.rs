@@ -13,7 +13,7 @@ use std::thread;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, VerifyingKey};
-use punie_runner::home::{
+use punie_home::{
     BackendTokens, DeviceIdentity, Home, HomeError, MachineId, TokenName, random_token,
     set_identity_aside,
 };

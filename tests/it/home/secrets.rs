@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
-use punie_runner::home::{
+use punie_home::{
     Home, HomeFailureKind, KeyPlace, MountedSecretFile, MountedSecrets, SecretError, SecretStore,
     remove_stale_mounts,
 };

@@ -1,6 +1,6 @@
 //! What the walls must let through: building, committing, serving on a loopback, and what the owner's settings open.
 
-use punie_runner::home::{Home, SecretStore};
+use punie_home::{Home, SecretStore};
 use punie_sandbox::NetworkAccess;
 use punie_text::redact::Secret;
 use punie_tool::request::ErrorCode;

@@ -13,11 +13,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::acp::network_proxy::{HostAsker, HostGate};
-use punie_runner::acp::permission::{ActiveRules, PermissionGate};
-use punie_runner::home::{
+use punie_home::{
     ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
 };
+use punie_runner::acp::network_proxy::{HostAsker, HostGate};
+use punie_runner::acp::permission::{ActiveRules, PermissionGate};
 use punie_sandbox::NetworkAccess;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{CallGate as _, GateDecision, ToolContext};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_home::{Home, OwnerNotice, OwnerSwitches};
 use punie_runner::acp::Workspace;
 use punie_runner::acp::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
-use punie_runner::home::{Home, OwnerNotice, OwnerSwitches};
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_sandbox::NetworkAccess;
 use serde_json::{Value, json};

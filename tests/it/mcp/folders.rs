@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
-use punie_runner::home::{ApprovalQuestions, ApproverPresence, Home, PersonReply};
+use punie_home::{ApprovalQuestions, ApproverPresence, Home, PersonReply};
 use rmcp::model::ElicitationAction;
 use serde_json::{Value, json};
 

@@ -195,9 +195,9 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
     );
     let said = problems(&listed(&stage).await["mcp.city"]);
     assert!(said.contains("punie-runner secrets set city-key"), "{said}");
-    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let value = punie_text::redact::Secret::new("s3cret-value-of-city".to_owned());
-    punie_runner::home::SecretStore::in_home(&home)
+    punie_home::SecretStore::in_home(&home)
         .set_secret("city-key", &value)
         .expect("stored");
     let runner = stage.run();

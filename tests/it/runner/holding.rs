@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punie_runner::home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
+use punie_home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
 use punie_runner::journal::RequestState;
 use punie_tool::ToolRegistry;
 use serde_json::json;

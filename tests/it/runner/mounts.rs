@@ -1,6 +1,6 @@
 //! Secrets that a runner was giving to commands when it was killed.
 
-use punie_runner::home::{Home, SecretStore};
+use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use punie_home::{Home, RunnerLock};
 use punie_runner::acp::terminals::{StopSequence, StopSignal};
-use punie_runner::home::{Home, RunnerLock};
 use punie_runner::journal::RequestState;
 use punie_runner::runner::RunnerSettings;
 use punie_tool::request::{ToolEffect, ToolReply};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use punie_runner::home::{Home, SecretStore};
+use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use punie_runner::home::SecretStore;
+use punie_home::SecretStore;
 use punie_text::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;

@@ -42,8 +42,8 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     make_project(user, "Ann Bonny site");
     make_project(user, SECRET);
     std::fs::write(stage.file("value"), SECRET).expect("written");
-    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
-    let secrets = punie_runner::home::SecretStore::in_home(&home);
+    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
+    let secrets = punie_home::SecretStore::in_home(&home);
     let value = punie_text::redact::Secret::new(SECRET.to_owned());
     secrets.set_secret("PLANTED", &value).expect("stored");
     let _runner = stage.run();
@@ -109,7 +109,7 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     let switches = "[signals]\ndev_environment = \"on\"\nbrowsing_bookmarks = \"preview\"\n";
     let stage = Stage::with(switches).await;
     make_chrome_history(&stage.setting.logs, "The book", 30);
-    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let _runner = stage.run();
     for (categories, words) in [
         (
@@ -126,14 +126,14 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
         let answer = stage.answer(&id).await;
         assert!(answer.text().contains(words), "{answer:?}");
     }
-    let consent = punie_runner::home::ConsentRecord {
+    let consent = punie_home::ConsentRecord {
         at_ms: 1,
         category: "dev_environment".to_owned(),
-        act: punie_runner::home::ConsentAct::Given,
+        act: punie_home::ConsentAct::Given,
         text: punie_runner::handlers::user::consent_text(punie_signals::Category::DevEnvironment),
         place: "terminal".to_owned(),
     };
-    let consents = punie_runner::home::SignalConsents::in_home(&home);
+    let consents = punie_home::SignalConsents::in_home(&home);
     consents.add_record(&consent).expect("written");
     let id = stage.ask(collecting(&json!([]))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
@@ -150,7 +150,7 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
     let stage = Stage::with("").await;
-    let home = punie_runner::home::Home::open_home(&stage.setting.home).expect("a home");
+    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let left = write_below(&home.signals_dir(), "signals-left/copy.sqlite", "x");
     write_below(&home.signals_dir(), "signals-left/in-use", "");
     let _runner = stage.run();

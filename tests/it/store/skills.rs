@@ -1,6 +1,6 @@
 //! Skills and themes: what is written, what is refused beside the owner's files, and updates.
 
-use punie_runner::home::{CopyTexts, Home, load_skills};
+use punie_home::{CopyTexts, Home, load_skills};
 use serde_json::{Value, json};
 
 use super::{ENABLED, Store, skill, theme};

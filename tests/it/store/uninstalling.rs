@@ -134,7 +134,7 @@ async fn a_removed_package_is_kept_for_its_time() {
     let removed = store.home.join("state/packages/removed");
     assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), 1);
     // A day is not over; a time of none is.
-    let home = punie_runner::home::Home::open_home(&store.home).expect("a home");
+    let home = punie_home::Home::open_home(&store.home).expect("a home");
     for (keep, left) in [(86_400, 1), (0, 0)] {
         if left == 0 {
             let file = store.home.join("state/packages.json");
@@ -145,7 +145,7 @@ async fn a_removed_package_is_kept_for_its_time() {
             std::fs::write(&file, records.to_string()).expect("written");
         }
         let packages =
-            punie_runner::home::PackageStore::in_home(&home, std::time::Duration::from_secs(keep));
+            punie_home::PackageStore::in_home(&home, std::time::Duration::from_secs(keep));
         packages.recover_changes().expect("a home");
         assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), left);
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_home::Home;
 use punie_runner::acp::Workspace;
-use punie_runner::home::Home;
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 

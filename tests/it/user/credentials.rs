@@ -84,8 +84,8 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     );
     assert_eq!(list["usedAtMs"], Value::Null);
     // It is the value.
-    let stored = punie_runner::home::Home::open_home(&stage.setting.home)
-        .map(|home| punie_runner::home::SecretStore::in_home(&home))
+    let stored = punie_home::Home::open_home(&stage.setting.home)
+        .map(|home| punie_home::SecretStore::in_home(&home))
         .expect("a home");
     let value = stored
         .get_secret("ACME_TOKEN")

@@ -10,10 +10,10 @@ use super::verdicts::{ApprovalFailure, ApprovalReply};
 use crate::backend::{
     Backend as _, RecoveryAction, RemoteAnswer, RemoteApprovals, RemoteQuestion, RetryDelay,
 };
-use crate::home::PersonReply;
 use crate::runner::backoff::RetryIntervals;
 use crate::runner::executor::running_call::RunningCall;
 use punie_core::approval_answer::AnsweredBy;
+use punie_home::PersonReply;
 use punie_tool::ObserverDecision;
 
 /// The interval at which the runner checks for the device's answer while a question is open.

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::verdicts::PersonAnswer;
-use crate::home::ApprovalQuestions;
 use punie_core::ids::{ConversationId, ToolName};
+use punie_home::ApprovalQuestions;
 use punie_tool::AllowedCalls;
 
 /// The scope of a remembered answer: a tool in a conversation, and the topic that the owner's rule asks about.

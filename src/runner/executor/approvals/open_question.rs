@@ -3,9 +3,9 @@
 
 use tokio::task::JoinHandle;
 
-use crate::home::{ApprovalQuestions, ListedQuestion, OpenQuestion};
 use crate::journal::AcceptedRequest;
 use crate::runner::wake_event::{LoopWaker, WakeEvent};
+use punie_home::{ApprovalQuestions, ListedQuestion, OpenQuestion};
 
 /// Lets other conversations use the place of a waiting call; dropping this returns the place.
 pub(in crate::runner) struct LanePlaceRelease {

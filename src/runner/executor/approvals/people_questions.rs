@@ -8,11 +8,11 @@ use super::ApprovalService;
 use super::open_question::DeviceQuestion;
 use super::verdicts::{ApprovalReply, PersonAnswer};
 use crate::backend::{Backend as _, RemoteAnswer, RemoteAnswerKind, RemoteQuestion};
-use crate::home::{
-    AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
-};
 use crate::journal::{ANSWERED, ASKED, DENIED};
 use punie_core::approval_answer::{AnswerPlace, AnsweredBy, ApprovalOption};
+use punie_home::{
+    AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
+};
 
 /// The most bytes of a title on the wire.
 const MAX_TITLE_BYTES: usize = 4_000;
@@ -159,7 +159,7 @@ fn read_remote_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::ChoiceOption;
+    use punie_home::ChoiceOption;
 
     #[test]
     fn a_text_of_the_caller_s_side_is_an_option_a_text_or_a_refusal() {

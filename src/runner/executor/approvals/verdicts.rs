@@ -1,11 +1,11 @@
 //! The permission or the refusal that follows from an answer, in words for the caller. Not here: the asking.
 
 use crate::backend::RemoteAnswer;
-use crate::home::PersonReply;
 use crate::runner::call_audit::{ASK_RULE, Clearance};
 use crate::runner::executor::running_call::RunningCall;
 use punie_core::approval_answer::{AnswerPlace, AnsweredBy, ApprovalDenial, ApprovalOption};
 use punie_core::ids::ToolName;
+use punie_home::PersonReply;
 use punie_tool::request::{CallFailure, ErrorCode, ResultMeta};
 use punie_tool::{ApprovalSubject, NETWORK_RULE, ObserverDecision};
 
