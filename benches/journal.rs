@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{
+use punie_engine::journal::{
     AcceptedRequest, BATCH, CloseReason, Journal, OfferOutcome, RequestOffer, RequestOrigin,
     SignatureExpiry,
 };

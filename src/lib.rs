@@ -6,11 +6,9 @@
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
-//! - [`journal`]: the state that survives a crash.
-//! - [`backend`]: the client of the event backend.
-//! - [`trash`]: the content before calls changed it; [`audit`]: requests and decisions, in rows that are chained by hashes.
+//! - [`trash`]: the content before calls changed it.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
-//! - [`runner`]: the engine; [`service`]: its start by the system.
+//! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub mod acp;
@@ -20,14 +18,8 @@ pub mod worker;
 pub mod bridges;
 pub mod handlers;
 
-pub mod journal;
-
-pub mod backend;
-
-pub mod audit;
 pub mod trash;
 
-pub mod runner;
 pub mod service;
 
 pub mod mcp;

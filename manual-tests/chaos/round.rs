@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use punie_runner::journal::JournalReader;
+use punie_engine::journal::JournalReader;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::AS_RUNNER;

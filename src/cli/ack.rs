@@ -4,7 +4,7 @@
 use super::context::CliContext;
 use super::exit::Exit;
 use super::{audit, console, display_time};
-use crate::audit::{AuditEntry, AuditEvent};
+use punie_engine::audit::{AuditEntry, AuditEvent};
 use punie_home::OwnerSwitches;
 
 /// Lists and acknowledges the notices.

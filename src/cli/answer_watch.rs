@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::caller_client::{CallerAnswer, CallerClient, OutputPiece};
-use crate::backend::{BackendError, RecoveryAction};
 use punie_core::ids::RequestId;
+use punie_engine::backend::{BackendError, RecoveryAction};
 
 /// The time limit for opening a socket before polling instead.
 const SOCKET_OPEN_TIMEOUT: Duration = Duration::from_secs(5);

@@ -20,10 +20,10 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, request_ids};
 use crate::config::{Config, WorkspaceRule};
-use crate::journal::{InterruptedQuestion, JournalReader};
-use crate::runner::{Clock, ShutdownSignal};
 pub(super) use given_answer::{AnswerEffect, GivenAnswer};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_engine::journal::{InterruptedQuestion, JournalReader};
+use punie_engine::runner::{Clock, ShutdownSignal};
 use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     QuestionInput, RunnerLock, command_to_type,

@@ -11,12 +11,12 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::traffic_text::describe_traffic;
 use super::{console, display_time, request_ids};
-use crate::audit::{
+use punie_core::host_traffic::HostTraffic;
+use punie_engine::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
     HeadSignature,
 };
-use crate::runner::Clock;
-use punie_core::host_traffic::HostTraffic;
+use punie_engine::runner::Clock;
 use punie_home::{DeviceIdentity, Home};
 use punie_text::output::number_format;
 

@@ -14,10 +14,10 @@ use super::dev::{ReadyMessage, backend_ready_message, send_hint};
 use super::exit::{self, Exit};
 use super::{console, embedded_tokens, process_signals, runner_screen};
 use crate::config::WorkspaceRule;
-use crate::runner::ShutdownSignal;
 use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{EmbeddedBackendAddress, TokenName};
 
 #[derive(Debug, Args)]

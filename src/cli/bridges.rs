@@ -15,7 +15,7 @@ use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use crate::bridges::{complete_changes, end_leftover};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{
     BridgeLock, BridgeStore, Home, RunnerLock, WantedState, check_bridge_name, command_to_type,
 };

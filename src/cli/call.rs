@@ -38,7 +38,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         let text = args.call.read_arguments(schema.as_ref())?;
         let uncut = punie_tool::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
-        let stop = crate::runner::ShutdownSignal::new();
+        let stop = punie_engine::runner::ShutdownSignal::new();
         let _signals = process_signals::listen_for_signals(&stop)?;
         // The person who types this has approved the call, but not yet the hosts that its command wants to reach.
         approvals::ask_people(context, &config, &home, &stop);
@@ -65,7 +65,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
 }
 
 /// Cancels the call at the first signal and then waits before giving up on it.
-async fn cancel_on_stop(stop: &crate::runner::ShutdownSignal, cx: &ToolContext) {
+async fn cancel_on_stop(stop: &punie_engine::runner::ShutdownSignal, cx: &ToolContext) {
     stop.wait_for_stop_request().await;
     cx.cancel.cancel();
     tokio::time::sleep(std::time::Duration::from_secs(15)).await;

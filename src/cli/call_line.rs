@@ -6,7 +6,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::{console, display_time, logging};
 use crate::config::LogLevel;
-use crate::runner::{FinishedCall, FinishedCallListener};
+use punie_engine::runner::{FinishedCall, FinishedCallListener};
 use punie_tool::request::{CallEnd, OutcomeKind};
 
 /// The most columns of a line about a finished call: on a wider terminal the result stays near the title.

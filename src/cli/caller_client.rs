@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::answer_watch::{AnswerWatch, poll_intervals};
-use crate::backend::{
+use punie_core::ids::{DeviceId, RequestId};
+use punie_engine::backend::{
     BackendError, FunctionKind, HttpFunctions, RecoveryAction, SyncSocket, omit_nulls,
 };
-use punie_core::ids::{DeviceId, RequestId};
 use punie_text::redact::Secret;
 use punie_tool::request::RequestSession;
 

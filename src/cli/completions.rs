@@ -16,7 +16,7 @@ use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::acp::permission::ActiveRules;
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
-use crate::journal::{HistoryQuery, JournalReader};
+use punie_engine::journal::{HistoryQuery, JournalReader};
 use punie_home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
 
 /// The variable by which the script asks for words.

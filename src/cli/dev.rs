@@ -9,8 +9,8 @@ use super::exit::Exit;
 use super::runner_screen::RunnerScreen;
 use super::{approvals, console, level_question, process_signals, runner_screen};
 use crate::config::{Config, WorkspaceRule};
-use crate::runner::ShutdownSignal;
 use punie_dev_backend::DevBackend;
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{
     ApprovalQuestions, BackendTokens, Home, RunnerLock, TokenName, change_hint_flags,
     command_to_type,

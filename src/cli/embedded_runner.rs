@@ -12,12 +12,12 @@ use super::context::CliContext;
 use super::embedded_tokens;
 use super::wiring::{self, AssembledRunner, BackendSource, RunnerProcesses};
 use crate::acp::editor::AttachedEditors;
-use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
-use crate::journal::Journal;
-use crate::runner::{ShutdownSignal, ToolThreads};
 use punie_core::ids::DeviceId;
 use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_engine::backend::Backend as _;
+use punie_engine::journal::Journal;
+use punie_engine::runner::{ShutdownSignal, ToolThreads};
 use punie_home::{BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home};
 use punie_text::redact::Redactor;
 

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::backend::{BackendError, BadUrl, RecoveryAction};
 use crate::config::ConfigError;
-use crate::journal::JournalError;
-use crate::runner::RunnerError;
 use punie_dev_backend::DevBackendError;
+use punie_engine::backend::{BackendError, BadUrl, RecoveryAction};
+use punie_engine::journal::JournalError;
+use punie_engine::runner::RunnerError;
 use punie_home::{BridgeError, HomeError, LockError};
 
 /// The exit code of a command, from sysexits.h where possible.

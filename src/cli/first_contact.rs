@@ -7,9 +7,9 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit, describe_error};
 use super::runner_screen::describe_workspaces;
 use super::{console, dev, pair, service};
-use crate::backend::BackendError;
 use crate::config::{ValueOrigin, WorkspaceRule};
-use crate::runner::RunnerError;
+use punie_engine::backend::BackendError;
+use punie_engine::runner::RunnerError;
 use punie_home::{change_hint_flags, command_to_type};
 
 /// The next command after a person answered.

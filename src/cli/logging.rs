@@ -20,7 +20,7 @@ use super::terminal_log_line::TerminalLogLine;
 use super::wrapped_text::wrap_lines;
 use super::{console, prompt_line};
 use crate::config::{ColorChoice, Log, LogFile as Wanted, LogFormat, LogLevel};
-use crate::runner::ANSWERED_TARGET;
+use punie_engine::runner::ANSWERED_TARGET;
 use punie_text::output::hidden_characters::escape_hidden_characters;
 use punie_text::redact::{self, Redactor};
 

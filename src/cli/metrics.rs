@@ -20,8 +20,8 @@ use super::status::journal_facts::JournalFacts;
 use super::wiring::SettingsInForce;
 use super::{approvals, console, log_file};
 use crate::config::WorkspaceRule;
-use crate::journal::JournalReader;
 use punie_core::durable::{Readers, replace_file};
+use punie_engine::journal::JournalReader;
 use punie_home::RunnerLock;
 
 /// The media type of the text, which names the version.

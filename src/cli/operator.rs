@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{console, display_time, wiring};
-use crate::backend::FunctionKind;
 use crate::config::Config;
-use crate::runner::Clock;
+use punie_engine::backend::FunctionKind;
+use punie_engine::runner::Clock;
 use punie_home::{Home, TokenName, command_to_type};
 
 #[derive(Debug, Args)]

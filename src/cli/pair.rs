@@ -6,8 +6,8 @@ use serde_json::json;
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::{console, first_contact, init, runner_screen, wiring};
-use crate::backend::Backend;
 use crate::config::WorkspaceRule;
+use punie_engine::backend::Backend;
 use punie_home::{DeviceIdentity, RunnerLock, command_to_type, set_identity_aside};
 use punie_text::redact::Redactor;
 

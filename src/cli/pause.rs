@@ -9,10 +9,10 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::stop::{self, StopAnswer};
 use super::{audit, console, display_time, update};
-use crate::audit::{AuditEntry, AuditEvent};
-use crate::journal::JournalReader;
-use crate::runner::Clock;
 use punie_core::ids::ConversationId;
+use punie_engine::audit::{AuditEntry, AuditEvent};
+use punie_engine::journal::JournalReader;
+use punie_engine::runner::Clock;
 use punie_home::{
     Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
     SupervisionStore, SwitchState, command_to_type,

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::exit::Exit;
 #[cfg(unix)]
 use super::ignored_signals::is_ignored;
-use crate::runner::ShutdownSignal;
+use punie_engine::runner::ShutdownSignal;
 
 /// The time limit after the first request to stop. A normal stop takes twenty seconds at most.
 const STOP_LIMIT: Duration = Duration::from_secs(30);

@@ -12,8 +12,8 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{asked_secret, console, display_time, secrets};
 use crate::config::WorkspaceRule;
-use crate::runner::Clock;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_engine::runner::Clock;
 use punie_home::{
     AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput,
     command_to_type, read_own_words,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::exit::{CommandError, Exit};
-use crate::journal::JournalReader;
+use punie_engine::journal::JournalReader;
 use punie_home::Home;
 
 /// The word for the newest request of the journal.

@@ -13,8 +13,8 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, process_signals};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{BackendUrl, Config, WorkspaceRule};
-use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 use punie_core::heap_memory;
+use punie_engine::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 use punie_home::{ApprovalQuestions, Home, RunnerLock};
 
 #[derive(Debug, Default, Args)]

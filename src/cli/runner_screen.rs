@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::wiring::RunnerProcesses;
 use super::{console, prompt_line};
 use crate::config::{Config, ProcessEnvironment};
-use crate::journal::Journal;
-use crate::runner::ShutdownSignal;
+use punie_engine::journal::Journal;
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{DeviceIdentity, Home};
 
 /// The screen of a running runner.

@@ -11,7 +11,7 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::hidden_input::HiddenInput;
 use super::{asked_secret, console, display_time, table};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{CopyTexts, Home, KeyPlace, SecretEntry, SecretRequest, SecretStore, load_skills};
 use punie_text::redact::{Redactor, Secret};
 

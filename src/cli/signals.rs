@@ -15,7 +15,7 @@ use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::{Config, SignalSwitch, WorkspaceRule};
 use crate::handlers::user::{SignalText, consent_text};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use punie_signals::Category;
 

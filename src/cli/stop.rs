@@ -14,9 +14,9 @@ use super::{audit, console, history};
 use crate::acp::local::process_identity::ProcessIdentity;
 use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
 use crate::acp::terminals::{StopSequence, list_processes};
-use crate::audit::AuditEvent;
-use crate::journal::{JournalReader, JournalShellState, RequestState, ShellProcessTrace};
 use punie_core::ids::RequestId;
+use punie_engine::audit::AuditEvent;
+use punie_engine::journal::{JournalReader, JournalShellState, RequestState, ShellProcessTrace};
 use punie_home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, command_to_type};
 
 /// The longest wait for the runner. It needs a second, and names what has not ended after a few.

@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::{display_time, table};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_text::output::hidden_characters::escape_hidden_characters;
 
 /// The fields that say why: they follow the sentence without their name.

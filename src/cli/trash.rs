@@ -11,10 +11,10 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{audit, console, display_time, undo, wiring};
-use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
-use crate::runner::Clock;
 use crate::trash::{Trash, TrashEntry};
+use punie_engine::audit::{AuditEntry, AuditEvent};
+use punie_engine::runner::Clock;
 use punie_home::Home;
 use punie_text::output::number_format;
 

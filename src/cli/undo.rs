@@ -8,10 +8,10 @@ use super::exit::{CommandError, Exit};
 use super::history::unknown_request;
 use super::{audit, console, display_time, request_ids, table, wiring};
 use crate::acp::Workspace;
-use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
-use crate::journal::JournalReader;
 use crate::trash::{Trash, UNTRACKED, UndoError};
+use punie_engine::audit::AuditEvent;
+use punie_engine::journal::JournalReader;
 use punie_home::{Home, command_to_type};
 
 #[derive(Debug, Args)]

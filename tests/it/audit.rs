@@ -8,7 +8,7 @@ mod signed;
 
 use std::path::PathBuf;
 
-use punie_runner::audit::{
+use punie_engine::audit::{
     AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditLog, AuditPaths, AuditReport,
     AuditRetention, ChainLink, verify_chain,
 };
@@ -91,8 +91,8 @@ fn row(n: i64) -> AuditEntry {
         agent_type: Some("main".to_owned()),
         caller: Some("ci".to_owned()),
         tool_name: Some("Bash".to_owned()),
-        args_hash: Some(punie_runner::audit::sha256_text("{}")),
-        decision: Some(punie_runner::audit::AuditDecision::Asked),
+        args_hash: Some(punie_engine::audit::sha256_text("{}")),
+        decision: Some(punie_engine::audit::AuditDecision::Asked),
         by: Some("device".to_owned()),
         code: Some("io".to_owned()),
         rule: Some("ask".to_owned()),
@@ -150,5 +150,5 @@ fn of(file: &PathBuf) -> Vec<u8> {
 }
 
 fn link(text: &str) -> ChainLink {
-    punie_runner::audit::AuditHead::parse_link(text).expect("a head")
+    punie_engine::audit::AuditHead::parse_link(text).expect("a head")
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punie_runner::journal::RequestState;
-use punie_runner::runner::WakeupMode;
+use punie_engine::journal::RequestState;
+use punie_engine::runner::WakeupMode;
 use punie_tool::ToolRegistry;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{
+use punie_engine::journal::{
     AcceptedRequest, BATCH, BacklogLimit, CloseReason, Journal, JournalError, JournalReader,
     OfferOutcome, RecordedReply, RecoveredRequest, RequestOffer, RequestOrigin, RequestState,
     RulesReply, SignatureExpiry,

@@ -8,5 +8,7 @@
 //!
 //! Every crate of the runner may use this one. It knows no request, tool or process, and uses `punie-core` alone.
 
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 pub mod output;
 pub mod redact;

@@ -6,6 +6,8 @@
 //!
 //! The engine, the tools and what serves them use this crate. It uses `punie-core` and `punie-text`.
 
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 pub mod request;
 
 mod allowed_calls;

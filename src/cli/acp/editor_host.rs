@@ -8,7 +8,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{AgentHost, HostFuture};
 use crate::acp::editor::{AttachedEditors, EditorSession, discover_editor_tools};
-use crate::journal::Journal;
+use punie_engine::journal::Journal;
 use punie_home::{Home, ThreadStore, command_to_type};
 use punie_tool::ToolRegistry;
 
@@ -129,7 +129,7 @@ impl EditorHost {
         let journal = up.journal.clone();
         let look = move || {
             let reader = journal.open_reader()?;
-            Ok::<_, crate::journal::JournalError>((
+            Ok::<_, punie_engine::journal::JournalError>((
                 reader.read_fact("backend_trouble")?,
                 reader.count_open_requests()?,
             ))

@@ -22,7 +22,7 @@ use super::wiring::{self, AssembledRunner, BackendSource};
 use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
-use crate::runner::{ShutdownSignal, ToolThreads};
+use punie_engine::runner::{ShutdownSignal, ToolThreads};
 use punie_home::{Home, LockError, RunnerLock};
 
 pub use editor_host::EditorHost;

@@ -9,8 +9,8 @@ use notify_rust::{Notification, NotificationHandle, Timeout};
 
 use super::terminal_asker::announce;
 use crate::cli::console;
-use crate::runner::ShutdownSignal;
 use punie_core::ids::RequestId;
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{ApprovalQuestions, Home, OpenQuestion, command_to_type};
 
 /// The interval of checks for new questions.

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::audit::{AuditEntry, AuditEvent};
 use crate::cli::audit;
 use crate::cli::exit::Exit;
-use crate::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
 use punie_core::approval_answer::ApprovalOption;
+use punie_engine::audit::{AuditEntry, AuditEvent};
+use punie_engine::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
 use punie_home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
 
 /// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.

@@ -3,7 +3,7 @@
 
 use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};
-use crate::journal::InterruptedQuestion;
+use punie_engine::journal::InterruptedQuestion;
 use punie_home::{OpenQuestion, QuestionInput, command_to_type};
 use punie_policy::command_line::quote_word;
 

@@ -13,8 +13,8 @@ use crate::acp::permission::ActiveRules;
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
-use crate::runner::{Clock, ShutdownSignal};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_engine::runner::{Clock, ShutdownSignal};
 use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     command_to_type,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::acp::editor::AttachedEditors;
-use crate::journal::{Journal, JournalError, JournalShellState};
+use punie_engine::journal::{Journal, JournalError, JournalShellState};
 use punie_home::{ClientPresence, Home, SuccessorProgram};
 
 /// The longest interval between two looks.

@@ -14,8 +14,8 @@ use super::embedded_runner::{EmbeddedRunner, RunningRunner};
 use super::exit::Exit;
 use super::{approvals, console, process_signals};
 use crate::config::WorkspaceRule;
-use crate::runner::ShutdownSignal;
 use idle_watch::IdleWatch;
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{ApprovalQuestions, BackgroundRunner, Home, RunnerLock, SuccessorProgram};
 pub use shared_runner::ensure_runner;
 

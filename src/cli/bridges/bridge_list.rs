@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::context::CliContext;
 use crate::cli::exit::Exit;
 use crate::cli::{console, display_time};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{
     BridgeRecord, BridgeRun, BridgeStore, Home, RunnerLock, WantedState, command_to_type,
 };

@@ -15,7 +15,7 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::wiring;
 use crate::config::WorkspaceRule;
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{
     BridgeStore, Home, StagedBridge, WantedState, check_bridge_name, check_pin, check_secret_name,
     check_variable_name, command_to_type,

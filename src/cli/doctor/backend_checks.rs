@@ -3,12 +3,12 @@
 
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};
-use crate::backend::BackendError;
 use crate::cli::status::attention;
 use crate::cli::status::runner_status::BackendStatus;
 use crate::cli::wiring::{self, ProbeFailure};
 use crate::config::BackendKind;
-use crate::runner::SKEW_MS;
+use punie_engine::backend::BackendError;
+use punie_engine::runner::SKEW_MS;
 use punie_home::{Home, TokenName, command_to_type};
 
 /// The keyword of a backend that refuses this device.

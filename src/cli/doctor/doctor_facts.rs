@@ -10,7 +10,7 @@ use crate::cli::status::runner_status::BackendStatus;
 use crate::cli::status::status_facts;
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{Config, ConfigError, ProcessEnvironment};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{Home, LayoutFaults, RunnerLock, RunnerLockHolder};
 
 /// The time limit for each check over the network. They run together.

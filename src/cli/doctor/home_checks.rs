@@ -10,7 +10,7 @@ use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::log_file;
 use crate::cli::status::status_facts;
 use crate::cli::wiring;
-use crate::journal::has_disk_space_at;
+use punie_engine::journal::has_disk_space_at;
 use punie_home::{
     DeviceIdentity, Home, HomeError, SecretStore, count_stale_mounts, remove_stale_mounts,
 };

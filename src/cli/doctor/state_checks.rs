@@ -5,14 +5,14 @@ use anyhow::Context as _;
 
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
-use crate::audit;
 use crate::cli::approvals;
 use crate::cli::audit::audit_paths;
 use crate::cli::console;
 use crate::cli::pause::describe_stopped;
 use crate::cli::status::attention;
 use crate::cli::status::journal_facts::JournalFacts;
-use crate::journal::JournalReader;
+use punie_engine::audit;
+use punie_engine::journal::JournalReader;
 use punie_home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
 use punie_text::output::number_format::format_count;
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::cli::call_line::describe_result;
 use crate::cli::console;
-use crate::journal::{HistoryEntry, RequestOrigin, RequestState};
 use punie_core::approval_answer::ApprovalDenial;
+use punie_engine::journal::{HistoryEntry, RequestOrigin, RequestState};
 use punie_tool::request::OutcomeKind;
 
 /// One request, as `--json` shows it.

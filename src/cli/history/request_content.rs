@@ -4,8 +4,8 @@
 use crate::cli::traffic_text::describe_traffic;
 use crate::cli::{audit, console, stop, table, wiring};
 use crate::config::Config;
-use crate::journal::{FullHistory, HistoryEntry, JournalReader};
 use punie_core::host_traffic::HostTraffic;
+use punie_engine::journal::{FullHistory, HistoryEntry, JournalReader};
 use punie_home::{Home, command_to_type};
 use punie_text::output::hidden_characters::escape_hidden_characters;
 

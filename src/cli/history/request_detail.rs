@@ -9,8 +9,8 @@ use super::history_line::{HistoryLine, describe_outcome, describe_progress, exec
 use super::request_content::RequestContent;
 use crate::cli::table::Column;
 use crate::cli::{console, display_time};
-use crate::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 use punie_core::host_traffic::HostTraffic;
+use punie_engine::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
 use punie_tool::request::ErrorCode;
 
 /// One step of a request's history.

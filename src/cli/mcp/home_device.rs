@@ -16,9 +16,9 @@ use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::cli::update::is_restart_pause;
 use crate::cli::wiring::{SettingsInForce, session_folders};
-use crate::journal::{JournalReader, RequestState};
 use crate::mcp::{LinkAnswer, LinkError};
 use punie_core::ids::RequestId;
+use punie_engine::journal::{JournalReader, RequestState};
 use punie_home::{
     ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
     RunnerLockHolder, command_to_type,

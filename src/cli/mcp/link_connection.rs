@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::backend::BackendError;
 use crate::cli::caller_client::{CallerAnswer, CallerClient, CallerRequest, OutputPiece};
 use crate::mcp::{LinkAnswer, LinkError, LinkQuestion};
 use punie_core::ids::{DeviceId, RequestId};
+use punie_engine::backend::BackendError;
 
 /// The longest wait for a backend that is away, until a call fails.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);

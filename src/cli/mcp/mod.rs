@@ -23,10 +23,10 @@ use super::exit::{CommandError, Exit};
 use super::tools::parse_profile;
 use super::{console, process_signals};
 use crate::mcp::{McpServer, serve_client, serve_http};
-use crate::runner::ShutdownSignal;
 use caller_link::{CallerLink, LinkedDevice};
 use home_device::HomeDevice;
 use link_connection::LinkConnection;
+use punie_engine::runner::ShutdownSignal;
 use punie_home::{DeviceIdentity, load_mcp_token};
 use punie_tool::ToolProfile;
 

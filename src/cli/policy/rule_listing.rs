@@ -9,7 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::table::Column;
 use crate::cli::wiring::SettingsInForce;
 use crate::cli::{console, display_time};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_policy::{GrantTarget, PolicyDecision, PolicyGrant, PolicyRule};
 
 /// The output with `--json`.

@@ -6,7 +6,7 @@ use super::runner_status::{BackendStatus, RunnerStatus, WaitingApproval};
 use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
-use crate::journal::InterruptedQuestion;
+use punie_engine::journal::InterruptedQuestion;
 use punie_home::{SwitchState, command_to_type};
 
 /// The maximum number of stopped conversations to list.

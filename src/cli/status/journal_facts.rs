@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::cli::wiring::{self, SettingsInForce};
 use crate::config::Config;
-use crate::journal::{
+use punie_engine::journal::{
     DamageReport, JournalReader, JournalShellState, OpenRequestCounts, PendingRequests, ShellRow,
     WaitingBackend,
 };

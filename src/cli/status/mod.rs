@@ -16,7 +16,7 @@ use clap::Args;
 use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use runner_status::{RunnerStatus, Verdict};
 use status_facts::StatusFacts;
 

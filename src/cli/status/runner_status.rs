@@ -9,7 +9,7 @@ use super::protection::CommandLimits;
 use crate::acp::local::confinement::CachesInUse;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
-use crate::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
+use punie_engine::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
 use punie_home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };

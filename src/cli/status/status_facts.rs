@@ -15,8 +15,8 @@ use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
-use crate::journal::has_disk_space_at;
-use crate::runner::{Clock, SKEW_MS};
+use punie_engine::journal::has_disk_space_at;
+use punie_engine::runner::{Clock, SKEW_MS};
 use punie_home::{
     BackendTokens, BridgeStore, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore,
     OwnerSwitch, OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore,

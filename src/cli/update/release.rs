@@ -7,11 +7,11 @@ use reqwest::Client;
 use semver::Version;
 use sha2::{Digest, Sha256};
 
-use crate::backend::build_download_client;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::wiring::proxy_rules;
 use crate::config::{BackendUrl, Config, PublicKey};
 use punie_core::ids::to_hex;
+use punie_engine::backend::build_download_client;
 
 /// The address and the key that the release workflow builds in. A program that was built otherwise has none.
 const RELEASE_URL: Option<&str> = option_env!("PUNIE_RELEASE_URL");

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::{console, service};
 use crate::config::Config;
-use crate::journal::JournalReader;
-use crate::runner::Clock;
 use crate::service::{ServiceAction, ServiceDefinition};
+use punie_engine::journal::JournalReader;
+use punie_engine::runner::Clock;
 use punie_home::{
     Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type,
 };

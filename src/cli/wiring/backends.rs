@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::device::{IdentitySigner, StoredToken};
-use crate::backend::{
+use crate::cli::exit::{self, Exit};
+use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
+use punie_core::ids::{DeviceId, ProcessId};
+use punie_engine::backend::{
     Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, HttpFunctions, ProxyRules,
     TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
 };
-use crate::cli::exit::{self, Exit};
-use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
-use crate::journal::BackendIdentity;
-use punie_core::ids::{DeviceId, ProcessId};
+use punie_engine::journal::BackendIdentity;
 use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
 use punie_text::redact::Redactor;
 use punie_tool::request::RequestAuth;

@@ -8,8 +8,8 @@ use crate::acp::local::process_kill::end_request_processes;
 use crate::acp::terminals::StopSequence;
 use crate::handlers::shell::{self, ShellList};
 use crate::handlers::terminal::{self, TerminalList};
-use crate::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 use punie_core::ids::RequestId;
+use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 
 /// The commands beside calls of one host.
 pub(super) struct HostCommands {

@@ -2,7 +2,7 @@
 
 use super::host::ToolHost;
 use crate::bridges::{BridgeDeps, BridgeSupervisor};
-use crate::runner::Clock;
+use punie_engine::runner::Clock;
 use punie_home::{BridgeStore, Home, SecretStore};
 
 /// Creates the supervisor of this home's bridges, which starts nothing yet.

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::backend::{DeviceSigner, TokenStore};
 use punie_core::ids::DeviceId;
+use punie_engine::backend::{DeviceSigner, TokenStore};
 use punie_home::{BackendTokens, DeviceIdentity, TokenName, random_token};
 use punie_text::redact::{Redactor, Secret};
 

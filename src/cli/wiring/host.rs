@@ -32,9 +32,9 @@ use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
-use crate::journal::Journal;
 use crate::trash::{BeforeImageStore, Trash};
 use crate::worker::WorkerProgram;
+use punie_engine::journal::Journal;
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};

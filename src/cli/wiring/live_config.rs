@@ -27,8 +27,8 @@ use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::handlers::user::LiveSignalSettings;
-use crate::runner::{Clock, LiveCallSettings};
 use crate::trash::Trash;
+use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_home::{FolderWatch, Home, InForceFile};
 use punie_tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,

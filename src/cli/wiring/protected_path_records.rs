@@ -8,11 +8,11 @@ use crate::acp::ReachableFolders;
 use crate::acp::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
-use crate::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
 use crate::cli::audit::audit_paths;
-use crate::runner::Clock;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::RequestId;
+use punie_engine::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
+use punie_engine::runner::Clock;
 use punie_home::{Home, OwnerNotice, OwnerSwitches, command_to_type};
 
 /// The records in one home.

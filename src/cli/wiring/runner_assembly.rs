@@ -22,13 +22,13 @@ use crate::acp::terminals::StopSequence;
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
-use crate::journal::Journal;
-use crate::runner::{
+use crate::trash::{BeforeImageStore, Trash};
+use punie_core::ids::LeaseId;
+use punie_engine::journal::Journal;
+use punie_engine::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
     TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
-use crate::trash::{BeforeImageStore, Trash};
-use punie_core::ids::LeaseId;
 use punie_home::{
     self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
     SecretStore, SupervisionStore, command_to_type,

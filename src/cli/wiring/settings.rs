@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
-use crate::runner::{CallSettings, RunnerSettings, WakeupMode};
 use crate::trash::{Trash, TrashLimits};
+use punie_engine::runner::{CallSettings, RunnerSettings, WakeupMode};
 use punie_home::{Home, PackageStore};
 use punie_tool::ToolProfile;
 use punie_tool::request::ToolEffect;

@@ -16,11 +16,11 @@ use crate::acp::terminals::{
 use crate::handlers::shell::{
     EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
 };
-use crate::journal::{
+use punie_core::ids::RequestId;
+use punie_engine::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
 };
-use crate::runner::Clock;
-use punie_core::ids::RequestId;
+use punie_engine::runner::Clock;
 use punie_home::Home;
 use punie_text::output::{OutputHandle, OutputStore, terminal_text};
 

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::runner::SleepInhibitor;
+use punie_engine::runner::SleepInhibitor;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-use crate::runner::{AwakeGuard, InhibitedSleep};
+use punie_engine::runner::{AwakeGuard, InhibitedSleep};
 
 /// Returns this system's way to keep the machine awake, if there is one.
 #[cfg_attr(

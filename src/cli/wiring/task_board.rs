@@ -9,9 +9,9 @@ use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_
 use crate::handlers::state::background_tasks::{
     ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
-use crate::journal::{ListedTask, RequestRecord, RequestState};
-use crate::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
 use punie_core::ids::{RequestId, ToolName};
+use punie_engine::journal::{ListedTask, RequestRecord, RequestState};
+use punie_engine::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
 use punie_tool::request::{ErrorCode, OutcomeKind};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
 

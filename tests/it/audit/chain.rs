@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use punie_runner::audit::{
+use punie_engine::audit::{
     AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditHead, AuditRetention, HeadSignature,
     append_entry_durably, sha256_text, verify_chain,
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punie_runner::audit::{
+use punie_engine::audit::{
     AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditLog, AuditRetention, append_entry_durably,
     verify_chain,
 };

@@ -81,7 +81,7 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
     );
     let more = ["conversationId", "agentType", "argsHash", "bytes"];
     let args = json!({ "command": command }).to_string();
-    let hash = punie_runner::audit::sha256_text(&args);
+    let hash = punie_engine::audit::sha256_text(&args);
     assert_eq!(
         about(&stage, &bash, &more[..3])[0],
         format!("talk main {hash}")

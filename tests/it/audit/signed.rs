@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_core::ids::{ConversationId, DeviceId, RequestId};
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use punie_tool::request::{RequestSession, SignedRequest, public_key_from_seed};
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::journal::RequestState;
+use punie_engine::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
+use punie_engine::journal::RequestState;
 use punie_tool::request::{ToolEffect, ToolReply};
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};

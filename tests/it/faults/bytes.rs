@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_dev_backend::InjectedFault;
-use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::journal::RequestState;
+use punie_engine::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
+use punie_engine::journal::RequestState;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -35,7 +35,7 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
     let stage = Arc::new(Stage::new().await);
     let whole = whole();
     let settings = settings_with(|settings| {
-        settings.calls.replace(punie_runner::runner::CallSettings {
+        settings.calls.replace(punie_engine::runner::CallSettings {
             reads: 8,
             total: 2 * AT_ONCE,
             ..settings.calls.current()

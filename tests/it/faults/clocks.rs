@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use punie_runner::journal::RequestState;
-use punie_runner::runner::Clock;
+use punie_engine::journal::RequestState;
+use punie_engine::runner::Clock;
 use punie_tool::request::{ToolEffect, ToolReply};
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;
@@ -335,7 +335,7 @@ async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
 
 #[tokio::test]
 async fn f52_connections_of_before_a_sleep_are_not_used_again() {
-    use punie_runner::backend::{FunctionKind, HttpFunctions, TransportOptions};
+    use punie_engine::backend::{FunctionKind, HttpFunctions, TransportOptions};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))

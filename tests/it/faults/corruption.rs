@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
+use punie_engine::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
 use punie_tool::request::{ToolEffect, ToolRequest};
 
 use crate::harness::caller::Ask;
@@ -34,7 +34,7 @@ async fn accept(
     journal: &Journal,
     names: &[String],
     effect: ToolEffect,
-) -> Vec<punie_runner::journal::AcceptedRequest> {
+) -> Vec<punie_engine::journal::AcceptedRequest> {
     let offers = names
         .iter()
         .map(|name| RequestOffer::Request(request(name), effect, None))
@@ -44,7 +44,7 @@ async fn accept(
         .await
         .expect("taken");
     let fresh = |admission| match admission {
-        punie_runner::journal::OfferOutcome::Fresh(accepted) => accepted,
+        punie_engine::journal::OfferOutcome::Fresh(accepted) => accepted,
         other => panic!("not new: {other:?}"),
     };
     admitted.into_iter().map(fresh).collect()

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use punie_runner::journal::{DISK_RESERVE_BYTES, RequestState};
+use punie_engine::journal::{DISK_RESERVE_BYTES, RequestState};
 
 use super::disk_model::Mishap;
 use super::power::{Powered, life};

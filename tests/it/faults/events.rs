@@ -1,7 +1,7 @@
 //! Pages that repeat, reorder, change or go back, and cancels of what is over: no loss, no repeat.
 
 use punie_dev_backend::InjectedFault;
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

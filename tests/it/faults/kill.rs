@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::{Answer, Ask};

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use punie_core::ids::{LeaseId, RequestId};
-use punie_runner::journal::{Journal, JournalReader, RequestOffer, RequestOrigin, RequestState};
+use punie_engine::journal::{Journal, JournalReader, RequestOffer, RequestOrigin, RequestState};
 use serde_json::json;
 
 use super::disk_model::{Disk, Mishap};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use punie_dev_backend::InjectedFault;
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 
 use super::announced_waits;
 use crate::harness::caller::Ask;

@@ -1,7 +1,7 @@
 //! Refused credentials, a clock that is off, a lease that is gone: nothing is lost, and nobody is pestered.
 
 use punie_dev_backend::InjectedFault;
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

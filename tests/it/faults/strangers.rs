@@ -1,6 +1,6 @@
 //! Something else answers in the backend's place: a login page, a redirect to who knows whom.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 
 use super::polls_fail;
 use crate::harness::caller::Ask;

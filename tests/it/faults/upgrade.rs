@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use punie_core::ids::RequestId;
-use punie_runner::journal::{Journal, JournalReader, RequestState};
+use punie_engine::journal::{Journal, JournalReader, RequestState};
 use rusqlite::Connection;
 use serde_json::json;
 

@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_core::ids::{DeviceId, LeaseId, RequestId};
+use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention};
+use punie_engine::backend::{
+    CatalogEntry, CatalogKind, ConvexBackend, DeviceSigner, HttpFunctions, TokenStore,
+    TransportOptions,
+};
+use punie_engine::journal::{BackendIdentity, Journal};
+use punie_engine::runner::{
+    BackgroundCommands, CatalogSource, Clock, EndedCommands, EndingCommands, InspectedEffects,
+    LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
+    TrialCommand, wake_channel,
+};
 use punie_home::{
     ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
     SupervisionStore, random_token,
 };
 use punie_runner::acp::local::confinement::Confinement;
 use punie_runner::acp::permission::PermissionGate;
-use punie_runner::audit::{AuditLog, AuditPaths, AuditRetention};
-use punie_runner::backend::{
-    CatalogEntry, CatalogKind, ConvexBackend, DeviceSigner, HttpFunctions, TokenStore,
-    TransportOptions,
-};
-use punie_runner::journal::{BackendIdentity, Journal};
-use punie_runner::runner::{
-    BackgroundCommands, CatalogSource, Clock, EndedCommands, EndingCommands, InspectedEffects,
-    LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
-    TrialCommand, wake_channel,
-};
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_core::ids::{LeaseId, RequestId};
-use punie_runner::backend::{
+use punie_engine::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
     EventPage, HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, ResultPost,
 };

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, random_token};
-use punie_runner::backend::{
+use punie_engine::backend::{
     Backend as _, ConvexBackend, HttpFunctions, TokenStore, TransportOptions,
 };
+use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, random_token};
 use punie_text::redact::Secret;
 
 use super::inside::IdentitySigner;

@@ -10,8 +10,8 @@ use punie_core::ids::RequestId;
 use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
+use punie_engine::journal::{JournalReader, RequestState};
 use punie_home::{ApproverPresence, Home};
-use punie_runner::journal::{JournalReader, RequestState};
 use punie_text::output::OutputStore;
 use serde_json::Value;
 use tempfile::TempDir;

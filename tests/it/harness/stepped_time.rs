@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use punie_runner::journal::Journal;
+use punie_engine::journal::Journal;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::Instant;

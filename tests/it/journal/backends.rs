@@ -1,7 +1,7 @@
 //! The journal of a device that has worked for several backends: each has its own rows, cursor and facts, and an
 //! address whose deployment becomes known later is that deployment's.
 
-use punie_runner::journal::{BackendIdentity, Journal, OfferOutcome, RequestOffer, RequestState};
+use punie_engine::journal::{BackendIdentity, Journal, OfferOutcome, RequestOffer, RequestState};
 use punie_tool::request::ToolEffect;
 
 use super::{Desk, file, id, request};

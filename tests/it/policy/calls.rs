@@ -1,6 +1,6 @@
 //! What rules do to calls of a runner: real requests, real files, real commands.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use super::{NO_TOUCH, rules};

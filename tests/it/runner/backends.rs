@@ -2,7 +2,7 @@
 //! waits for one is left alone while the runner works for the other.
 
 use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
 
 use crate::harness::caller::{Ask, Caller};

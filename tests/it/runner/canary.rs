@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
-use punie_runner::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
+use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 use punie_tool::{ErrorCode, ToolError, ToolRegistry};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! kill -9 at the moments that matter. What had effects is answered as interrupted and never run again; what only
 //! reads is run again; what was recorded is posted.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use punie_runner::runner::{RunnerSettings, ToolThreads};
+use punie_engine::runner::{RunnerSettings, ToolThreads};
 use punie_tool::request::{ToolEffect, ToolReply};
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 //! A backend, or something in between, that misbehaves: nothing is lost, nothing is taken for something else.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use punie_engine::journal::RequestState;
 use punie_home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
-use punie_runner::journal::RequestState;
 use punie_tool::ToolRegistry;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What waits for what: calls of one conversation for each other, conversations for none, control tools for nothing.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -1,6 +1,6 @@
 //! A backend that goes away for a while: what the log says, and when `status` had contact last.
 
-use punie_runner::runner::Clock;
+use punie_engine::runner::Clock;
 
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use punie_engine::journal::RequestState;
+use punie_engine::runner::RunnerSettings;
 use punie_home::{Home, RunnerLock};
 use punie_runner::acp::terminals::{StopSequence, StopSignal};
-use punie_runner::journal::RequestState;
-use punie_runner::runner::RunnerSettings;
 use punie_tool::request::{ToolEffect, ToolReply};
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 //! Pages that are not as they should be: unreadable events, repeated and changed requests, too much at once.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 

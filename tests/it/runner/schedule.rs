@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punie_runner::runner::WakeupMode;
+use punie_engine::runner::WakeupMode;
 use punie_tool::ToolRegistry;
 use serde_json::json;
 

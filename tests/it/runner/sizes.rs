@@ -1,6 +1,6 @@
 //! Results at the limits of the wire.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

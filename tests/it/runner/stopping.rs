@@ -17,7 +17,7 @@ async fn a_command_may_finish_within_the_grace() {
     stage.line("began").await;
     let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
     stage
-        .reaches(&behind, punie_runner::journal::RequestState::Accepted)
+        .reaches(&behind, punie_engine::journal::RequestState::Accepted)
         .await;
     eventually("the device to be seen", async || {
         stage.caller.sees_online().await.then_some(())

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use punie_runner::runner::Watchdog;
+use punie_engine::runner::Watchdog;
 use punie_tool::ToolRegistry;
 
 use crate::harness::inside::{Inside, settings_with};

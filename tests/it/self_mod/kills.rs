@@ -1,6 +1,6 @@
 //! A runner that is killed at each step of apply and revert: the next process finds the old state or the new one.
 
-use punie_runner::journal::RequestState;
+use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
 
 use super::{ask_of, edit, stage_with_files, start, text_of, tree, write};

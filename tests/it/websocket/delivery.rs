@@ -165,7 +165,7 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
 
 fn journalled(worker: &Worker, id: &str) -> bool {
     let id = punie_core::ids::RequestId::parse(id).expect("an id");
-    let reader = punie_runner::journal::JournalReader::open_read_only(
+    let reader = punie_engine::journal::JournalReader::open_read_only(
         &worker.setting.home.join("state/journal.sqlite3"),
     );
     reader

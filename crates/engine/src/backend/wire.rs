@@ -366,7 +366,7 @@ pub(super) fn find_answer(list: &Value, id: &RequestId) -> Option<RemoteAnswer> 
 }
 
 /// Leaves absent arguments out. Only the cursor of a poll may be null.
-pub(crate) fn omit_nulls(mut args: Value) -> Value {
+pub fn omit_nulls(mut args: Value) -> Value {
     if let Some(fields) = args.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }

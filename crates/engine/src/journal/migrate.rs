@@ -25,17 +25,17 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The tables' versions. A shipped one is never edited.
 const STEPS: &[&str] = &[
-    include_str!("../../migrations/journal/0001_requests.sql"),
-    include_str!("../../migrations/journal/0002_shells.sql"),
-    include_str!("../../migrations/journal/0003_life.sql"),
-    include_str!("../../migrations/journal/0004_signature.sql"),
-    include_str!("../../migrations/journal/0005_backends.sql"),
-    include_str!("../../migrations/journal/0006_periodic.sql"),
-    include_str!("../../migrations/journal/0007_task_names.sql"),
-    include_str!("../../migrations/journal/0008_titles.sql"),
-    include_str!("../../migrations/journal/0009_denials.sql"),
-    include_str!("../../migrations/journal/0010_caller.sql"),
-    include_str!("../../migrations/journal/0011_session.sql"),
+    include_str!("../../../../migrations/journal/0001_requests.sql"),
+    include_str!("../../../../migrations/journal/0002_shells.sql"),
+    include_str!("../../../../migrations/journal/0003_life.sql"),
+    include_str!("../../../../migrations/journal/0004_signature.sql"),
+    include_str!("../../../../migrations/journal/0005_backends.sql"),
+    include_str!("../../../../migrations/journal/0006_periodic.sql"),
+    include_str!("../../../../migrations/journal/0007_task_names.sql"),
+    include_str!("../../../../migrations/journal/0008_titles.sql"),
+    include_str!("../../../../migrations/journal/0009_denials.sql"),
+    include_str!("../../../../migrations/journal/0010_caller.sql"),
+    include_str!("../../../../migrations/journal/0011_session.sql"),
 ];
 
 /// The version that this program reads and writes.

@@ -8,7 +8,7 @@ mod device_client;
 mod dial;
 mod error;
 #[cfg(any(fuzzing, test))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod http;
 mod http_response;
 mod proxy;
@@ -34,7 +34,7 @@ pub use signing_identity::{DeviceSigner, TokenStore};
 pub use subscription::{QueryChange, SyncSocket};
 pub use transport::{TransportOptions, build_download_client};
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
-pub(crate) use wire::omit_nulls;
+pub use wire::omit_nulls;
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -1,0 +1,53 @@
+//! What a fuzz target calls, with the law that it checks. Absent from every normal build; a unit test replays the
+//! target's seeds. Not here: the targets themselves (`fuzz/`).
+
+use crate::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
+
+/// A command's output: however it is cut, it is the same text, and no control character is left.
+///
+/// # Panics
+/// Where that is not so.
+pub fn hygiene(data: &[u8]) {
+    let Some((cut, bytes)) = data.split_first() else {
+        return;
+    };
+    let clean = |size: usize| {
+        let (mut decoder, mut command) = (Utf8Decoder::default(), TerminalTextCleaner::default());
+        let (mut text, mut out) = (String::new(), String::new());
+        for chunk in bytes.chunks(size) {
+            decoder.push(chunk, &mut text);
+            command.push(&text, &mut out);
+            text.clear();
+        }
+        decoder.finish(&mut text);
+        command.push(&text, &mut out);
+        command.finish(&mut out);
+        out
+    };
+    let whole = clean(bytes.len().max(1));
+    assert_eq!(
+        whole,
+        clean(usize::from(*cut) + 1),
+        "cut into pieces of {}",
+        usize::from(*cut) + 1
+    );
+    let left = whole
+        .chars()
+        .find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+    assert_eq!(left, None, "a control character is left");
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests read the seeds")]
+
+    #[test]
+    fn every_seed_keeps_the_laws() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/hygiene");
+        let seeds = std::fs::read_dir(corpus).expect("a folder of seeds");
+        let replayed = seeds.map(|seed| {
+            super::hygiene(&std::fs::read(seed.expect("a seed").path()).expect("it can be read"));
+        });
+        assert!(replayed.count() >= 3);
+    }
+}
