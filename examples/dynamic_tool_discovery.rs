@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use punie_core::ids::RequestId;
-use punie_runner::acp::agent::{self, AgentHost, AgentSetup, HostFuture};
-use punie_runner::acp::editor::{
-    AttachedEditors, EditorSession, EditorSettings, EditorToolDiscovery, discover_editor_tools,
-};
-use punie_runner::acp::protocol::{
+use punie_runner::editor::agent::{self, AgentHost, AgentSetup, HostFuture};
+use punie_runner::editor::protocol::{
     Agent, CancelNotification, Channel, Client, ClientCapabilities, ConnectionTo, ContentBlock,
     Error, Implementation, InitializeRequest, NewSessionRequest, PermissionOptionKind,
     PromptRequest, ProtocolVersion, RequestPermissionOutcome, RequestPermissionRequest,
     RequestPermissionResponse, Responder, SelectedPermissionOutcome, SessionNotification,
     SessionUpdate, ToolCallStatus, UntypedMessage, on_receive_notification, on_receive_request,
+};
+use punie_runner::editor::{
+    AttachedEditors, EditorSession, EditorSettings, EditorToolDiscovery, discover_editor_tools,
 };
 use punie_tool::request::ReplyBody;
 use punie_tool::{CallEnding, CallObserver as _, CallView, ToolContext, ToolRegistry};

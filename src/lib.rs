@@ -2,7 +2,7 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`acp`]: access to files and processes.
+//! - [`acp`]: access to files and processes; [`editor`]: the same by a connected editor.
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
@@ -12,6 +12,7 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub mod acp;
+pub mod editor;
 
 pub mod worker;
 

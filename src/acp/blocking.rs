@@ -7,7 +7,7 @@ use punie_tool::ToolError;
 ///
 /// # Errors
 /// `internal` if the work panicked.
-pub(in crate::acp) async fn run_blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work)

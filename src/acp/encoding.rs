@@ -111,7 +111,7 @@ impl FileEncoding {
     }
 
     /// Returns the codec of the Encoding Standard.
-    pub(in crate::acp) fn standard_codec(self) -> &'static encoding_rs::Encoding {
+    pub(crate) fn standard_codec(self) -> &'static encoding_rs::Encoding {
         match self {
             Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,
             Self::Utf16Le | Self::Utf16LeUnmarked => encoding_rs::UTF_16LE,
@@ -175,7 +175,7 @@ impl FileEncoding {
 
     /// Detects UTF-16 without a mark, if there is no doubt. The low bytes must have no NUL and no control characters,
     /// and almost all high bytes must be NUL.
-    pub(in crate::acp) fn detect_unmarked_utf16(head: &[u8]) -> Option<Self> {
+    pub(crate) fn detect_unmarked_utf16(head: &[u8]) -> Option<Self> {
         let (units, _) = head.as_chunks::<2>();
         if units.len() < 4 {
             return None;
@@ -271,7 +271,7 @@ impl FileEncoding {
 }
 
 /// Counts the bytes that are not UTF-8.
-pub(in crate::acp) fn count_invalid_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn count_invalid_bytes(bytes: &[u8]) -> u64 {
     bytes
         .utf8_chunks()
         .map(|chunk| chunk.invalid().len() as u64)

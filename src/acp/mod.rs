@@ -1,12 +1,8 @@
 //! Access to files and processes: the client tools of the Agent Client Protocol, served by this machine or by a
 //! connected editor. Not here: the tools that use them (handlers).
 
-pub mod agent;
 pub mod apps;
-mod blocking;
-pub mod client_server;
-pub mod client_tools;
-pub mod editor;
+pub mod blocking;
 pub mod encoding;
 pub mod file_client;
 pub mod file_content;
@@ -18,7 +14,6 @@ pub mod network_proxy;
 pub mod permission;
 pub mod prepared_write;
 pub mod protected_path;
-pub mod protocol;
 pub mod terminals;
 pub mod text_source;
 pub mod workspace;
@@ -29,10 +24,8 @@ use std::pin::Pin;
 use punie_tool::ToolError;
 
 pub use apps::AppClient;
-pub use client_tools::ClientTools;
 pub use file_client::FileClient;
 pub use file_view::{FileView, FileViews};
-pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, ReachableFolders, Workspace, WorkspacePath};
 

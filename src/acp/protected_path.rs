@@ -35,16 +35,16 @@ const AGENT: &str = "it configures an agent";
 const PACKAGES: &str = "a package manager runs what is configured there";
 const TOOLS: &str = "a tool manager runs what is configured there";
 /// The reason for git's configuration.
-pub(in crate::acp) const GIT: &str = "git runs what is configured there";
+pub(crate) const GIT: &str = "git runs what is configured there";
 /// The reason for git's hooks.
-pub(in crate::acp) const HOOKS: &str = "git runs what is in there";
+pub(crate) const HOOKS: &str = "git runs what is in there";
 /// The reason for `.git` itself.
-pub(in crate::acp) const REPOSITORY: &str = "it says where the repository is";
+pub(crate) const REPOSITORY: &str = "it says where the repository is";
 /// The reason for a folder that git takes for a repository although it is not named `.git`.
 const BARE: &str = "git takes a folder with HEAD, objects and refs for a repository, and runs what its config names";
 
 /// The files and folders of a repository by which git runs programs or finds another repository.
-pub(in crate::acp) const GIT_PATHS: &[(&str, &str)] = &[
+pub(crate) const GIT_PATHS: &[(&str, &str)] = &[
     ("config", GIT),
     ("config.worktree", GIT),
     ("commondir", GIT),
@@ -56,7 +56,7 @@ pub(in crate::acp) const GIT_PATHS: &[(&str, &str)] = &[
     ),
 ];
 /// The list of steps of a rebase.
-pub(in crate::acp) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
+pub(crate) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
 
 /// Folders that are protected with all their content, anywhere in the workspace.
 const FOLDERS: &[(&str, &str)] = &[
@@ -205,13 +205,13 @@ pub fn find_bare_repository(rel: &Path, exists: impl Fn(&Path) -> bool) -> Optio
 }
 
 /// Returns whether git takes a folder with these names for a repository.
-pub(in crate::acp) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
 /// Returns whether a change of this path may be a change of a protected path. The list of a rebase's steps does not
 /// count: git changes it at each step.
-pub(in crate::acp) fn may_concern(path: &Path) -> bool {
+pub(crate) fn may_concern(path: &Path) -> bool {
     let mut names = path.iter().rev().map(fold_name);
     let (last, parent) = (
         names.next().unwrap_or_default(),
@@ -228,12 +228,12 @@ pub(in crate::acp) fn may_concern(path: &Path) -> bool {
 
 /// Returns the protected names with their reasons, except those within a repository and those of which only the
 /// ending is fixed.
-pub(in crate::acp) fn protected_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn protected_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     FOLDERS.iter().chain(FILES).chain(NESTED).copied()
 }
 
 /// Returns the rule for a name that has a protected ending.
-pub(in crate::acp) fn find_suffix(name: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn find_suffix(name: &str) -> Option<(&'static str, &'static str)> {
     SUFFIXES
         .iter()
         .find(|(suffix, _)| name.ends_with(suffix))
@@ -242,7 +242,7 @@ pub(in crate::acp) fn find_suffix(name: &str) -> Option<(&'static str, &'static 
 
 /// Normalizes a name as the most lenient file system compares it. Removes case, invisible and combining characters, a
 /// trailing dot or blank (Windows) and the name of a stream.
-pub(in crate::acp) fn fold_name(name: &OsStr) -> String {
+pub(crate) fn fold_name(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let text = text.split(':').next().unwrap_or_default();
     let folded: String = text

@@ -1,5 +1,5 @@
 //! The source of a file's text: the disk, or a connected editor with possibly unsaved changes. Not here: choosing it
-//! (`acp::editor`).
+//! (`editor`).
 
 /// The source of a file's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

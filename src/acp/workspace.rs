@@ -18,7 +18,7 @@ mod held;
 mod held;
 
 pub use held::FolderHandle;
-pub(in crate::acp) use io_error_text::explain_io_error;
+pub(crate) use io_error_text::explain_io_error;
 pub use narrowed_workspace::ReachableFolders;
 pub use workspace_path::{DanglingLink, WorkspacePath};
 

@@ -19,15 +19,16 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_home::Home;
-use punie_runner::acp::editor::{
-    AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
-};
+use punie_runner::acp::Workspace;
 use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::acp::protocol::{ClientCapabilities, FileSystemCapabilities};
-use punie_runner::acp::{ClientTools, LocalClient, Workspace};
+use punie_runner::editor::local_client_tools::LocalPolicy;
+use punie_runner::editor::protocol::{ClientCapabilities, FileSystemCapabilities};
+use punie_runner::editor::{
+    AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
+};
+use punie_runner::editor::{ClientTools, LocalClient};
 use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};

@@ -24,6 +24,7 @@ const PROGRAM: CrateTable = CrateTable {
     modules: &[
         ("acp", &[]),
         ("trash", &["acp"]),
+        ("editor", &["acp"]),
         ("worker", &["acp"]),
         ("bridges", &["acp"]),
         ("handlers", &["acp", "worker"]),

@@ -6,7 +6,7 @@ use punie_tool::{ErrorCode, ToolError};
 const MAX_ARGUMENT_BYTES: usize = 128 << 10;
 
 /// Rejects arguments of which one is longer than the system accepts.
-pub(in crate::acp) fn check_argument_lengths<'a>(
+pub(crate) fn check_argument_lengths<'a>(
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), ToolError> {
     match words.into_iter().map(str::len).max() {

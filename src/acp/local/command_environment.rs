@@ -105,7 +105,7 @@ const RUNNER_SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// Returns whether every command gets this entry anyway.
-pub(super) fn is_runner_setting(name: &str, value: &str) -> bool {
+pub fn is_runner_setting(name: &str, value: &str) -> bool {
     RUNNER_SETTINGS.contains(&(name, value))
 }
 
@@ -132,7 +132,7 @@ const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
 
 /// Returns two bash patterns: the names that are never passed on, and those of them that the runner sets. Match them
 /// without regard to case.
-pub(in crate::acp) fn refused_name_patterns() -> (String, String) {
+pub(crate) fn refused_name_patterns() -> (String, String) {
     let names = LOADER_NAMES.iter().map(|name| (*name).to_owned());
     let prefixes = LOADER_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
     let words = SECRET_WORDS.iter().map(|word| format!("*{word}*"));

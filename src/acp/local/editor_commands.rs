@@ -11,12 +11,12 @@ use punie_tool::ToolError;
 
 impl LocalTerminals {
     /// Returns the id for one more terminal, local or in an editor.
-    pub(in crate::acp) fn next_terminal_id(&self) -> TerminalId {
+    pub(crate) fn next_terminal_id(&self) -> TerminalId {
         self.allocate_id()
     }
 
     /// Returns why a command must not run in an editor's terminal, or `None` if it may.
-    pub(in crate::acp) fn local_only_reason(&self) -> Option<String> {
+    pub(crate) fn local_only_reason(&self) -> Option<String> {
         self.confinement().local_only_reason()
     }
 
@@ -25,7 +25,7 @@ impl LocalTerminals {
     ///
     /// # Errors
     /// Those of [`TerminalClient::create_terminal`](crate::acp::TerminalClient::create_terminal).
-    pub(in crate::acp) async fn check_editor_command(
+    pub(crate) async fn check_editor_command(
         &self,
         request: &CreateTerminal,
     ) -> Result<Vec<(String, String)>, ToolError> {
@@ -39,7 +39,7 @@ impl LocalTerminals {
     }
 
     /// Returns the last bytes of a stored output, and whether there are more before them.
-    pub(super) async fn stored_output_end(
+    pub async fn stored_output_end(
         &self,
         handle: OutputHandle,
         most: u64,
@@ -65,7 +65,7 @@ impl LocalTerminals {
 
     /// Processes the whole text of a command in an editor's terminal: masks and cleans it, and stores it if it has
     /// ended. Returns the part after the cursor `since`, if there is one, within the budget. Blocks.
-    pub(in crate::acp) fn capture_editor_output(
+    pub(crate) fn capture_editor_output(
         &self,
         request: &CreateTerminal,
         text: &str,

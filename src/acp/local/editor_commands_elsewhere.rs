@@ -7,12 +7,12 @@ use punie_tool::{ErrorCode, ToolError};
 
 impl LocalTerminals {
     /// Returns a placeholder: no terminal needs an id here.
-    pub(in crate::acp) fn next_terminal_id(&self) -> TerminalId {
+    pub(crate) fn next_terminal_id(&self) -> TerminalId {
         TerminalId::from_number(0)
     }
 
     /// Returns `None`: every command is rejected anyway.
-    pub(in crate::acp) fn local_only_reason(&self) -> Option<String> {
+    pub(crate) fn local_only_reason(&self) -> Option<String> {
         None
     }
 
@@ -20,7 +20,7 @@ impl LocalTerminals {
     ///
     /// # Errors
     /// `policy_denied`.
-    pub(in crate::acp) async fn check_editor_command(
+    pub(crate) async fn check_editor_command(
         &self,
         _request: &CreateTerminal,
     ) -> Result<Vec<(String, String)>, ToolError> {
@@ -41,7 +41,7 @@ impl LocalTerminals {
     }
 
     /// Returns the text unprocessed: no command runs here.
-    pub(in crate::acp) fn capture_editor_output(
+    pub(crate) fn capture_editor_output(
         &self,
         _request: &CreateTerminal,
         text: &str,

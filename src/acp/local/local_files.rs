@@ -174,7 +174,7 @@ impl WriteRunner {
 }
 
 /// Makes a write that another client prepared, in the same way as one of this machine's own.
-pub(in crate::acp) fn run_prepared_write(
+pub(crate) fn run_prepared_write(
     cx: &ToolContext,
     write: Box<dyn PreparedWrite>,
 ) -> ToolFuture<'_, WriteReport> {
@@ -183,7 +183,7 @@ pub(in crate::acp) fn run_prepared_write(
 }
 
 /// Reads a window of a text in memory, as if it were a file on disk.
-pub(in crate::acp) fn read_window_in_memory(
+pub(crate) fn read_window_in_memory(
     cx: &ToolContext,
     request: ReadTextFile,
     bytes: Arc<Vec<u8>>,
@@ -199,7 +199,7 @@ pub(in crate::acp) fn read_window_in_memory(
 
 /// Gives this text the encoding and line endings of the file with these bytes, as a write would, and returns the
 /// warnings.
-pub(in crate::acp) fn shape_like_file(text: &str, old: &[u8]) -> (Vec<u8>, Vec<String>) {
+pub(crate) fn shape_like_file(text: &str, old: &[u8]) -> (Vec<u8>, Vec<String>) {
     preserve_form(text, old, 0)
 }
 

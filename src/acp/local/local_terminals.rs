@@ -152,7 +152,7 @@ impl LocalTerminals {
     }
 
     /// Returns the PATH of commands.
-    pub(in crate::acp) async fn search_path(&self) -> String {
+    pub(crate) async fn search_path(&self) -> String {
         self.user_environment()
             .await
             .get("PATH")

@@ -38,7 +38,7 @@ pub struct LocalTerminals {
 impl LocalTerminals {
     /// Returns the PATH that commands would have.
     #[expect(clippy::unused_async, reason = "the same as where commands run")]
-    pub(in crate::acp) async fn search_path(&self) -> String {
+    pub(crate) async fn search_path(&self) -> String {
         self.base_env
             .iter()
             .find(|(name, _)| name == "PATH")

@@ -1,6 +1,6 @@
 //! The client on this machine: its file system and its processes.
 
-pub(in crate::acp) mod argument_limit;
+pub(crate) mod argument_limit;
 mod atomic_write;
 #[cfg(target_os = "linux")]
 mod child_descriptors;
@@ -28,10 +28,10 @@ pub mod desktop_apps;
 #[cfg(unix)]
 mod disk_copy;
 #[cfg(unix)]
-pub(in crate::acp) mod editor_commands;
+pub(crate) mod editor_commands;
 #[cfg(not(unix))]
 #[path = "editor_commands_elsewhere.rs"]
-pub(in crate::acp) mod editor_commands;
+pub(crate) mod editor_commands;
 #[cfg(target_os = "linux")]
 mod enter_sandbox;
 #[cfg(unix)]
@@ -65,7 +65,6 @@ mod launch;
 pub(crate) mod limit_mark;
 #[cfg(unix)]
 mod listening_sockets;
-pub mod local_client_tools;
 pub mod local_files;
 #[cfg(target_os = "linux")]
 mod local_ports;
@@ -81,7 +80,7 @@ pub mod memory_dumps;
 mod mode_and_owner;
 #[cfg(target_os = "linux")]
 mod mount_step;
-pub(in crate::acp) mod old_file;
+pub(crate) mod old_file;
 #[cfg(unix)]
 mod oom_kills;
 pub mod other_processes;
@@ -126,7 +125,7 @@ mod recent_indexes;
 #[cfg(unix)]
 mod recent_output;
 pub mod running_program;
-pub(in crate::acp) mod script_file;
+pub(crate) mod script_file;
 #[cfg(unix)]
 mod self_test_run;
 #[cfg(unix)]
@@ -134,7 +133,6 @@ pub mod service_process;
 #[cfg(not(unix))]
 #[path = "service_process_elsewhere.rs"]
 pub mod service_process;
-mod session_terminals;
 pub mod shell_start_files;
 mod similar_paths;
 #[cfg(unix)]
@@ -152,6 +150,5 @@ mod window_text;
 
 #[cfg(unix)]
 pub use command_checks::bash_path;
-pub use local_client_tools::LocalClient;
 pub(crate) use mode_and_owner::copy_mode_and_owner;
 pub(crate) use punie_sandbox::is_absent;

@@ -166,7 +166,7 @@ pub(super) fn write_cancelled_error(shown: &str) -> ToolError {
 }
 
 /// Builds the error of a write whose file is not as it was expected.
-pub(in crate::acp) fn stale_write_error(shown: &str, what: &str) -> ToolError {
+pub(crate) fn stale_write_error(shown: &str, what: &str) -> ToolError {
     ToolError::new(
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),

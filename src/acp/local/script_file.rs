@@ -19,7 +19,7 @@ const STALE_AGE: Duration = Duration::from_hours(24);
 
 /// A script on disk.
 #[derive(Debug)]
-pub(in crate::acp) struct ScriptFile(PathBuf);
+pub(crate) struct ScriptFile(PathBuf);
 
 impl ScriptFile {
     /// Writes a script into this folder, which is created if it does not exist. Blocks.

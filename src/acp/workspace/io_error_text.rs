@@ -5,7 +5,7 @@ use std::io;
 
 /// Converts an error to one of the same kind with advice in its text. An error that has text of this program stays as
 /// it is.
-pub(in crate::acp) fn explain_io_error(cause: io::Error) -> io::Error {
+pub(crate) fn explain_io_error(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_none() {
         return cause;
     }

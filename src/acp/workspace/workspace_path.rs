@@ -111,7 +111,7 @@ impl WorkspacePath {
     }
 
     /// Builds the error of a tool that could not access the file.
-    pub(in crate::acp) fn access_error(&self, cause: io::Error) -> ToolError {
+    pub(crate) fn access_error(&self, cause: io::Error) -> ToolError {
         ToolError::from_io(self.display_text(), &explain_io_error(cause))
     }
 

@@ -19,9 +19,9 @@ use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::process_signals;
 use super::wiring::{self, AssembledRunner, BackendSource};
-use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
-use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
+use crate::editor::AttachedEditors;
+use crate::editor::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use punie_engine::runner::{ShutdownSignal, ToolThreads};
 use punie_home::{Home, LockError, RunnerLock};
 

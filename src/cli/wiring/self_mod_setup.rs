@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::acp::editor::EditorOverlay;
 use crate::acp::{FileClient, FileViews, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::Config;
+use crate::editor::EditorOverlay;
 use crate::handlers::self_mod::{SelfModArea, StagedFileClient};
 use punie_home::Home;
 

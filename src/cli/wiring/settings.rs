@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
+use crate::editor::{DiscoveryMode, EditorSettings};
 use crate::trash::{Trash, TrashLimits};
 use punie_engine::runner::{CallSettings, RunnerSettings, WakeupMode};
 use punie_home::{Home, PackageStore};

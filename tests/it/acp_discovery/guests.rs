@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punie_engine::runner::RunnerSettings;
-use punie_runner::acp::editor::{AttachedEditors, discover_editor_tools};
+use punie_runner::editor::{AttachedEditors, discover_editor_tools};
 use punie_tool::{ErrorCode, ToolRegistry};
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! When an editor is asked, and what follows from what it says.
 
-use punie_runner::acp::editor::{
+use punie_runner::editor::protocol::Error;
+use punie_runner::editor::{
     DiscoveryMode, EditorService, EditorSettings, EditorTier, EditorToolDiscovery,
     discover_editor_tools,
 };
-use punie_runner::acp::protocol::Error;
 use serde_json::{Value, json};
 
 use super::editor::{

@@ -3,16 +3,17 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use punie_runner::acp::agent::open_line_transport;
-use punie_runner::acp::client_server::{initialize_agent, serve_client};
+use punie_runner::acp::Workspace;
 use punie_runner::acp::local::child_log::NoChildLog;
-use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::acp::protocol::{
+use punie_runner::editor::LocalClient;
+use punie_runner::editor::agent::open_line_transport;
+use punie_runner::editor::client_server::{initialize_agent, serve_client};
+use punie_runner::editor::local_client_tools::LocalPolicy;
+use punie_runner::editor::protocol::{
     ClientCapabilities, ContentBlock, FileSystemCapabilities, NewSessionRequest, PromptRequest,
     StopReason,
 };
-use punie_runner::acp::{LocalClient, Workspace};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 

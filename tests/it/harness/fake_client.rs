@@ -5,9 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use punie_runner::acp::client_tools::{ClientTools, ProtocolFuture};
-use punie_runner::acp::editor::tool_catalog::ToolCatalog;
-use punie_runner::acp::protocol::{
+use punie_runner::editor::client_tools::{ClientTools, ProtocolFuture};
+use punie_runner::editor::protocol::{
     CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
     ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest,
@@ -16,6 +15,7 @@ use punie_runner::acp::protocol::{
     WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
     WriteTextFileResponse, resource_missing,
 };
+use punie_runner::editor::tool_catalog::ToolCatalog;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 

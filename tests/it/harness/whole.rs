@@ -6,11 +6,12 @@ use punie_home::{
     ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
     SecretStore, SignalConsents,
 };
-use punie_runner::acp::editor::{AttachedEditors, EditorOverlay};
+use punie_runner::acp::Workspace;
 use punie_runner::acp::local::child_log::NoChildLog;
-use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::acp::{LocalClient, Workspace};
+use punie_runner::editor::LocalClient;
+use punie_runner::editor::local_client_tools::LocalPolicy;
+use punie_runner::editor::{AttachedEditors, EditorOverlay};
 use punie_runner::handlers::state::background_tasks::NoTasks;
 use punie_runner::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,

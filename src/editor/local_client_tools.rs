@@ -1,6 +1,6 @@
 //! This machine as a client: its files and terminals, and the ACP client methods for an agent at the other end of a
 //! connection or a test. Not here: the terminals of such an agent (session_terminals), and the connection
-//! (`acp::client_server`).
+//! (`client_server`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::local_files::LocalFiles;
-use super::local_terminals::LocalTerminals;
 use super::session_terminals::SessionTerminals;
 use crate::acp::FileClient;
-use crate::acp::client_tools::{ClientTools, ProtocolFuture};
-use crate::acp::editor::tool_catalog::ToolCatalog;
 use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::protocol::{
+use crate::acp::local::local_files::LocalFiles;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::acp::{RawPath, Workspace, WorkspacePath};
+use crate::editor::client_tools::{ClientTools, ProtocolFuture};
+use crate::editor::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation,
     KillTerminalRequest, KillTerminalResponse, PermissionOption, PermissionOptionKind,
     ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,
@@ -24,7 +24,7 @@ use crate::acp::protocol::{
     TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
     WriteTextFileRequest, WriteTextFileResponse,
 };
-use crate::acp::{RawPath, Workspace, WorkspacePath};
+use crate::editor::tool_catalog::ToolCatalog;
 use punie_core::ids::RequestId;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
@@ -47,8 +47,8 @@ pub enum LocalPolicy {
 /// policy. Clones share all state.
 #[derive(Clone)]
 pub struct LocalClient {
-    pub(in crate::acp) files: LocalFiles,
-    pub(in crate::acp) terminals: LocalTerminals,
+    pub(crate) files: LocalFiles,
+    pub(crate) terminals: LocalTerminals,
     pub(super) workspace: Workspace,
     pub(super) session_terminals: SessionTerminals,
     policy: LocalPolicy,

@@ -13,7 +13,7 @@ use crate::acp::files::{
     FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
 };
 use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
-use crate::acp::protocol::ReadTextFileRequest;
+use crate::editor::protocol::ReadTextFileRequest;
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 

@@ -19,8 +19,8 @@ use super::tool_call_view::ShownCall;
 use crate::acp::blocking::run_blocking;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::script_file::ScriptFile;
-use crate::acp::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
 use crate::acp::terminals::{CreateTerminal, OpenTerminal, TerminalId};
+use crate::editor::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
 use punie_tool::ToolError;
 
 /// The open terminals of editors. Clones share them.

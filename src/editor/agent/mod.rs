@@ -1,5 +1,5 @@
 //! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls. Not
-//! here: the display and execution of those calls (`acp::editor`).
+//! here: the display and execution of those calls (`editor`).
 
 mod agent_session;
 mod line_transport;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::editor::{AttachedEditors, EditorSession, EditorSettings};
 use super::protocol::{
     Agent, AgentCapabilities, CancelNotification, Client, ConnectTo, ConnectionTo, Error, Handled,
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest,
     PromptRequest, Responder, UntypedMessage, on_receive_notification, on_receive_request,
 };
+use super::{AttachedEditors, EditorSession, EditorSettings};
 use punie_home::ThreadStore;
 
 use line_transport::TOO_LONG_METHOD;

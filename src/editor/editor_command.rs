@@ -13,12 +13,12 @@ use super::session::EditorSession;
 use crate::acp::blocking::run_blocking;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::script_file::ScriptFile;
-use crate::acp::protocol::{
-    KillTerminalRequest, ReleaseTerminalRequest, TerminalExitStatus, TerminalId as WireId,
-    TerminalOutputRequest, WaitForTerminalExitRequest,
-};
 use crate::acp::terminals::{
     CreateTerminal, ExitStatus, StopReport, StopSignal, TerminalExit, TerminalOutput, signal_name,
+};
+use crate::editor::protocol::{
+    KillTerminalRequest, ReleaseTerminalRequest, TerminalExitStatus, TerminalId as WireId,
+    TerminalOutputRequest, WaitForTerminalExitRequest,
 };
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ResultMeta, ToolError};

@@ -17,7 +17,7 @@ use crate::acp::files::{TextSource, WriteReport};
 use crate::acp::local::local_files::LocalFiles;
 use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::protocol::WriteTextFileRequest;
+use crate::editor::protocol::WriteTextFileRequest;
 use punie_core::failpoint::reach_of;
 use punie_tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 

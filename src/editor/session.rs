@@ -8,10 +8,11 @@ use tokio::sync::OnceCell;
 
 use super::permission_prompt::SessionPermissions;
 use super::tool_catalog::{DiscoveryMode, ToolCatalog};
-use crate::acp::protocol::{
+use crate::acp::WorkspacePath;
+use crate::editor::ClientTools;
+use crate::editor::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
-use crate::acp::{ClientTools, WorkspacePath};
 use punie_home::{ThreadEvent, ThreadStore};
 use punie_tool::ToolEffect;
 

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client_tools::ClientTools;
-use super::editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 use super::protocol::{
     Agent, Client, ClientCapabilities, ConnectTo, ConnectionTo, CreateTerminalRequest, Error,
     Handled, Implementation, InitializeRequest, InitializeResponse, JsonRpcResponse,
@@ -19,6 +18,7 @@ use super::protocol::{
     UntypedMessage, WaitForTerminalExitRequest, WriteTextFileRequest, on_receive_notification,
     on_receive_request,
 };
+use super::tool_catalog::{ToolCatalog, ToolDescriptor};
 
 /// The extension method by which an agent asks for a client's own tools.
 const DISCOVER: &str = "_punie/discover_tools";

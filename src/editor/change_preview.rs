@@ -5,8 +5,8 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use crate::acp::protocol::Diff;
 use crate::acp::{RawPath, Workspace};
+use crate::editor::protocol::Diff;
 use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 
 /// Larger diffs are not shown.

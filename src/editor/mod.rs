@@ -1,25 +1,31 @@
 //! Connected editors as clients that carry out calls. An editor serves some methods for the calls of its session, shows
 //! these calls and asks about them. The runner does the rest on this machine, also after the editor was closed. Not
-//! here: the connection itself (`acp::agent`).
+//! here: the connection itself (`agent`).
 
+pub mod agent;
 mod attached_editors;
 mod change_preview;
 mod choice_request;
 mod client;
 mod client_request;
+pub mod client_server;
+pub mod client_tools;
 mod editor_command;
 mod editor_terminals;
 mod editor_tool;
 mod file_reads;
 mod file_write;
 mod followed_write;
+pub mod local_client_tools;
 mod output_preview;
 mod overlay;
 mod permission_prompt;
 mod permission_request;
 mod permission_scope;
 mod prompt_turn;
+pub mod protocol;
 mod session;
+mod session_terminals;
 mod terminal_script;
 mod text_encoding;
 mod tool_call_title;
@@ -31,6 +37,8 @@ mod write_routing;
 
 pub use attached_editors::{AttachedEditors, OpenThread, TurnHandle};
 pub use client::EditorClient;
+pub use client_tools::ClientTools;
+pub use local_client_tools::LocalClient;
 pub use overlay::EditorOverlay;
 
 pub use session::{EditorSession, EditorSettings};

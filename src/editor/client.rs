@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::tool_catalog::ToolCatalog;
-use crate::acp::agent::UpdateBacklog;
-use crate::acp::client_tools::{ClientTools, ProtocolFuture};
-use crate::acp::protocol::{
+use crate::editor::agent::UpdateBacklog;
+use crate::editor::client_tools::{ClientTools, ProtocolFuture};
+use crate::editor::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
     Implementation, JsonRpcRequest, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
     ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,

@@ -1,16 +1,15 @@
 //! The client side of ACP as one interface: the methods that an agent may call on the client that runs its tools.
-//! Implemented by this machine (`acp::local`), by a connected editor (`acp::editor`), and by a fake in tests. Not here:
+//! Implemented by this machine (`acp::local`), by a connected editor (`editor`), and by a fake in tests. Not here:
 //! the tools' use of them.
 //!
 //! The tools of this device need more than the protocol has (hashes, cursors, stored outputs). That is in
-//! [`FileClient`](super::FileClient) and [`TerminalClient`](super::TerminalClient).
+//! [`FileClient`](crate::acp::FileClient) and [`TerminalClient`](crate::acp::TerminalClient).
 
 use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::Value;
 
-use super::editor::tool_catalog::ToolCatalog;
 use super::protocol::{
     CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
@@ -18,6 +17,7 @@ use super::protocol::{
     SessionNotification, TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest,
     WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
+use super::tool_catalog::ToolCatalog;
 
 /// The future of a client method: the protocol's answer, or its error with a code.
 pub type ProtocolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

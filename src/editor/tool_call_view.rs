@@ -17,7 +17,7 @@ use super::prompt_turn::PromptTurn;
 use super::session::EditorSession;
 use super::tool_call_title;
 use crate::acp::Workspace;
-use crate::acp::protocol::{
+use crate::editor::protocol::{
     ContentBlock, Diff, Meta, SessionUpdate, Terminal, TerminalId, ToolCall, ToolCallContent,
     ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };

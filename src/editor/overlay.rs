@@ -25,7 +25,8 @@ use crate::acp::terminals::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
-use crate::acp::{LocalClient, ToolFuture, WorkspacePath};
+use crate::acp::{ToolFuture, WorkspacePath};
+use crate::editor::LocalClient;
 use punie_core::ids::RequestId;
 use punie_tool::{ToolContext, ToolError};
 

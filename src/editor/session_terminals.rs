@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::command_environment::is_runner_setting;
 use super::local_client_tools::{LocalClient, to_protocol_error};
-use crate::acp::protocol::{
+use crate::acp::local::command_environment::is_runner_setting;
+use crate::acp::terminals::{
+    CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
+    TerminalExit, TerminalId,
+};
+use crate::editor::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId,
     TerminalExitStatus, TerminalId as WireId, TerminalOutputRequest, TerminalOutputResponse,
     WaitForTerminalExitRequest, WaitForTerminalExitResponse,
-};
-use crate::acp::terminals::{
-    CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
-    TerminalExit, TerminalId,
 };
 use punie_core::ids::RequestId;
 use punie_tool::ToolError;
