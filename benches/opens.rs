@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use divan::{Bencher, black_box};
-use punie_runner::acp::{RawPath, Workspace};
+use punie_host::{RawPath, Workspace};
 use tempfile::TempDir;
 
 fn main() {

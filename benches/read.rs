@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use punie_core::ids::RequestId;
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::local_files::LocalFiles;
+use punie_host::Workspace;
+use punie_host::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
@@ -78,8 +78,8 @@ fn end_of_64_mb(bencher: Bencher<'_, '_>) {
 }
 
 /// No document is read here.
-fn no_worker() -> punie_runner::worker::WorkerProgram {
-    punie_runner::worker::WorkerProgram {
+fn no_worker() -> punie_host::worker::WorkerProgram {
+    punie_host::worker::WorkerProgram {
         program: "no-worker".into(),
         temp_root: std::env::temp_dir(),
         time_zone: None,

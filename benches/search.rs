@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use divan::Bencher;
 use punie_core::ids::RequestId;
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::{Value, json};

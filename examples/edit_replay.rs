@@ -20,8 +20,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use ignore::WalkBuilder;
 use punie_core::ids::RequestId;
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::local_files::LocalFiles;
+use punie_host::Workspace;
+use punie_host::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::json;
@@ -389,8 +389,8 @@ async fn main() -> Result<ExitCode> {
 }
 
 /// No document is read here.
-fn no_worker() -> punie_runner::worker::WorkerProgram {
-    punie_runner::worker::WorkerProgram {
+fn no_worker() -> punie_host::worker::WorkerProgram {
+    punie_host::worker::WorkerProgram {
         program: "no-worker".into(),
         temp_root: std::env::temp_dir(),
         time_zone: None,

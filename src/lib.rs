@@ -2,8 +2,7 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`acp`]: access to files and processes; [`editor`]: the same by a connected editor.
-//! - [`worker`]: this program as a confined process that reads hostile input.
+//! - [`editor`]: access to files and processes by a connected editor.
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
 //! - [`trash`]: the content before calls changed it.
@@ -11,10 +10,7 @@
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
-pub mod acp;
 pub mod editor;
-
-pub mod worker;
 
 pub mod bridges;
 pub mod handlers;

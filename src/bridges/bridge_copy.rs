@@ -10,14 +10,14 @@ use tokio::task::JoinSet;
 
 use super::bridge_log::BridgeLog;
 use super::supervisor::BridgeDeps;
-use crate::acp::local::service_process::{
+use punie_core::ids::RequestId;
+use punie_home::{BridgeFolders, BridgeRecord, SecretStore};
+use punie_host::local::service_process::{
     AdmittedCall, RunningService, ServiceFolders, ServiceHosts, ServiceLaunch, ServiceProcess,
     WorkspaceAccess,
 };
-use crate::acp::network_proxy::NetworkCaller;
-use crate::acp::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
-use punie_core::ids::RequestId;
-use punie_home::{BridgeFolders, BridgeRecord, SecretStore};
+use punie_host::network_proxy::NetworkCaller;
+use punie_host::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
 use punie_policy::HostPattern;
 use punie_text::redact::{Masker, Redactor};
 

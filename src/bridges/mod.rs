@@ -10,9 +10,9 @@ mod supervisor;
 pub use npm_install::{RegistryAddress, check_registry, install_dependencies};
 pub use supervisor::{BridgeDeps, BridgeSupervisor, stop_sequence};
 
-use crate::acp::local::process_kill::end_request_processes;
-use crate::acp::terminals::StopSequence;
 use punie_home::{BridgeError, BridgeLock, BridgeStore};
+use punie_host::local::process_kill::end_request_processes;
+use punie_host::terminals::StopSequence;
 
 /// The exit that is shown of a copy whose runner was killed.
 const LOST_EXIT: &str = "the runner's end";

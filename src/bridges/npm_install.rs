@@ -7,14 +7,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::bridge_copy::proxied_loopback;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::service_process::{
-    ServiceFolders, ServiceHosts, ServiceLaunch, ServiceProcess, WorkspaceAccess,
-};
-use crate::acp::network_proxy::NetworkCaller;
-use crate::acp::terminals::{ExitStatus, StopSequence, exit_phrase};
 use punie_core::ids::RequestId;
 use punie_home::StagedBridge;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::service_process::{
+    ServiceFolders, ServiceHosts, ServiceLaunch, ServiceProcess, WorkspaceAccess,
+};
+use punie_host::network_proxy::NetworkCaller;
+use punie_host::terminals::{ExitStatus, StopSequence, exit_phrase};
 use punie_policy::HostPattern;
 
 /// The longest time for all of it.

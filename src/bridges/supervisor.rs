@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use super::bridge_copy::BridgeCopy;
 use super::restart_backoff::RestartBackoff;
 use super::{complete_changes, end_leftover};
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::terminals::{StopSequence, StopSignal};
 use punie_core::ids::RequestId;
 use punie_home::{
     BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState, SecretStore, WantedState,
 };
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::terminals::{StopSequence, StopSignal};
 use punie_text::redact::Redactor;
 
 /// The time that a bridge has to end by itself.

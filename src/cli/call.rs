@@ -47,7 +47,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
             outcome = run_local_call(&machine, &tool, &text, &cx) => outcome,
             () = cancel_on_stop(&stop, &cx) => return Err(CommandError::with_exit(Exit::Failed, "stopped")),
         };
-        machine.terminals.stop_all_commands(crate::acp::terminals::StopSequence::kill_at_once()).await;
+        machine.terminals.stop_all_commands(punie_host::terminals::StopSequence::kill_at_once()).await;
         let sealed = outcome.seal(&SealContext {
             redactor: &machine.redactor,
             store: &machine.outputs,

@@ -14,10 +14,10 @@ use clap_complete::env::{CompleteEnv, Shells};
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
-use crate::acp::permission::ActiveRules;
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
 use punie_engine::journal::{HistoryQuery, JournalReader};
 use punie_home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
+use punie_host::permission::ActiveRules;
 
 /// The variable by which the script asks for words.
 const ASK_VARIABLE: &str = "PUNIE_COMPLETE";

@@ -1,5 +1,5 @@
 //! The question to the owner whether commands may run where the system cannot confine them in full. Not here: measuring
-//! the level (acp).
+//! the level (host).
 
 use std::io::IsTerminal;
 

@@ -170,7 +170,7 @@ fn parse_secret(text: &str) -> Result<Secret<String>, String> {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let [_, argument, job] = args.as_slice()
-        && argument == crate::worker::WORKER_ARGUMENT
+        && argument == punie_host::worker::WORKER_ARGUMENT
     {
         let answered = crate::handlers::run_worker(job);
         return if answered.is_ok() {
@@ -185,7 +185,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return code;
     }
     #[cfg(unix)]
-    crate::acp::local::memory_dumps::forbid_memory_dumps();
+    punie_host::local::memory_dumps::forbid_memory_dumps();
     match completions::answer_shell(&args) {
         Ok(false) => {}
         Ok(true) => return Exit::Done.into(),
@@ -233,8 +233,8 @@ fn parse_command_line(args: Vec<OsString>) -> Result<Cli, clap::Error> {
 /// Runs one of the runner's helper programs if called by its name or argument.
 #[cfg(target_os = "linux")]
 fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
-    use crate::acp::local::terminal_holder;
     use crate::trash::shim::{ActiveShim, VARIABLE};
+    use punie_host::local::terminal_holder;
     if let [_, argument, socket] = args
         && argument == terminal_holder::HOLDER_ARGUMENT
     {

@@ -11,10 +11,10 @@ use super::context::{CliContext, command_runtime};
 use super::document_import::{InstallArgs, UpdatePluginsArgs};
 use super::exit::Exit;
 use super::{document_import, wiring};
-use crate::acp::terminals::StopSequence;
 use crate::config::WorkspaceRule;
 use crate::handlers::plugin::PluginReport;
 use punie_home::{HomeProblem, Plugin, PluginPaths, command_to_type};
+use punie_host::terminals::StopSequence;
 
 #[derive(Debug, Args)]
 pub struct PluginsArgs {

@@ -1,5 +1,5 @@
 //! `policy`: shows the owner's rules and grants, tests calls against them, and adds rules. Not here: their meaning
-//! (policy) and enforcement (acp::permission).
+//! (policy) and enforcement (host::permission).
 
 mod rule_changes;
 mod rule_listing;
@@ -18,9 +18,9 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::tool_arguments::join_command_line;
 use super::wiring::{self, SettingsInForce};
-use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
 use punie_home::{Home, RunnerLock};
+use punie_host::permission::ActiveRules;
 use punie_policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]

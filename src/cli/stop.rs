@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::{audit, console, history};
-use crate::acp::local::process_identity::ProcessIdentity;
-use crate::acp::local::process_kill::{end_request_processes, kill_survivor};
-use crate::acp::terminals::{StopSequence, list_processes};
 use punie_core::ids::RequestId;
 use punie_engine::audit::AuditEvent;
 use punie_engine::journal::{JournalReader, JournalShellState, RequestState, ShellProcessTrace};
 use punie_home::{Home, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, command_to_type};
+use punie_host::local::process_identity::ProcessIdentity;
+use punie_host::local::process_kill::{end_request_processes, kill_survivor};
+use punie_host::terminals::{StopSequence, list_processes};
 
 /// The longest wait for the runner. It needs a second, and names what has not ended after a few.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,9 +8,9 @@ use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::wiring;
-use crate::acp::permission::CallerRights;
 use crate::config::WorkspaceRule;
 use punie_home::{command_to_type, shell_word};
+use punie_host::permission::CallerRights;
 use punie_tool::{
     CallLane, ModelFormat, SchemaArgument, ToolProfile, ToolSpec, domain_rank, list_arguments,
     render_catalog_markdown,

@@ -7,12 +7,12 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::history::unknown_request;
 use super::{audit, console, display_time, request_ids, table, wiring};
-use crate::acp::Workspace;
 use crate::config::WorkspaceRule;
 use crate::trash::{Trash, UNTRACKED, UndoError};
 use punie_engine::audit::AuditEvent;
 use punie_engine::journal::JournalReader;
 use punie_home::{Home, command_to_type};
+use punie_host::Workspace;
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use super::prompt_turn::PromptTurn;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
-use crate::acp::Workspace;
 use punie_core::ids::{ConversationId, RequestId};
 use punie_home::SupervisionStore;
+use punie_host::Workspace;
 use punie_tool::{CallView, ToolEffect};
 
 /// The sessions that are attached now, and the calls that they show.

@@ -5,8 +5,8 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use crate::acp::{RawPath, Workspace};
 use crate::editor::protocol::Diff;
+use punie_host::{RawPath, Workspace};
 use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 
 /// Larger diffs are not shown.

@@ -10,15 +10,15 @@ use tokio::time::Instant;
 
 use super::client_request::{EditorRequestError, await_with_timeout, await_without_timeout};
 use super::session::EditorSession;
-use crate::acp::blocking::run_blocking;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::script_file::ScriptFile;
-use crate::acp::terminals::{
-    CreateTerminal, ExitStatus, StopReport, StopSignal, TerminalExit, TerminalOutput, signal_name,
-};
 use crate::editor::protocol::{
     KillTerminalRequest, ReleaseTerminalRequest, TerminalExitStatus, TerminalId as WireId,
     TerminalOutputRequest, WaitForTerminalExitRequest,
+};
+use punie_host::blocking::run_blocking;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::script_file::ScriptFile;
+use punie_host::terminals::{
+    CreateTerminal, ExitStatus, StopReport, StopSignal, TerminalExit, TerminalOutput, signal_name,
 };
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ResultMeta, ToolError};

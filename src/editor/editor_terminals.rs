@@ -16,11 +16,11 @@ use super::editor_command::{
 use super::session::EditorSession;
 use super::terminal_script::{PRIVILEGED, build_bash_script, is_safe_script_path};
 use super::tool_call_view::ShownCall;
-use crate::acp::blocking::run_blocking;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::script_file::ScriptFile;
-use crate::acp::terminals::{CreateTerminal, OpenTerminal, TerminalId};
 use crate::editor::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
+use punie_host::blocking::run_blocking;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::script_file::ScriptFile;
+use punie_host::terminals::{CreateTerminal, OpenTerminal, TerminalId};
 use punie_tool::ToolError;
 
 /// The open terminals of editors. Clones share them.

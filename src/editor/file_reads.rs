@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::client_request::{EditorRequestError, await_with_timeout};
 use super::session::EditorSession;
 use super::text_encoding::EditorTextForm;
-use crate::acp::FileClient;
-use crate::acp::WorkspacePath;
-use crate::acp::files::{
+use crate::editor::protocol::ReadTextFileRequest;
+use punie_host::FileClient;
+use punie_host::WorkspacePath;
+use punie_host::files::{
     FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
 };
-use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
-use crate::editor::protocol::ReadTextFileRequest;
+use punie_host::local::local_files::{LocalFiles, read_window_in_memory};
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 

@@ -11,14 +11,14 @@ use super::file_reads::{
     EditorFile, EditorFileLookup, MAX_REQUESTED_BYTES, MissingFileHandling, look_up_file,
 };
 use super::tool_call_view::ShownCall;
-use crate::acp::FileClient;
-use crate::acp::WorkspacePath;
-use crate::acp::files::{TextSource, WriteReport};
-use crate::acp::local::local_files::LocalFiles;
-use crate::acp::local::old_file::stale_write_error;
-use crate::acp::prepared_write::PreparedWrite;
 use crate::editor::protocol::WriteTextFileRequest;
 use punie_core::failpoint::reach_of;
+use punie_host::FileClient;
+use punie_host::WorkspacePath;
+use punie_host::files::{TextSource, WriteReport};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::local::old_file::stale_write_error;
+use punie_host::prepared_write::PreparedWrite;
 use punie_tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 
 /// The file on disk after the editor was asked to write it.

@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use super::tool_call_view::ShownCall;
-use crate::acp::WorkspacePath;
-use crate::acp::files::WriteReport;
-use crate::acp::prepared_write::PreparedWrite;
+use punie_host::WorkspacePath;
+use punie_host::files::WriteReport;
+use punie_host::prepared_write::PreparedWrite;
 use punie_tool::{CallIntent, ToolError};
 
 /// The largest text that is shown, in bytes.

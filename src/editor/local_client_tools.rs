@@ -9,11 +9,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::session_terminals::SessionTerminals;
-use crate::acp::FileClient;
-use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::local::local_files::LocalFiles;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::{RawPath, Workspace, WorkspacePath};
 use crate::editor::client_tools::{ClientTools, ProtocolFuture};
 use crate::editor::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation,
@@ -26,6 +21,11 @@ use crate::editor::protocol::{
 };
 use crate::editor::tool_catalog::ToolCatalog;
 use punie_core::ids::RequestId;
+use punie_host::FileClient;
+use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::{RawPath, Workspace, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest file that is returned whole.

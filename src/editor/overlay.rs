@@ -12,22 +12,22 @@ use super::attached_editors::AttachedEditors;
 use super::editor_terminals::{EditorCreateError, EditorTerminals};
 use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
-use crate::acp::FileClient;
-use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
-use crate::acp::files::{
+use crate::editor::LocalClient;
+use punie_core::ids::RequestId;
+use punie_host::FileClient;
+use punie_host::apps::{AppClient, AppRequest, OpenedApp};
+use punie_host::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WriteReport, WriteTextFile,
 };
-use crate::acp::local::local_files::{LocalFiles, run_prepared_write};
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::terminals::{
+use punie_host::local::local_files::{LocalFiles, run_prepared_write};
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::prepared_write::PreparedWrite;
+use punie_host::terminals::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
-use crate::acp::{ToolFuture, WorkspacePath};
-use crate::editor::LocalClient;
-use punie_core::ids::RequestId;
+use punie_host::{ToolFuture, WorkspacePath};
 use punie_tool::{ToolContext, ToolError};
 
 /// Connected editors over this machine. Clones share all state.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::acp::{RawPath, Workspace};
+use punie_host::{RawPath, Workspace};
 use punie_tool::{AllowScope, CallDescription, CallView, RequestedCommand};
 
 /// The calls that a permission for the whole session covers.

@@ -8,12 +8,12 @@ use tokio::sync::OnceCell;
 
 use super::permission_prompt::SessionPermissions;
 use super::tool_catalog::{DiscoveryMode, ToolCatalog};
-use crate::acp::WorkspacePath;
 use crate::editor::ClientTools;
 use crate::editor::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
 use punie_home::{ThreadEvent, ThreadStore};
+use punie_host::WorkspacePath;
 use punie_tool::ToolEffect;
 
 /// The owner's settings for editors.

@@ -8,11 +8,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::local_client_tools::{LocalClient, to_protocol_error};
-use crate::acp::local::command_environment::is_runner_setting;
-use crate::acp::terminals::{
-    CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
-    TerminalExit, TerminalId,
-};
 use crate::editor::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId,
@@ -20,6 +15,11 @@ use crate::editor::protocol::{
     WaitForTerminalExitRequest, WaitForTerminalExitResponse,
 };
 use punie_core::ids::RequestId;
+use punie_host::local::command_environment::is_runner_setting;
+use punie_host::terminals::{
+    CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
+    TerminalExit, TerminalId,
+};
 use punie_tool::ToolError;
 
 /// The output limit, and the default if the agent names none.

@@ -1,11 +1,11 @@
 //! Writes a command for an editor's terminal. Editors join a program and its arguments with blanks and pass the line to
 //! the person's shell, in an environment of their own. So the command is sent as a bash script, which removes the
-//! variables that no command gets here and quotes each word. Not here: the file (`acp::local::script_file`).
+//! variables that no command gets here and quotes each word. Not here: the file (`host::local::script_file`).
 
 use std::path::Path;
 
-use crate::acp::local::command_environment::refused_name_patterns;
-use crate::acp::terminals::CommandLaunch;
+use punie_host::local::command_environment::refused_name_patterns;
+use punie_host::terminals::CommandLaunch;
 
 /// Makes bash read no startup file, and take no functions or options from the environment.
 pub(super) const PRIVILEGED: &str = "-p";

@@ -1,7 +1,7 @@
 //! The form of a file's text in an editor. Many editors hold a text without its byte order mark and CRLF line endings,
 //! and restore both when they save. Not here: requesting the text.
 
-use crate::acp::files::LineEndings;
+use punie_host::files::LineEndings;
 
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::acp::{RawPath, Workspace};
 use crate::editor::protocol::{ToolCallLocation, ToolKind};
+use punie_host::{RawPath, Workspace};
 use punie_text::output::hidden_characters::escape_to_one_line;
 use punie_tool::CallView;
 

@@ -16,13 +16,13 @@ use super::permission_scope::PermissionScope;
 use super::prompt_turn::PromptTurn;
 use super::session::EditorSession;
 use super::tool_call_title;
-use crate::acp::Workspace;
 use crate::editor::protocol::{
     ContentBlock, Diff, Meta, SessionUpdate, Terminal, TerminalId, ToolCall, ToolCallContent,
     ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use punie_core::ids::{ConversationId, RequestId};
 use punie_home::ThreadEvent;
+use punie_host::Workspace;
 use punie_tool::{
     CallEnding, CallLane, CallView, ChoiceFuture, DecisionFuture, ObservedCall, ObserverDecision,
     ProposedChange, ToolEffect,

@@ -10,12 +10,12 @@ use super::file_write::{CheckedWrite, EditorWrite};
 use super::followed_write::FollowedWrite;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
-use crate::acp::FileClient;
-use crate::acp::WorkspacePath;
-use crate::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::local::local_files::{LocalFiles, shape_like_file};
-use crate::acp::local::old_file::stale_write_error;
-use crate::acp::prepared_write::PreparedWrite;
+use punie_host::FileClient;
+use punie_host::WorkspacePath;
+use punie_host::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
+use punie_host::local::local_files::{LocalFiles, shape_like_file};
+use punie_host::local::old_file::stale_write_error;
+use punie_host::prepared_write::PreparedWrite;
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 

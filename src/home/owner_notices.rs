@@ -1,5 +1,5 @@
 //! Notices to the owner, which stay until the owner acknowledges them: a file beside the switches, so that a running
-//! runner sees it go. Not here: the changes that are told (acp::local).
+//! runner sees it go. Not here: the changes that are told (host::local).
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the notices of the home"

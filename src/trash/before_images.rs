@@ -13,16 +13,16 @@ use parking_lot::Mutex;
 use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
 use super::{LARGEST_KEPT, Trash, unix_time_ms};
-use crate::acp::Workspace;
 use punie_core::durable::{append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
+use punie_host::Workspace;
 use punie_text::output::number_format;
 use punie_tool::{BeforeImages, CallIntent, SaveFuture};
 #[cfg(target_os = "linux")]
 use {
     super::FolderSnapshots,
-    crate::acp::permission::only_reads,
+    punie_host::permission::only_reads,
     punie_tool::{DeclaredAccess, SnapshotFuture},
 };
 

@@ -1,5 +1,5 @@
 //! The setup that makes a command remove into the trash: names of this program in a folder that its PATH begins with,
-//! and a variable that says for whom. Not here: what these names then do (shim), and the rest of the environment (acp).
+//! and a variable that says for whom. Not here: what these names then do (shim), and the rest of the environment (host).
 #![expect(
     clippy::disallowed_methods,
     reason = "this file lays out the names of the shims"
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use super::Trash;
 use super::item_mover::ItemMover;
 use super::shim::{NAMES, ShimEnv, VARIABLE};
-use crate::acp::local::command_environment::{PathPrefix, PathPrefixSource};
-use crate::acp::{ReachableFolders, Workspace};
 use punie_core::ids::RequestId;
+use punie_host::local::command_environment::{PathPrefix, PathPrefixSource};
+use punie_host::{ReachableFolders, Workspace};
 
 /// The trash, for commands in these workspaces.
 #[derive(Debug)]

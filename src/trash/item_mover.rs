@@ -26,8 +26,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::acp::{ReachableFolders, Workspace};
 use punie_home::Home;
+use punie_host::{ReachableFolders, Workspace};
 
 /// Further connections wait until one of these ends.
 const MAX_CONNECTIONS: usize = 16;

@@ -9,7 +9,7 @@ use super::content_store::hash_file;
 use super::display_path;
 use super::manifest::ManifestPath;
 use super::snapshot::{PathContent, UncoveredReason};
-use crate::acp::WorkspacePath;
+use punie_host::WorkspacePath;
 
 /// A path as it is now.
 pub(super) enum PathState {

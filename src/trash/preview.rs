@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::content_store::hash_file;
 use super::tree::TreeSize;
-use crate::acp::protected_path;
+use punie_host::protected_path;
 use punie_text::output::number_format;
 
 /// So many protected names are shown.

@@ -1,5 +1,5 @@
 //! Putting back a protected file that changed: the changed one is kept in the trash, as if a file tool had made the
-//! change that puts it back, so that undoing brings it in its place again. Not here: the files that are put back (acp).
+//! change that puts it back, so that undoing brings it in its place again. Not here: the files that are put back (host).
 #![cfg(unix)]
 
 use std::io::{self, Write as _};
@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::inventory::UndoLogLine;
 use super::{BeforeImageStore, Trash};
-use crate::acp::local::protected_path_records::FileContent;
 use punie_core::durable::temp_name;
 use punie_core::ids::{RequestId, to_hex};
+use punie_host::local::protected_path_records::FileContent;
 use punie_tool::CallIntent;
 
 /// The name in place of a tool.

@@ -17,7 +17,7 @@ use super::net_effect::{RemovedPath, RemovedThing, sum_removals};
 use super::undo::{UndoError, UndoReport, find_entry};
 use super::undo_steps::RemovedContent;
 use super::{Trash, display_path, tree};
-use crate::acp::{Workspace, WorkspacePath};
+use punie_host::{Workspace, WorkspacePath};
 
 /// The stored data of one path.
 struct StoredPath {

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 use super::content_store::{ContentStore, hash_file};
-use crate::acp::workspace::FolderHandle;
+use punie_host::workspace::FolderHandle;
 
 /// Makes a folder with this mode; a link that is put in its place meanwhile gets none.
 pub(super) fn make_folder(folder: &FolderHandle, name: &OsStr, mode: u32) -> io::Result<()> {

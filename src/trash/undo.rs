@@ -20,10 +20,10 @@ use super::net_effect::{NetChange, sum_file_changes};
 use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
 use super::{Trash, display_path, unix_time_ms};
-use crate::acp::{Workspace, WorkspacePath};
 use punie_core::durable::append_json_lines;
 use punie_core::failpoint::reach;
 use punie_core::ids::RequestId;
+use punie_host::{Workspace, WorkspacePath};
 use punie_text::output::number_format;
 
 /// The result of an undo, or its preview.

@@ -14,10 +14,10 @@ use super::content_store::ContentStore;
 use super::made_tree::{MadeTree, find_other_content};
 use super::step_changes::{has_content, make_folder, make_link, set_folder_mode, write_file};
 use super::tree::move_without_replacing;
-use crate::acp::WorkspacePath;
-use crate::acp::workspace::FolderHandle;
 use punie_core::durable::temp_name;
 use punie_core::failpoint::reach;
+use punie_host::WorkspacePath;
+use punie_host::workspace::FolderHandle;
 
 /// One change that an undo makes.
 #[derive(Debug)]
@@ -349,7 +349,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::acp::Workspace;
+    use punie_host::Workspace;
 
     #[test]
     fn what_changes_after_the_planning_is_not_lost_and_all_steps_are_taken_back() {

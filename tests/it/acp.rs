@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_home::Home;
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::child_log::NoChildLog;
-use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::Workspace;
+use punie_host::local::child_log::NoChildLog;
+use punie_host::local::confinement::Confinement;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::editor::local_client_tools::LocalPolicy;
 use punie_runner::editor::protocol::{ClientCapabilities, FileSystemCapabilities};
 use punie_runner::editor::{

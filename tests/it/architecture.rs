@@ -22,12 +22,10 @@ struct CrateTable {
 const PROGRAM: CrateTable = CrateTable {
     folder: "src",
     modules: &[
-        ("acp", &[]),
-        ("trash", &["acp"]),
-        ("editor", &["acp"]),
-        ("worker", &["acp"]),
-        ("bridges", &["acp"]),
-        ("handlers", &["acp", "worker"]),
+        ("trash", &[]),
+        ("editor", &[]),
+        ("bridges", &[]),
+        ("handlers", &[]),
         ("config", &[]),
         ("service", &[]),
         ("mcp", &[]),
@@ -307,26 +305,26 @@ fn refused(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn a_forbidden_import_is_found_however_it_is_written() {
     for (path, text, used) in [
-        ("acp/x.rs", "use crate::runner::Stop;", "runner::Stop"),
+        ("service/x.rs", "use crate::runner::Stop;", "runner::Stop"),
         (
-            "acp/x.rs",
-            "use crate::{ids::RequestId, service::{Unit, State}};",
-            "service::Unit",
+            "service/x.rs",
+            "use crate::{ids::RequestId, config::{Unit, State}};",
+            "config::Unit",
         ),
         (
-            "acp/x.rs",
+            "service/x.rs",
             "fn f() { let x = crate::cli::main(); }",
             "cli::main",
         ),
         (
-            "acp/local/x.rs",
+            "service/system/x.rs",
             "use super::super::super::request::Meta;",
             "request::Meta",
         ),
         (
             "config/mod.rs",
-            "use super::acp::Workspace;",
-            "acp::Workspace",
+            "use super::mcp::Workspace;",
+            "mcp::Workspace",
         ),
         (
             "handlers/file/read.rs",
@@ -343,11 +341,11 @@ fn a_forbidden_import_is_found_however_it_is_written() {
             "use super::value::Value;",
             "config::value::Value",
         ),
-        ("config/x.rs", "pub use crate::acp as h;", "acp"),
+        ("config/x.rs", "pub use crate::mcp as h;", "mcp"),
         (
             "config/x.rs",
-            "mod tests { use crate::acp::Workspace; }",
-            "acp::Workspace",
+            "mod tests { use crate::mcp::Workspace; }",
+            "mcp::Workspace",
         ),
     ] {
         let found = refused(path, text);
@@ -369,19 +367,19 @@ fn a_forbidden_import_is_found_however_it_is_written() {
 fn what_the_table_allows_is_left_alone() {
     for (path, text) in [
         (
-            "acp/x.rs",
-            "use crate::acp::{Home, Lock}; use punie_policy::PolicyRules;",
+            "service/x.rs",
+            "use crate::service::{Home, Lock}; use punie_policy::PolicyRules;",
         ),
         (
-            "acp/local/x.rs",
-            "use super::super::workspace; use super::kill; use crate::acp::Answer;",
+            "service/system/x.rs",
+            "use super::super::workspace; use super::kill; use crate::service::Answer;",
         ),
         (
-            "acp/x.rs",
+            "service/x.rs",
             "//! See [`crate::runner`].\n/* crate::cli */ const X: &str = \"crate::cli::main\";",
         ),
         (
-            "acp/x.rs",
+            "service/x.rs",
             "#[cfg(test)]\nmod tests {\n use crate::runner::Stop; const C: char = '}';\n}",
         ),
         (
@@ -401,7 +399,7 @@ fn what_the_table_allows_is_left_alone() {
 #[test]
 fn unit_tests_do_not_count_as_lines() {
     let text = "//! x\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() { \"}\"; }\n}\n";
-    let lines = |text: &str| Source::of(Path::new("acp/x.rs"), text).lines();
+    let lines = |text: &str| Source::of(Path::new("service/x.rs"), text).lines();
     assert_eq!(lines(text), 3);
     assert_eq!(
         lines("fn f() {}\n#[cfg(all(test, unix))]\nmod tests {}\n"),

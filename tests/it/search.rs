@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::{ToolError, ToolRegistry};
 use serde_json::Value;

@@ -25,15 +25,15 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_home::Home;
-use punie_runner::acp::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
-use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::acp::local::process_identity::ProcessIdentity;
-use punie_runner::acp::local::process_kill::kill_survivor;
-use punie_runner::acp::terminals::{
+use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
+use punie_host::local::confinement::Confinement;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::local::process_identity::ProcessIdentity;
+use punie_host::local::process_kill::kill_survivor;
+use punie_host::terminals::{
     CommandLaunch, CreateTerminal, ExitStatus, StopSignal, TerminalClient,
 };
-use punie_runner::acp::{TerminalId, Workspace};
+use punie_host::{TerminalId, Workspace};
 use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::handlers::state::{self, StateDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};

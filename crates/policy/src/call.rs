@@ -1,5 +1,5 @@
 //! A call as the policy sees it: its tool, the files it names, the commands it would run. Not here: how that is found
-//! out (acp::permission).
+//! out (host::permission).
 
 use super::command_line::CommandLine;
 use punie_core::tool_effect::ToolEffect;

@@ -1,5 +1,5 @@
 //! Rules about the hosts that commands reach: their patterns, and the decision on a host and on its addresses. Not here:
-//! finding out the addresses, and connecting (acp::network_proxy).
+//! finding out the addresses, and connecting (host::network_proxy).
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! The owner's rules: which calls may run, which a person is asked about, which are refused. Pure: it reads rules and
 //! command lines and gives verdicts. Not here: where the rules lie (home), what a call touches and who applies the
-//! verdict (acp::permission), who is asked (runner).
+//! verdict (host::permission), who is asked (runner).
 
 mod call;
 pub mod command_line;

@@ -1,6 +1,6 @@
 //! The rules for commands, prepared for the kernel to enforce: granted and hidden paths, sockets, system calls, the
-//! macOS profile, and the measured level. Not here: starting a confined process (acp::local), which does everything
-//! between fork and exec; and the file tools, which check each path themselves (acp::workspace).
+//! macOS profile, and the measured level. Not here: starting a confined process (host::local), which does everything
+//! between fork and exec; and the file tools, which check each path themselves (host::workspace).
 
 #[cfg(target_os = "linux")]
 mod bpf;

@@ -1,5 +1,5 @@
 //! The steps by which a view of the files is made, in the mount namespace of its own. Not here: their choice (view), and
-//! the system calls (acp::local).
+//! the system calls (host::local).
 
 use std::ffi::CString;
 

@@ -18,6 +18,7 @@ mod call_progress;
 mod call_subject;
 mod catalog_markdown;
 mod catalog_schema;
+mod confinement_report;
 mod declared_access;
 mod decode;
 mod description;
@@ -42,6 +43,7 @@ pub use argument_text::format_call_arguments;
 pub use before_images::{BeforeImages, CallBeforeImages, CallSnapshot, SaveFuture, SnapshotFuture};
 pub use call_progress::{CallProgress, ProgressReader, UnreadProgress};
 pub use catalog_markdown::{domain_rank, render_catalog_markdown};
+pub use confinement_report::ConfinementReport;
 pub use declared_access::{
     CommandAccess, CommandFolder, DeclaredAccess, DefaultLocation, RequestedCommand, StartedCall,
 };

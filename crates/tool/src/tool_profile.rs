@@ -1,5 +1,5 @@
 //! Profiles: parts of the catalog, for models that should read less of it. Not here: who decides on one (the registry for a
-//! device, `acp::permission` for a caller).
+//! device, `host::permission` for a caller).
 
 use serde_json::{Value, json};
 

@@ -96,7 +96,7 @@ fn is_trusted_peer(socket: &UnixStream) -> bool {
 fn is_command_process(pid: Option<i32>) -> bool {
     let pid = pid.and_then(|pid| u32::try_from(pid).ok());
     // A process that has already ended is not trusted.
-    pid.is_none_or(|pid| crate::acp::local::limit_mark::may_be_command_process(pid).unwrap_or(true))
+    pid.is_none_or(|pid| punie_host::local::limit_mark::may_be_command_process(pid).unwrap_or(true))
 }
 
 /// Returns false: commands cannot be recognised on this system.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::given_answer::GivenAnswer;
 use super::question_view::{self, prompt_view, question_text};
 use super::terminal_input::{TerminalInput, TypedInput};
-use crate::acp::permission::ActiveRules;
 use crate::cli::console;
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::prompt_line::ShownPrompt;
@@ -19,6 +18,7 @@ use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     command_to_type,
 };
+use punie_host::permission::ActiveRules;
 use punie_policy::{AddedPolicyRule, PolicyDecision};
 
 /// The interval of checks for new questions.

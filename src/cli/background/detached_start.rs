@@ -125,7 +125,7 @@ fn runner_environment(environment: &ProcessEnvironment) -> anyhow::Result<Vec<(S
     let base = session
         .chain([("PATH".to_owned(), PLAIN_PATH.to_owned())])
         .collect();
-    let found = crate::acp::local::login_environment::login_variables(base);
+    let found = punie_host::local::login_environment::login_variables(base);
     Ok(command_runtime()?.block_on(found))
 }
 

@@ -11,7 +11,6 @@ use semver::Version;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::StartReport;
-use crate::acp::local::running_program::running_program;
 use crate::cli::context::CliContext;
 use crate::cli::service;
 use crate::cli::wiring::SettingsInForce;
@@ -20,6 +19,7 @@ use punie_home::{
     BackgroundRunner, Home, RunnerLock, RunnerLockHolder, RunnerStartLock, SuccessorProgram,
     command_to_type,
 };
+use punie_host::local::running_program::running_program;
 
 /// The interval of looks while another process starts the runner.
 const CHECK_INTERVAL: Duration = Duration::from_millis(25);

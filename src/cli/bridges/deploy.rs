@@ -8,8 +8,6 @@ use clap::Args;
 
 use super::npm_registry::find_registry;
 use super::{finish_change, print_outcome};
-use crate::acp::local::command_environment::can_hold_secret;
-use crate::acp::terminals::StopSequence;
 use crate::bridges::install_dependencies;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::exit::{CommandError, Exit};
@@ -20,6 +18,8 @@ use punie_home::{
     BridgeStore, Home, StagedBridge, WantedState, check_bridge_name, check_pin, check_secret_name,
     check_variable_name, command_to_type,
 };
+use punie_host::local::command_environment::can_hold_secret;
+use punie_host::terminals::StopSequence;
 use punie_policy::HostPattern;
 
 #[derive(Debug, Args)]

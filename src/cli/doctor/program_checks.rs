@@ -175,7 +175,7 @@ pub(super) fn check_git(facts: &DoctorFacts) -> CheckResult {
 
 pub(super) fn check_shell(facts: &DoctorFacts) -> CheckResult {
     #[cfg(unix)]
-    let bash = crate::acp::local::bash_path();
+    let bash = punie_host::local::bash_path();
     #[cfg(not(unix))]
     let bash = find_program(&facts.environment, "bash");
     let Some(bash) = bash else {

@@ -10,7 +10,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::home_device::HomeDevice;
 use super::link_connection::{LinkConnection, OutputSender};
 use super::program_tools::list_program_tools;
-use crate::acp::permission::FolderVerdict;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::mcp::{
@@ -18,6 +17,7 @@ use crate::mcp::{
 };
 use punie_core::ids::RequestId;
 use punie_home::command_to_type;
+use punie_host::permission::FolderVerdict;
 use punie_policy::command_line::quote_word;
 
 /// The longest wait for the list of the device's tools. Clients wait for it when they start.

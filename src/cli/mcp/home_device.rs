@@ -9,8 +9,6 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::link_connection::{LinkConnection, OutputSender};
-use crate::acp::Workspace;
-use crate::acp::permission::{ActiveRules, FolderVerdict, SessionFolders};
 use crate::cli::background::ensure_runner;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
@@ -23,6 +21,8 @@ use punie_home::{
     ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
     RunnerLockHolder, command_to_type,
 };
+use punie_host::Workspace;
+use punie_host::permission::{ActiveRules, FolderVerdict, SessionFolders};
 
 /// The longest wait for a runner to start, before a call.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -1,13 +1,13 @@
 //! The safety part of the status: resource limits of commands, and the owner's rules. Not here: confinement itself
-//! (acp).
+//! (host).
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::acp::permission::RulesSnapshot;
 use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SettingsInForce};
 use punie_home::{Home, PolicyFile};
+use punie_host::permission::RulesSnapshot;
 use punie_policy::PolicyRules;
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -79,7 +79,7 @@ pub(in crate::cli) fn read_policy(
 /// Returns whether the control groups of this runner's commands limit processes and memory.
 #[cfg(unix)]
 fn control_group_limits(runner: u32) -> (bool, bool) {
-    let limits = crate::acp::local::group_limits::limits_of_runner(runner);
+    let limits = punie_host::local::group_limits::limits_of_runner(runner);
     (limits.processes, limits.memory)
 }
 

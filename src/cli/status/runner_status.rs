@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::attention::AttentionItem;
 use super::protection::CommandLimits;
-use crate::acp::local::confinement::CachesInUse;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
 use punie_engine::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
 use punie_home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
+use punie_host::local::confinement::CachesInUse;
 
 /// The whole status.
 #[derive(Debug, Serialize)]

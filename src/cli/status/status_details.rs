@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::runner_status::{OtherBackendStatus, OutboxStatus, RunnerStatus};
 use super::status_text::Rows;
-use crate::acp::local::confinement::CachesInUse;
 use crate::cli::policy::describe_default;
 use crate::cli::{console, display_time};
 use punie_home::{KeyPlace, command_to_type};
+use punie_host::local::confinement::CachesInUse;
 use punie_text::output::number_format::format_size;
 
 /// The maximum number of background shells to list.
@@ -37,7 +37,7 @@ pub(super) fn detail_lines(
         "Cleanup",
         &format!(
             "a stop ends {}",
-            crate::acp::local::process_kill::describe_kill_method()
+            punie_host::local::process_kill::describe_kill_method()
         ),
     );
     rows.add("Version", status.version);

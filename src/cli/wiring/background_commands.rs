@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::host::ToolHost;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::process_kill::end_request_processes;
-use crate::acp::terminals::StopSequence;
 use crate::handlers::shell::{self, ShellList};
 use crate::handlers::terminal::{self, TerminalList};
 use punie_core::ids::RequestId;
 use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::process_kill::end_request_processes;
+use punie_host::terminals::StopSequence;
 
 /// The commands beside calls of one host.
 pub(super) struct HostCommands {

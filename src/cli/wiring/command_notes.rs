@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::acp::local::confinement::Confinement;
-use crate::acp::local::desktop_apps::has_display;
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::terminal;
+use punie_host::local::confinement::Confinement;
+use punie_host::local::desktop_apps::has_display;
 
 /// Returns what keeps applications from being opened, if anything does.
 pub(super) fn find_apps_obstacle(

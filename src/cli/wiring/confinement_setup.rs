@@ -1,17 +1,13 @@
-//! Converts the owner's settings to sandbox rules, and exposes the confinement level to the engine.
+//! Converts the owner's settings to sandbox rules.
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use super::settings::open_trash;
-use crate::acp::local::confinement::{Confinement, ConfinementSetup};
 use crate::config::{Config, ProcessEnvironment};
-use punie_core::host_traffic::HostTraffic;
-use punie_core::ids::RequestId;
 use punie_core::runner_home::is_runner_home;
-use punie_engine::runner::ConfinementReport;
 use punie_home::Home;
+use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 use punie_text::output::number_format::format_size;
 
@@ -132,24 +128,6 @@ fn find_homes_below(workspaces: &[PathBuf]) -> Vec<PathBuf> {
 fn real_home_path(home: &Home, path: &Path) -> PathBuf {
     let below = path.strip_prefix(home.root_dir());
     canonical_or_same(home.root_dir()).join(below.expect("the path is one of this home"))
-}
-
-impl ConfinementReport for Confinement {
-    fn describe_confinement(&self) -> String {
-        Self::level_text(self)
-    }
-
-    fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async { drop(self.confinement_level().await) })
-    }
-
-    fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]) {
-        self.network_proxy().note_told_traffic(request, told);
-    }
-
-    fn take_later_traffic(&self) -> Vec<(RequestId, Vec<HostTraffic>)> {
-        self.network_proxy().take_later_traffic()
-    }
 }
 
 pub(super) fn canonical_or_same(path: &Path) -> PathBuf {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::openings::{SandboxOpening, list_openings};
-use crate::acp::local::confinement::{CachesInUse, Confinement};
-use crate::acp::permission::RulesSnapshot;
 use crate::config::{
     BackendKind, BackendUrl, ChangedSetting, Config, ProcessEnvironment, read_config_text,
 };
 use punie_core::ids::to_hex;
 use punie_home::{Home, InForceFile, RunnerLockHolder, command_to_type};
+use punie_host::local::confinement::{CachesInUse, Confinement};
+use punie_host::permission::RulesSnapshot;
 use punie_sandbox::ConfinementLevel;
 
 /// The settings in force in a running runner.

@@ -21,8 +21,6 @@ use super::in_force::{
 use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
 use super::user_signals::signal_settings;
-use crate::acp::local::confinement::Confinement;
-use crate::acp::permission::{ActiveRules, CallerLimits, PermissionGate, SessionGate};
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
@@ -30,6 +28,8 @@ use crate::handlers::user::LiveSignalSettings;
 use crate::trash::Trash;
 use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_home::{FolderWatch, Home, InForceFile};
+use punie_host::local::confinement::Confinement;
+use punie_host::permission::{ActiveRules, CallerLimits, PermissionGate, SessionGate};
 use punie_tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,

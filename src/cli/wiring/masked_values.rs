@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::acp::local::shell_start_files::read_start_file_secrets;
 use crate::config::ProcessEnvironment;
 use punie_home::{
     BackendTokens, DeviceIdentity, Home, HomeFailureKind, IdentityMapStore, SecretStore,
 };
+use punie_host::local::shell_start_files::read_start_file_secrets;
 use punie_text::redact::{Redactor, Secret};
 
 /// Masks the secrets and the people that this home knows.

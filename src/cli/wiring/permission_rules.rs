@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::settings::tool_profile;
-use crate::acp::Workspace;
-use crate::acp::permission::{ActiveRules, AskCondition, CallerRights};
 use crate::cli::exit::{CommandError, Exit};
 use crate::config::{CallerTable, Config};
 use punie_home::{Home, command_to_type};
+use punie_host::Workspace;
+use punie_host::permission::{ActiveRules, AskCondition, CallerRights};
 use punie_tool::ToolRegistry;
 use punie_tool::request::ToolEffect;
 

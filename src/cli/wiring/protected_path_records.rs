@@ -4,16 +4,16 @@
 use std::io;
 use std::path::Path;
 
-use crate::acp::ReachableFolders;
-use crate::acp::local::protected_path_records::{
-    FileContent, ProtectedPathChange, ProtectedPathRecords,
-};
 use crate::cli::audit::audit_paths;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
 use punie_engine::runner::Clock;
 use punie_home::{Home, OwnerNotice, OwnerSwitches, command_to_type};
+use punie_host::ReachableFolders;
+use punie_host::local::protected_path_records::{
+    FileContent, ProtectedPathChange, ProtectedPathRecords,
+};
 
 /// The records in one home.
 pub(super) struct HomeRecords {

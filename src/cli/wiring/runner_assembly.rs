@@ -15,9 +15,6 @@ use super::permission_rules::parse_caller_rights;
 use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, home_catalog, settings, shell_records};
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::permission::CallerLimits;
-use crate::acp::terminals::StopSequence;
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::editor::AttachedEditors;
@@ -33,6 +30,9 @@ use punie_home::{
     self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
     SecretStore, SupervisionStore, command_to_type,
 };
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::permission::CallerLimits;
+use punie_host::terminals::StopSequence;
 use punie_text::output::CallRecordStore;
 use punie_text::redact::Redactor;
 use punie_tool::ToolRegistry;

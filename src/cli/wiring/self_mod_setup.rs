@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::acp::{FileClient, FileViews, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::Config;
 use crate::editor::EditorOverlay;
-use crate::handlers::self_mod::{SelfModArea, StagedFileClient};
+use crate::handlers::self_mod::{SelfModArea, StagedFileClient, StagedViews};
 use punie_home::Home;
+use punie_host::{FileClient, FileViews, Workspace};
 
 /// Puts staged files before a client.
 pub(super) fn put_staged_files_before(
@@ -22,7 +22,7 @@ pub(super) fn put_staged_files_before(
 
 /// Returns the views of staged files for searches.
 pub(super) fn staged_views(area: Option<&Arc<SelfModArea>>) -> Option<Arc<dyn FileViews>> {
-    area.map(|area| Arc::new(Arc::clone(area)) as Arc<dyn FileViews>)
+    area.map(|area| Arc::new(StagedViews(Arc::clone(area))) as Arc<dyn FileViews>)
 }
 
 /// Opens the state of self-modification, if the owner has set its root.

@@ -9,10 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::terminals::{
-    CommandTrace, ExitStatus, TerminalExit, TerminalId, TerminalOutput, exit_phrase,
-};
 use crate::handlers::shell::{
     EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
 };
@@ -22,6 +18,10 @@ use punie_engine::journal::{
 };
 use punie_engine::runner::Clock;
 use punie_home::Home;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::terminals::{
+    CommandTrace, ExitStatus, TerminalExit, TerminalId, TerminalOutput, exit_phrase,
+};
 use punie_text::output::{OutputHandle, OutputStore, terminal_text};
 
 /// The length of an earlier shell's output to show, as stored: escape sequences count.

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::host::ToolHost;
-use crate::acp::local::local_terminals::LocalTerminals;
 use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
 use crate::handlers::state::background_tasks::{
     ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
@@ -12,6 +11,7 @@ use crate::handlers::state::background_tasks::{
 use punie_core::ids::{RequestId, ToolName};
 use punie_engine::journal::{ListedTask, RequestRecord, RequestState};
 use punie_engine::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
+use punie_host::local::local_terminals::LocalTerminals;
 use punie_tool::request::{ErrorCode, OutcomeKind};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::acp::permission::{ActiveRules, SessionFolders};
-use crate::acp::{ReachableFolders, Workspace};
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use punie_home::Home;
+use punie_host::permission::{ActiveRules, SessionFolders};
+use punie_host::{ReachableFolders, Workspace};
 use punie_sandbox::hidden_by_settings;
 
 /// Opens the configured workspaces.

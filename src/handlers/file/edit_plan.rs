@@ -2,7 +2,7 @@
 //! the place (quote_search) and making the change (edit, multi_edit).
 
 use super::seen_files::SeenLines;
-use crate::acp::files::{FileStamp, NewContent};
+use punie_host::files::{FileStamp, NewContent};
 use punie_tool::{ErrorCode, ToolError};
 
 /// The largest file that is loaded whole to be edited.

@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::excerpt_text::ExcerptText;
 use super::unified_diff::{diff_splices, next_line_start, nth_line_start_before};
-use crate::acp::files::ByteSplice;
+use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
 
 /// Lines shown before and after a changed place.

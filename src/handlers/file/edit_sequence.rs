@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::acp::files::ByteSplice;
+use punie_host::files::ByteSplice;
 
 /// Builds the text with its splices applied.
 pub(super) fn apply_splices(text: &[u8], splices: &[ByteSplice]) -> Vec<u8> {

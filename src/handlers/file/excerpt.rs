@@ -8,8 +8,8 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::excerpt_text::{ExcerptGap, ExcerptText};
 use super::stream_search::StreamMatch;
-use crate::acp::files::ReadSeek;
-use crate::acp::files::read_full;
+use punie_host::files::ReadSeek;
+use punie_host::files::read_full;
 
 /// Lines copied around a place: one more than is shown.
 const CONTEXT: usize = 4;
@@ -224,12 +224,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::acp::files::ByteSplice;
     use crate::handlers::file::edit_report::{
         describe_replacements, diff_edit, list_line_numbers, show_changed_places,
         show_neighbouring_lines,
     };
     use crate::handlers::file::stream_search::StreamSearch;
+    use punie_host::files::ByteSplice;
 
     /// Checks that a report of an excerpt equals the report of the whole text.
     fn compare(text: &[u8], new: &str) -> Result<(), TestCaseError> {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::rendered_page::LineSelection;
-use crate::acp::files::{FolderEntryKind, FolderListing, ListFolder};
-use crate::acp::{FileClient, WorkspacePath};
+use punie_host::files::{FolderEntryKind, FolderListing, ListFolder};
+use punie_host::{FileClient, WorkspacePath};
 use punie_text::output::number_format;
 use punie_text::output::path_text::path_text;
 use punie_tool::{ResultMeta, ToolContext, ToolError, ToolReply};
@@ -120,7 +120,7 @@ fn render_folder(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acp::files::FolderEntry;
+    use punie_host::files::FolderEntry;
 
     #[test]
     fn what_does_not_fit_is_counted() {

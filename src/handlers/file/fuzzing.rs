@@ -8,7 +8,7 @@ use super::patch::parse::parse_patch;
 use super::patch::{Hunk, Patch, SectionAction};
 use super::unified_diff::diff_splices;
 use super::{no_match_hint, quote_search};
-use crate::acp::files::ByteSplice;
+use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
 
 /// Parses a patch and places the hunks of each of its files in the text.

@@ -1,6 +1,6 @@
 //! Edit of a file that is too large to load: finds the exact text chunk by chunk and copies
 //! unchanged parts between files. Not here: tolerant matching, which needs the whole text
-//! (requested_edit), and the copying (`acp::local`).
+//! (requested_edit), and the copying (`host::local`).
 
 use std::io::{self, Read as _, SeekFrom};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::requested_edit::{RequestedEdit, duplicated_text_note, old_offset_in_n
 use super::seen_files::{SeenFiles, SeenLines};
 use super::stream_search::{SEARCH_CHUNK_BYTES, StreamMatch, StreamMatches, StreamSearch};
 use super::{FileDeps, mask_guard};
-use crate::acp::WorkspacePath;
-use crate::acp::encoding::FileEncoding;
-use crate::acp::files::{
+use punie_host::WorkspacePath;
+use punie_host::encoding::FileEncoding;
+use punie_host::files::{
     ByteSplice, DiskSplice, FileStamp, NewContent, OpenedFile, ReadSeek, read_full,
 };
 use punie_text::output::number_format;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::rendered_page::LineSelection;
 use super::{FileDeps, folder_view};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::TextBudget;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,

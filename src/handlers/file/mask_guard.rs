@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use memchr::memmem;
 
 use super::FileDeps;
-use crate::acp::WorkspacePath;
+use punie_host::WorkspacePath;
 use punie_text::redact::MASK;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 

@@ -1,5 +1,5 @@
 //! File tools: read a text window or a document, write a file, edit a place, apply a patch, list a
-//! folder. Not here: disk access (`acp::local`) and the allowed paths (`acp::workspace`).
+//! folder. Not here: disk access (`host::local`) and the allowed paths (`host::workspace`).
 
 mod apply_patch;
 mod block_search;
@@ -44,9 +44,9 @@ use std::sync::Arc;
 
 use seen_files::SeenFiles;
 
-use crate::acp::files::WriteReport;
-use crate::acp::{FileClient, RawPath, Workspace, WorkspacePath};
-use crate::worker::WorkerProgram;
+use punie_host::files::WriteReport;
+use punie_host::worker::WorkerProgram;
+use punie_host::{FileClient, RawPath, Workspace, WorkspacePath};
 use punie_tool::{FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use document::{DOCUMENT_JOB, serve_document_questions};

@@ -17,8 +17,8 @@ use super::seen_files::SeenLines;
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
 use super::{FileDeps, mask_guard, written_file_meta};
-use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::{RawPath, WorkspacePath};
+use punie_host::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
+use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::format_count;
 use punie_tool::{

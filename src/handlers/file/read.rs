@@ -8,9 +8,9 @@ use super::document::{self, DocumentQuery};
 use super::rendered_page::LineSelection;
 use super::text_window::{FOOTER_CHARS, window_reply};
 use super::{FileDeps, folder_view};
-use crate::acp::RawPath;
-use crate::acp::encoding::FileEncoding;
-use crate::acp::files::{ReadTextFile, WindowStart};
+use punie_host::RawPath;
+use punie_host::encoding::FileEncoding;
+use punie_host::files::{ReadTextFile, WindowStart};
 use punie_text::output::TextBudget;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,

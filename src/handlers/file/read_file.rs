@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{FileDeps, text_window};
-use crate::acp::RawPath;
-use crate::acp::files::{LineTotal, ReadTextFile, WindowStart};
+use punie_host::RawPath;
+use punie_host::files::{LineTotal, ReadTextFile, WindowStart};
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::group_digits;
 use punie_tool::{

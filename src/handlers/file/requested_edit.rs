@@ -13,7 +13,7 @@ use super::excerpt_text::ExcerptText;
 use super::match_tier::{MatchTier, strip_line_numbers};
 use super::no_match_hint;
 use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
-use crate::acp::files::ByteSplice;
+use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_tool::{ErrorCode, ToolError};

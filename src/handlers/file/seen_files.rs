@@ -12,9 +12,9 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::edit_sequence::apply_splices;
 use super::match_tier::strip_line_ending;
-use crate::acp::WorkspacePath;
-use crate::acp::files::{ByteSplice, TextWindow};
 use punie_core::ids::ConversationId;
+use punie_host::WorkspacePath;
+use punie_host::files::{ByteSplice, TextWindow};
 use punie_text::output::number_format::group_digits;
 use punie_tool::ToolContext;
 
@@ -314,8 +314,8 @@ fn seen_position(files: &VecDeque<SeenFile>, cx: &ToolContext, path: &Path) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acp::{RawPath, Workspace};
     use punie_core::ids::RequestId;
+    use punie_host::{RawPath, Workspace};
 
     fn lines(text: &str) -> SeenLines {
         SeenLines::from_whole_text(text.as_bytes())

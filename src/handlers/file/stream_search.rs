@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::quote_search::{MAX_PLACES, include_carriage_return};
 use super::reindent::{LineEnding, MAX_ENDING_DISTANCE};
-use crate::acp::encoding::Utf8Tally;
-use crate::acp::files::read_full;
 use punie_core::ids::to_hex;
+use punie_host::encoding::Utf8Tally;
+use punie_host::files::read_full;
 
 /// Bytes read at a time.
 pub(super) const SEARCH_CHUNK_BYTES: usize = 256 << 10;

@@ -1,13 +1,13 @@
 //! Decodes a file's bytes to UTF-8 for an edit, and maps text changes back to byte changes.
 //! Unchanged text stays identical byte for byte, even in encodings with several forms of one
-//! character. Not here: detecting the encoding (`acp::encoding`).
+//! character. Not here: detecting the encoding (`host::encoding`).
 
 use std::sync::Arc;
 
 use memchr::memchr_iter;
 
-use crate::acp::encoding::{FileEncoding, UnencodableChar};
-use crate::acp::files::{ByteSplice, LoadedFile};
+use punie_host::encoding::{FileEncoding, UnencodableChar};
+use punie_host::files::{ByteSplice, LoadedFile};
 use punie_tool::{ErrorCode, ToolError};
 
 /// The largest file in an encoding other than UTF-8 that is edited: its text is in memory beside

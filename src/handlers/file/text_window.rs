@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::line_numbers;
-use crate::acp::encoding::FileEncoding;
-use crate::acp::files::{LineEndings, LineTotal, TextWindow, WindowStart};
+use punie_host::encoding::FileEncoding;
+use punie_host::files::{LineEndings, LineTotal, TextWindow, WindowStart};
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_text::output::{SecretBoundaries, TextBudget};
 use punie_tool::{ResultMeta, ToolReply};

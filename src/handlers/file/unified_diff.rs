@@ -7,7 +7,7 @@ use memchr::{memchr, memrchr};
 
 use super::edit_sequence::apply_splices;
 use super::excerpt_text::ExcerptText;
-use crate::acp::files::ByteSplice;
+use punie_host::files::ByteSplice;
 
 /// Lines of context in a diff.
 const CONTEXT: usize = 3;

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::seen_files::SeenLines;
 use super::text_transcoding::TranscodedText;
 use super::{FileDeps, mask_guard, written_file_meta};
-use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::{RawPath, WorkspacePath};
+use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};
+use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::number_format::{format_count, format_size};
 use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,

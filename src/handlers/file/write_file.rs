@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::seen_files::SeenLines;
 use super::write::check_content_size;
 use super::{FileDeps, mask_guard, written_file_meta};
-use crate::acp::RawPath;
-use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
+use punie_host::RawPath;
+use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};
 use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, Tool, ToolContext,
     ToolEffect, ToolError, ToolReply,

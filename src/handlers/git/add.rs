@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::number_format::format_count;
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};

@@ -12,7 +12,7 @@ use super::display_text::{count_control_chars, escape_line};
 use super::repository::{GitRepository, RepoPathKind, append_pathspec};
 use super::requested_path::read_access;
 use super::resolve_revision::short_id;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_text::output::{TextBudget, number_format};
 use punie_tool::{

@@ -9,7 +9,7 @@ use super::create_commit::create_commit;
 use super::repository::{GitRepository, RepoPath};
 use super::requested_path::{here, read_access};
 use super::staging::{StagingScope, collect_batch, open_with_paths};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

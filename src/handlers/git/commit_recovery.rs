@@ -9,11 +9,11 @@ use super::GitDeps;
 use super::commit_report::report_earlier_commit;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
-use crate::acp::RawPath;
-use crate::acp::local::other_processes::may_run_in_folder;
-#[cfg(unix)]
-use crate::acp::terminals::StopSequence;
 use punie_core::ids::{RequestId, to_hex};
+use punie_host::RawPath;
+use punie_host::local::other_processes::may_run_in_folder;
+#[cfg(unix)]
+use punie_host::terminals::StopSequence;
 use punie_tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 
 /// The number of commits to search, because others may have been made since.
@@ -88,7 +88,7 @@ async fn kill_leftover_git(request: &RequestId) {
     {
         let asked = request.clone();
         let ending = tokio::task::spawn_blocking(move || {
-            crate::acp::local::process_kill::end_request_processes(
+            punie_host::local::process_kill::end_request_processes(
                 &asked,
                 &StopSequence::for_timeout(),
             )

@@ -157,7 +157,7 @@ async fn find_leftover_processes(cx: &ToolContext) -> Vec<String> {
     {
         let request = cx.request.clone();
         let left = tokio::task::spawn_blocking(move || {
-            crate::acp::local::process_kill::find_request_processes(&request)
+            punie_host::local::process_kill::find_request_processes(&request)
         })
         .await;
         left.unwrap_or_default()

@@ -13,7 +13,7 @@ use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
 use super::status::read_status;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::format_count;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};

@@ -9,7 +9,7 @@ use super::GitDeps;
 use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::TextBudget;
 use punie_tool::{
     DeclaredAccess, ReplyBody, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,

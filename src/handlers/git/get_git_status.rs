@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::git_status::build_plain_status;
 use super::requested_path::{here, read_access};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.

@@ -8,7 +8,7 @@ use super::commit_order::CommitOrder;
 use super::create_commit::create_commit;
 use super::requested_path::read_access;
 use super::staging::{StagingScope, collect_batch, open_with_paths};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

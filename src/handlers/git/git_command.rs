@@ -18,7 +18,7 @@ use super::display_text::escape_block;
 use super::git_binary;
 use super::git_process::{GitExit, GitOutputTarget, GitRunPlan, MAX_STDERR_BYTES, run_to_exit};
 use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS};
-use crate::acp::local::child_log::CALL_MARK;
+use punie_host::local::child_log::CALL_MARK;
 use punie_text::output::terminal_text::TerminalTextCleaner;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
@@ -283,7 +283,7 @@ impl GitCommand {
         // Set up before the confinement, because a confined process can neither lower its limit nor raise its OOM
         // score.
         #[cfg(unix)]
-        crate::acp::local::process_attachment::attach_to_request(&mut command, &self.cx.request);
+        punie_host::local::process_attachment::attach_to_request(&mut command, &self.cx.request);
         command
     }
 

@@ -8,7 +8,7 @@ use super::commit_list::{CommitQuery, no_commits_message};
 use super::log::reply_with_commits;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 10;

@@ -165,7 +165,7 @@ async fn stop_group(child: &mut Child, request: &RequestId, gently: bool) {
     {
         let leader = child.id();
         let identity =
-            leader.and_then(crate::acp::local::process_identity::ProcessIdentity::from_pid);
+            leader.and_then(punie_host::local::process_identity::ProcessIdentity::from_pid);
         if gently {
             signal_git_group(leader, rustix::process::Signal::TERM);
             // Reaps a git that is gone, so that its group gets no further signal.
@@ -176,7 +176,7 @@ async fn stop_group(child: &mut Child, request: &RequestId, gently: bool) {
             // Processes that left the group carry the call's mark in their environment.
             let request = request.clone();
             let hunt = tokio::task::spawn_blocking(move || {
-                crate::acp::local::process_kill::kill_survivor(&identity, &request)
+                punie_host::local::process_kill::kill_survivor(&identity, &request)
             });
             if let Ok(stopped) = hunt.await
                 && !stopped.survivors.is_empty()

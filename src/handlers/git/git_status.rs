@@ -7,7 +7,7 @@ use super::GitDeps;
 use super::display_text::renamed_path;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.

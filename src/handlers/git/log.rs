@@ -11,7 +11,7 @@ use super::display_text::escape_line;
 use super::repository::{GitRepository, RepoPathKind};
 use super::requested_path::{here, read_access};
 use super::resolve_revision::check_plain_value;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 

@@ -52,8 +52,8 @@ pub use repo_locks::RepoLocks;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::acp::Workspace;
-use crate::acp::local::confinement::Confinement;
+use punie_host::Workspace;
+use punie_host::local::confinement::Confinement;
 use punie_text::output::{FilterFactory, OutputStore};
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 

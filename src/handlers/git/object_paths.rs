@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::acp::Workspace;
-use crate::acp::local::is_absent;
+use punie_host::Workspace;
+use punie_host::local::is_absent;
 
 /// git's own limit for nested alternates.
 const MAX_ALTERNATES_DEPTH: usize = 5;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::repository::GitRepository;
-use crate::acp::Workspace;
+use punie_host::Workspace;
 use punie_tool::{ErrorCode, ToolError};
 
 /// An operation that was started and is not finished.

@@ -11,7 +11,7 @@ use super::disable_repo_programs;
 use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
 use super::object_paths::find_outside_path;
-use crate::acp::{RawPath, Workspace};
+use punie_host::{RawPath, Workspace};
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
 
 /// A requested path in its repository. The default is the whole working tree.

@@ -1,6 +1,6 @@
 //! The path argument of the git tools: its default and its declared access. Not here: finding its repository.
 
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, DefaultLocation};
 
 /// Returns the first workspace folder.

@@ -13,7 +13,7 @@ use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
 use super::tree_entry::TreeEntry;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::{format_count, format_size};
 use punie_text::output::path_text::path_text_from_bytes;

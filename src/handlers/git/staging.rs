@@ -11,7 +11,7 @@ use super::pending_operation::refuse_if_locked;
 use super::porcelain::{ChangeState, RepoStatus};
 use super::repository::{GitRepository, RepoPath, RepoPathKind};
 use super::staging_candidate::StagingCandidate;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest number of paths in one call.

@@ -13,7 +13,7 @@ use super::porcelain::{BranchStatus, ChangeState, GitFileChange, RepoStatus};
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use super::resolve_revision;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::number_format::{format_count, group_digits};
 use punie_text::output::path_text::path_text_from_bytes;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};

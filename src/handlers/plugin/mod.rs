@@ -11,9 +11,9 @@ mod plugin_tool;
 mod secret_values;
 mod tool_result;
 
-use crate::acp::Workspace;
-use crate::acp::local::local_terminals::LocalTerminals;
 use punie_home::Home;
+use punie_host::Workspace;
+use punie_host::local::local_terminals::LocalTerminals;
 use punie_text::redact::Redactor;
 
 pub use plugin_host::{PluginHost, PluginReport};

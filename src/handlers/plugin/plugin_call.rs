@@ -12,9 +12,9 @@ use super::plugin_host::{HostState, Retry};
 use super::plugin_server::{ServerTurn, command_text};
 use super::plugin_tool::tool_effect;
 use super::tool_result::read_result;
-use crate::acp::local::service_process::AdmittedCall;
-use crate::acp::network_proxy::NetworkCaller;
 use punie_home::plugin_fingerprint;
+use punie_host::local::service_process::AdmittedCall;
+use punie_host::network_proxy::NetworkCaller;
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// A call of a plugin's tool.

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::PluginDeps;
 use super::mcp::{ListedTool, McpFailure, McpServer, ToolListChanged};
 use super::secret_values::resolve_values;
-use crate::acp::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
-use crate::acp::network_proxy::NetworkCaller;
 use punie_core::ids::RequestId;
 use punie_home::{Plugin, PluginPaths};
+use punie_host::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
+use punie_host::network_proxy::NetworkCaller;
 
 /// The time without calls after which a server is ended.
 const IDLE_TIME: Duration = Duration::from_mins(5);

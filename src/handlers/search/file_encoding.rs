@@ -1,8 +1,8 @@
 //! Detection of the files to decode before a search, so that Grep finds the text that Read shows. Not here: the
-//! detection of an encoding (`acp::file_content`).
+//! detection of an encoding (`host::file_content`).
 
-use crate::acp::encoding::FileEncoding;
-use crate::acp::file_content::{self, SNIFFED_BYTES};
+use punie_host::encoding::FileEncoding;
+use punie_host::file_content::{self, SNIFFED_BYTES};
 
 /// Returns the encoding to decode a file from, given its first bytes or (`whole`) all of them. Returns `None` for
 /// UTF-8 and binary data, which are searched as they are.

@@ -15,8 +15,8 @@ use super::large_file::LargeFile;
 use super::search_plan::{OutputMode, SearchPatterns, SearchPlan};
 use super::search_stop::SearchStop;
 use super::walk_entry::WalkEntry;
-use crate::acp::encoding::{FileEncoding as TextEncoding, Utf8Tally};
-use crate::acp::file_content::is_utf32;
+use punie_host::encoding::{FileEncoding as TextEncoding, Utf8Tally};
+use punie_host::file_content::is_utf32;
 use punie_text::output::SecretBoundaries;
 
 /// Files up to this size are searched in one piece.

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
 
 use super::folder_entries::{FolderBuffer, WalkEntryKind};
-use crate::acp::{FileView, Workspace};
+use punie_host::{FileView, Workspace};
 
 /// Beyond this number of open folders, files are opened by path.
 const MAX_OPEN_FOLDERS: usize = 256;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::folder_entries::{FolderBuffer, WalkEntryKind};
-use crate::acp::{FileView, Workspace};
+use punie_host::{FileView, Workspace};
 
 /// The workspace that opens the files.
 #[derive(Debug)]

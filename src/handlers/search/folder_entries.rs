@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::acp::FileView;
-use crate::acp::file_view::ViewedEntry;
+use punie_host::FileView;
+use punie_host::file_view::ViewedEntry;
 
 /// The size of one read from the system. It must hold the longest possible name.
 const BUFFER_BYTES: usize = 32 << 10;

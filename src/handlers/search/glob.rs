@@ -15,7 +15,7 @@ use super::folder_entries::WalkEntryKind;
 use super::result_text::{at_least, ignored_matches_hint, page_range_text, saturating_usize};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
-use crate::acp::{FileView, RawPath};
+use punie_host::{FileView, RawPath};
 use punie_text::output::TextBudget;
 use punie_text::output::number_format::format_count;
 use punie_tool::{

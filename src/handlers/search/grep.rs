@@ -16,7 +16,7 @@ use super::result_text::ignored_matches_hint;
 use super::search_plan::{Order, OutputMode, SearchPatterns, SearchPlan};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::number_format::format_count;
 use punie_text::output::{SecretBoundaries, TextBudget};
 use punie_tool::{

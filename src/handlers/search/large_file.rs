@@ -10,7 +10,7 @@ use super::file_hits::{FileSearchError, LineCollector, MatchDetail};
 use super::search_plan::SearchPlan;
 use super::search_stop::SearchStop;
 use super::walk_entry::WalkEntry;
-use crate::acp::encoding::Utf8Tally;
+use punie_host::encoding::Utf8Tally;
 
 /// A file that is not held in memory as a whole.
 pub(super) struct LargeFile<'a> {

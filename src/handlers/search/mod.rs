@@ -32,7 +32,7 @@ mod walk_queue;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::acp::{FileView, FileViews, Workspace};
+use punie_host::{FileView, FileViews, Workspace};
 use punie_tool::{ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the search tools.

@@ -17,7 +17,7 @@ use super::ignore_rules::{IgnoreRules, RuleFiles};
 use super::result_text::workspace_path_text;
 use super::search_stop::SearchStop;
 use super::walk_entry::{WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
-use crate::acp::{FileView, RawPath, Workspace};
+use punie_host::{FileView, RawPath, Workspace};
 use punie_tool::ToolError;
 
 /// The files that a search covers.

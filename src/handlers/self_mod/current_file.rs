@@ -4,10 +4,10 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use super::self_mod_area::{SelfModArea, StagingSession, content_error, run_blocking};
-use crate::acp::files::{OpenedFile, WritePrecondition};
-use crate::acp::local::local_files::LocalFiles;
-use crate::acp::{FileClient as _, WorkspacePath};
 use punie_home::FileState;
+use punie_host::files::{OpenedFile, WritePrecondition};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::{FileClient as _, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The place of a file's content.

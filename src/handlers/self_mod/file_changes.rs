@@ -8,10 +8,10 @@ use std::path::Path;
 use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
-use crate::acp::WorkspacePath;
-use crate::acp::local::copy_mode_and_owner;
 use punie_core::durable::temp_name;
 use punie_home::{AppliedFile, FileState, ModStore, PendingStep};
+use punie_host::WorkspacePath;
+use punie_host::local::copy_mode_and_owner;
 use punie_tool::{CallIntent, FileChange, ToolError};
 
 /// Reads the present state of a file; `None` if there is none.

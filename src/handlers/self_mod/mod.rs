@@ -17,7 +17,7 @@ mod status;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self_mod_area::SelfModArea;
+pub use self_mod_area::{SelfModArea, StagedViews};
 pub use staged_client::StagedFileClient;
 
 use punie_tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolSet};

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::pending_changes;
-use crate::acp::file_view::ViewedFile;
-use crate::acp::{FileView, FileViews, RawPath, ToolFuture, Workspace, WorkspacePath};
 use punie_core::ids::RequestId;
 use punie_home::{FeatureRecord, FileState, Home, ModLock, ModStore, StagedFiles};
+use punie_host::file_view::ViewedFile;
+use punie_host::{FileView, FileViews, RawPath, ToolFuture, Workspace, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The type of the agent whose changes are staged.
@@ -228,11 +228,15 @@ impl SelfModArea {
     }
 }
 
-impl FileViews for Arc<SelfModArea> {
+/// The staged files, as searches see them.
+#[derive(Debug)]
+pub struct StagedViews(pub Arc<SelfModArea>);
+
+impl FileViews for StagedViews {
     fn view_for_call<'a>(&'a self, cx: &'a ToolContext) -> ToolFuture<'a, Option<Arc<FileView>>> {
         Box::pin(async move {
-            let session = self.find_session(cx).await?;
-            Ok(session.map(|session| Arc::new(session.to_view(self))))
+            let session = self.0.find_session(cx).await?;
+            Ok(session.map(|session| Arc::new(session.to_view(&self.0))))
         })
     }
 }

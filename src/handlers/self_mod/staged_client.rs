@@ -7,13 +7,13 @@ use super::current_file::{FilePlace, open_current_file, removed_error, store_cur
 use super::self_mod_area::{SelfModArea, StagingSession, run_blocking};
 use super::staged_listing::list_viewed_folder;
 use super::staged_write::{ScratchFile, StagedWrite, stage_states};
-use crate::acp::files::{
+use punie_host::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WritePrecondition, WriteReport, WriteTextFile,
 };
-use crate::acp::local::local_files::LocalFiles;
-use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::{FileClient, ToolFuture, WorkspacePath};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::prepared_write::PreparedWrite;
+use punie_host::{FileClient, ToolFuture, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Staged files before the files of another client.

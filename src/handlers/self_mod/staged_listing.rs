@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::acp::FileClient;
-use crate::acp::FileView;
-use crate::acp::file_view::ViewedEntry;
-use crate::acp::files::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
+use punie_host::FileClient;
+use punie_host::FileView;
+use punie_host::file_view::ViewedEntry;
+use punie_host::files::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// Lists a folder as a view shows it.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, state_error};
-use crate::acp::WorkspacePath;
-use crate::acp::files::{STAGED_WARNING, WriteReport};
-use crate::acp::prepared_write::PreparedWrite;
 use punie_core::failpoint::reach_of;
 use punie_home::{FileState, ModStore};
+use punie_host::WorkspacePath;
+use punie_host::files::{STAGED_WARNING, WriteReport};
+use punie_host::prepared_write::PreparedWrite;
 use punie_tool::{CallIntent, ToolError};
 
 /// The copy on which a write is made. Its folder goes when it is dropped.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::acp::TerminalClient;
-use crate::acp::terminals::{OutputQuery, TerminalId, TerminalOutput};
+use punie_host::TerminalClient;
+use punie_host::terminals::{OutputQuery, TerminalId, TerminalOutput};
 use punie_tool::ToolError;
 
 /// The prefix of shell ids.

@@ -16,11 +16,11 @@ use super::bash_reply::{
     add_port_holder, finish_foreground, leave_in_background, start_in_background,
 };
 use super::shell_list::ShellDescription;
-use crate::acp::RawPath;
-use crate::acp::terminals::{
+use punie_home::MountedSecrets;
+use punie_host::RawPath;
+use punie_host::terminals::{
     CommandLaunch, CreateTerminal, WatchedCommand, WindowSize, run_or_leave_running, run_to_end,
 };
-use punie_home::MountedSecrets;
 use punie_text::output::TextBudget;
 use punie_tool::{
     AllowScope, CallDescription, DeclaredAccess, RequestedCommand, Tool, ToolContext, ToolEffect,

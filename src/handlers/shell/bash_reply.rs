@@ -8,7 +8,7 @@ use super::ShellDeps;
 use super::background_shell::BackgroundShell;
 use super::listening_ports::{find_port_holder, format_listening};
 use super::shell_list::ShellDescription;
-use crate::acp::terminals::{
+use punie_host::terminals::{
     CommandRun, CreateTerminal, OutputQuery, RunEnding, StopSequence, TerminalGuard, TerminalId,
     TerminalOutput, build_run_report, end_change_with_command, format_seconds, list_processes,
     output_meta_with_handle, output_with_status, pending_state_note, status_line,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ShellDeps;
 use super::background_shell::{is_still_running, query_shell_output};
-use crate::acp::terminals::{
+use punie_host::terminals::{
     StopSequence, StopSignal, describe_survivors, exit_phrase, format_seconds, output_with_status,
     terminal_output_meta,
 };

@@ -3,7 +3,7 @@
 
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, is_shell_running};
-use crate::acp::TerminalClient;
+use punie_host::TerminalClient;
 use punie_tool::ToolContext;
 
 /// Texts that programs print when a port is taken.

@@ -21,8 +21,8 @@ mod write_shell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::acp::{AppClient, TerminalClient, Workspace};
 use punie_home::Home;
+use punie_host::{AppClient, TerminalClient, Workspace};
 use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use crate::acp::apps::{AppRequest, OpenedApp};
-use crate::acp::terminals::{ExitStatus, exit_phrase};
-use crate::acp::{RawPath, WorkspacePath};
+use punie_host::apps::{AppRequest, OpenedApp};
+use punie_host::terminals::{ExitStatus, exit_phrase};
+use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, RequestedCommand, ResultMeta, Tool,
     ToolContext, ToolEffect, ToolError, ToolReply,

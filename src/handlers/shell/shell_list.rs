@@ -9,8 +9,8 @@ use super::background_shell::{
     BackgroundShell, EarlierShell, is_shell_running, is_still_running, query_shell_state,
 };
 use super::shell_records::{NewShell, NoShellRecords, ShellRecords};
-use crate::acp::TerminalClient;
-use crate::acp::terminals::{ExitStatus, OpenTerminal, TerminalId, TerminalOutput};
+use punie_host::TerminalClient;
+use punie_host::terminals::{ExitStatus, OpenTerminal, TerminalId, TerminalOutput};
 use punie_text::output::OutputHandle;
 use punie_tool::{ToolContext, ToolError};
 

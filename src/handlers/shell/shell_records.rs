@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::background_shell::BackgroundShell;
-use crate::acp::terminals::{CommandTrace, ExitStatus};
+use punie_host::terminals::{CommandTrace, ExitStatus};
 
 /// A future that completes once the record is stored.
 pub type RecordFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -3,8 +3,8 @@
 use super::background_shell::{BackgroundShell, is_still_running, query_shell_state};
 use super::shell_list::{ShellList, list_shells};
 use super::shell_status::describe_state;
-use crate::acp::TerminalClient;
-use crate::acp::terminals::TerminalOutput;
+use punie_host::TerminalClient;
+use punie_host::terminals::TerminalOutput;
 use punie_tool::{ToolContext, ToolError};
 
 /// The state of a shell at one moment.

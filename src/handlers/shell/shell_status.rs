@@ -11,7 +11,7 @@ use super::background_shell::{BackgroundShell, is_still_running};
 use super::listening_ports::format_listening;
 use super::shell_list::list_shells;
 use super::shell_wait::{OutputWait, compile_matcher, matches_line};
-use crate::acp::terminals::{
+use punie_host::terminals::{
     TerminalOutput, exit_phrase, format_seconds, list_processes, output_meta_with_handle,
     pending_state_note,
 };

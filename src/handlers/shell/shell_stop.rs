@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use super::background_shell::{BackgroundShell, is_shell_running, query_shell_state};
 use super::shell_list::ShellList;
-use crate::acp::TerminalClient;
-use crate::acp::terminals::end_for_owner;
+use punie_host::TerminalClient;
+use punie_host::terminals::end_for_owner;
 
 /// Ends all running shells at once, or only the one with this id. Returns the id of each that ended, or describes what
 /// still runs.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, query_shell_output};
-use crate::acp::terminals::TerminalOutput;
+use punie_host::terminals::TerminalOutput;
 use punie_tool::{ToolContext, ToolError};
 
 /// The longest wait.

@@ -12,8 +12,8 @@ use super::ShellDeps;
 use super::bash::Bash;
 use super::bash_keys;
 use super::skill_secrets;
-use crate::acp::{RawPath, Workspace};
 use punie_home::{CopyTexts, Home, HomeProblem, ProblemEffect, Skill, load_skills};
+use punie_host::{RawPath, Workspace};
 use punie_tool::{
     CommandFolder, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

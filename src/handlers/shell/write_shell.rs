@@ -8,7 +8,7 @@ use super::ShellDeps;
 use super::background_shell::{BackgroundShell, query_shell_state};
 use super::shell_status::describe_state;
 use super::shell_wait::{MAX_WAIT_MS, OutputWait, compile_matcher};
-use crate::acp::terminals::{
+use punie_host::terminals::{
     TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, output_meta_with_handle,
     pending_state_note, terminal_output_meta,
 };

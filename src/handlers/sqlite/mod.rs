@@ -21,8 +21,8 @@ mod worker_session;
 
 use std::path::PathBuf;
 
-use crate::acp::Workspace;
-use crate::worker::WorkerProgram;
+use punie_host::Workspace;
+use punie_host::worker::WorkerProgram;
 use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 

@@ -16,7 +16,7 @@ use super::snapshot::CallDeadline;
 use super::sqlite_call::SqliteCall;
 use super::statement_guard::MAX_SQL;
 use super::worker_protocol::{AgentStatement, SqlTask};
-use crate::acp::RawPath;
+use punie_host::RawPath;
 use punie_text::output::TextBudget;
 use punie_tool::{
     CallDescription, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,

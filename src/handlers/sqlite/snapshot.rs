@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::worker::TempFolder;
+use punie_host::worker::TempFolder;
 use punie_text::output::number_format::{format_size, group_digits};
 use punie_tool::{ErrorCode, ToolError};
 

@@ -12,9 +12,9 @@ use super::row_layout::OutputFormat;
 use super::snapshot::{COPY_NAME, CallDeadline, DatabaseSnapshot, FileStamps};
 use super::transaction::maybe_committed_error;
 use super::worker_protocol::{JOB, OpenMode, SqlTask, UnopenedState, WorkerAnswer, WorkerQuestion};
-use crate::acp::WorkspacePath;
-use crate::worker::{WorkerCall, WorkerFailure};
 use punie_core::ids::RequestId;
+use punie_host::WorkspacePath;
+use punie_host::worker::{WorkerCall, WorkerFailure};
 use punie_text::output::TextBudget;
 use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 

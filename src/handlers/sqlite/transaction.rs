@@ -8,7 +8,7 @@ use rusqlite::ffi::ErrorCode as Code;
 use super::row_page::interrupted_error;
 use super::statement_guard::StatementGuard;
 use super::statement_kind::{StatementKind, StatementVerb};
-use crate::worker::CallerLink;
+use punie_host::worker::CallerLink;
 use punie_text::output::number_format::format_count;
 use punie_tool::{ErrorCode, ToolError};
 

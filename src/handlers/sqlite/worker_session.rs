@@ -26,7 +26,7 @@ use super::transaction::{ChangeTransaction, check_confirmation, commit_error, ro
 use super::worker_protocol::{
     AgentStatement, OpenMode, SqlTask, UnopenedState, WorkerAnswer, WorkerQuestion,
 };
-use crate::worker::{CallerLink, WorkerLimits};
+use punie_host::worker::{CallerLink, WorkerLimits};
 use punie_tool::ToolError;
 
 /// The time that a reader waits for another program's lock before the runner makes a copy.
@@ -43,7 +43,7 @@ const MAX_CHANGED_FILE: u64 = 64 << 30;
 /// # Errors
 /// The runner is gone.
 pub fn run_worker() -> io::Result<()> {
-    crate::worker::serve_question(|question: WorkerQuestion, link| {
+    punie_host::worker::serve_question(|question: WorkerQuestion, link| {
         let scope = if question.opening == OpenMode::Change {
             StatementScope::Changing
         } else {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use crate::acp::terminals::{CommandLaunch, CreateTerminal, build_run_report, run_to_end};
+use punie_host::terminals::{CommandLaunch, CreateTerminal, build_run_report, run_to_end};
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const INFO_TIMEOUT: Duration = Duration::from_secs(20);

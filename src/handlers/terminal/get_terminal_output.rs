@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use crate::acp::terminals::{
+use punie_host::terminals::{
     ExitStatus, TerminalOutput, format_seconds, list_processes, output_meta_with_handle,
     output_with_status, pending_state_note, status_line,
 };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use super::terminal_list::has_live_output;
-use crate::acp::terminals::{
+use punie_host::terminals::{
     StopSequence, StopSignal, describe_survivors, exit_phrase, terminal_output_meta,
 };
 use punie_tool::{

@@ -13,7 +13,7 @@ mod wait_for_terminal_exit;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::acp::{TerminalClient, Workspace};
+use punie_host::{TerminalClient, Workspace};
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 pub use terminal_list::TerminalList;

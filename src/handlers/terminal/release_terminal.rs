@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use super::terminal_list::has_live_output;
-use crate::acp::terminals::{StopSequence, output_meta_with_handle};
+use punie_host::terminals::{StopSequence, output_meta_with_handle};
 use punie_tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.

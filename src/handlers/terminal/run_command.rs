@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use crate::acp::RawPath;
-use crate::acp::terminals::{
+use punie_host::RawPath;
+use punie_host::terminals::{
     CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report,
     end_change_with_command, list_processes, output_with_status, run_to_end,
 };

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
-use crate::acp::{TerminalClient, TerminalId};
 use punie_core::ids::ConversationId;
+use punie_host::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
+use punie_host::{TerminalClient, TerminalId};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest number of terminals. The ones that ended longest ago are evicted first.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::TerminalDeps;
 use super::terminal_list::LastingTerminal;
-use crate::acp::terminals::{OutputQuery, StopReport, StopSequence, TerminalOutput};
+use punie_host::terminals::{OutputQuery, StopReport, StopSequence, TerminalOutput};
 use punie_tool::{ToolContext, ToolError};
 
 /// The time limit for reading the rest of the output after the kill.

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 
 use super::terminal_list::{LastingTerminal, TerminalList, has_live_output};
-use crate::acp::TerminalClient;
-use crate::acp::terminals::{OutputQuery, end_for_owner};
+use punie_host::TerminalClient;
+use punie_host::terminals::{OutputQuery, end_for_owner};
 
 /// Ends all running terminals at once, or only the one with this id. Returns the id of each that ended, or describes
 /// what still runs. The terminals stay readable.

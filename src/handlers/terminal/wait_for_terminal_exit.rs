@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use crate::acp::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
+use punie_host::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
 use punie_tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use super::super::content_store::hash_file;
 use super::super::snapshot::PathContent;
 use super::snapshot_coverage::SnapshotCoverage;
-use crate::acp::Workspace;
-use crate::acp::workspace::FolderHandle;
+use punie_host::Workspace;
+use punie_host::workspace::FolderHandle;
 
 /// The hexadecimal digits in the name of a temporary file.
 const RANDOM_DIGITS: usize = 16;

@@ -13,8 +13,8 @@ use super::super::preview::{TreePreview, contains_all_of};
 use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::UndoPlan;
 use super::snapshot_coverage::{ReturnBy, SnapshotCoverage};
-use crate::acp::WorkspacePath;
 use punie_home::command_to_type;
+use punie_host::WorkspacePath;
 use punie_text::output::number_format;
 
 /// So much is shown of a command of which nothing is kept: a command may have written the line itself.

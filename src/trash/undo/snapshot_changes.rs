@@ -11,7 +11,7 @@ use super::super::snapshot::{PathChange, PathContent, UncoveredReason};
 use super::super::undo_steps::{RemovedContent, UndoStep};
 use super::snapshot_coverage::SnapshotCoverage;
 use super::{PathState, UndoPlan};
-use crate::acp::WorkspacePath;
+use punie_host::WorkspacePath;
 use punie_text::output::number_format;
 
 /// The permission bits without which a folder's owner cannot change it.

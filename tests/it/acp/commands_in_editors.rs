@@ -3,8 +3,8 @@
 use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::until;
-use punie_runner::acp::TerminalClient;
-use punie_runner::acp::terminals::{CommandLaunch, CreateTerminal};
+use punie_host::TerminalClient;
+use punie_host::terminals::{CommandLaunch, CreateTerminal};
 use punie_runner::editor::protocol::{Error, TerminalExitStatus, resource_missing};
 use punie_text::output::StreamFilter;
 use punie_tool::ErrorCode;
@@ -449,7 +449,7 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
             .wait_for_terminal_exit(&open.id)
             .await
             .expect("it ends");
-        let query = punie_runner::acp::terminals::OutputQuery::whole_output(&open.id);
+        let query = punie_host::terminals::OutputQuery::whole_output(&open.id);
         let printed = bench
             .overlay
             .terminal_output(query.clone())

@@ -3,9 +3,9 @@
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
 use crate::harness::wait::until;
-use punie_runner::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
-use punie_runner::acp::local::intent_recovery;
-use punie_runner::acp::{FileClient, RawPath};
+use punie_host::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
+use punie_host::local::intent_recovery;
+use punie_host::{FileClient, RawPath};
 use punie_tool::{CallIntent, ErrorCode, IntentFuture, IntentOutcome, IntentRecorder};
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;

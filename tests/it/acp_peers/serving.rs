@@ -3,9 +3,9 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::child_log::NoChildLog;
-use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::Workspace;
+use punie_host::local::child_log::NoChildLog;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::editor::LocalClient;
 use punie_runner::editor::agent::open_line_transport;
 use punie_runner::editor::client_server::{initialize_agent, serve_client};
@@ -30,7 +30,7 @@ pub async fn served(mut script: Script, name: &str) -> Script {
         store: OutputStore::open_output_folder(&base.join("outputs")).expect("a store"),
         filters: Arc::new(|| Box::new(UnfilteredStream)),
         log: Arc::new(NoChildLog),
-        confinement: punie_runner::acp::local::confinement::Confinement::default(),
+        confinement: punie_host::local::confinement::Confinement::default(),
     });
     let workspace = Workspace::open_roots(std::slice::from_ref(&root)).expect("a workspace");
     let client = LocalClient::new(

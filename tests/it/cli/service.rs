@@ -4,7 +4,7 @@
 
 use std::process::Stdio;
 
-use punie_runner::acp::local::group_limits::RUNNER_SUBGROUP;
+use punie_host::local::group_limits::RUNNER_SUBGROUP;
 use serde_json::Value;
 use tokio::process::Command;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use punie_runner::acp::terminals::StopSequence;
+use punie_host::terminals::StopSequence;
 use serde_json::json;
 
 use crate::harness::caller::Ask;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::files::{
+use punie_host::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WriteReport, WriteTextFile,
 };
-use punie_runner::acp::local::local_files::LocalFiles;
-use punie_runner::acp::prepared_write::PreparedWrite;
-use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::prepared_write::PreparedWrite;
+use punie_host::{FileClient, ToolFuture, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use punie_runner::acp::encoding::FileEncoding;
+use punie_host::encoding::FileEncoding;
 use punie_tool::ErrorCode;
 use serde_json::json;
 

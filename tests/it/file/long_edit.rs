@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::files::{
+use punie_host::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadSeek, ReadTextFile,
     RemoveFile, TextWindow, WriteReport, WriteTextFile,
 };
-use punie_runner::acp::local::local_files::LocalFiles;
-use punie_runner::acp::prepared_write::PreparedWrite;
-use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::prepared_write::PreparedWrite;
+use punie_host::{FileClient, ToolFuture, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 

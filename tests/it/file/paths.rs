@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punie_runner::acp::{RawPath, Workspace};
+use punie_host::{RawPath, Workspace};
 use punie_tool::ErrorCode;
 use serde_json::json;
 

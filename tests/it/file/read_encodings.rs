@@ -1,7 +1,7 @@
 //! Read: what text is written in, told or asked for, in small files and in big ones.
 
 use proptest::prelude::*;
-use punie_runner::acp::encoding::FileEncoding;
+use punie_host::encoding::FileEncoding;
 use punie_tool::ErrorCode;
 use serde_json::json;
 

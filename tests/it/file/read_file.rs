@@ -1,6 +1,6 @@
 //! read_file: plain content, its budget, its refusals in their own words.
 
-use punie_runner::acp::encoding::FileEncoding;
+use punie_host::encoding::FileEncoding;
 use punie_tool::ErrorCode;
 use serde_json::json;
 

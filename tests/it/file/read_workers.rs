@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use punie_runner::acp::local::local_files::LocalFiles;
-use punie_runner::worker::WorkerProgram;
+use punie_host::local::local_files::LocalFiles;
+use punie_host::worker::WorkerProgram;
 use punie_tool::request::ReplyBody;
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_runner::handlers::git::{GitDeps, RepoLocks, tools};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
@@ -241,7 +241,7 @@ pub fn tools_in(
         outputs: outputs.clone(),
         filters: Arc::new(|| Box::new(UnfilteredStream)),
         repo_locks: RepoLocks::default(),
-        confinement: punie_runner::acp::local::confinement::Confinement::default(),
+        confinement: punie_host::local::confinement::Confinement::default(),
     };
     (registry(tools(deps)), outputs)
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_tool::request::ErrorCode;
 use serde_json::json;
 

@@ -20,8 +20,8 @@ use punie_home::{
     ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
     SupervisionStore, random_token,
 };
-use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::permission::PermissionGate;
+use punie_host::local::confinement::Confinement;
+use punie_host::permission::PermissionGate;
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use punie_runner::worker::WorkerProgram;
+use punie_host::worker::WorkerProgram;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -6,9 +6,9 @@ use punie_home::{
     ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
     SecretStore, SignalConsents,
 };
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::child_log::NoChildLog;
-use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::Workspace;
+use punie_host::local::child_log::NoChildLog;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::editor::LocalClient;
 use punie_runner::editor::local_client_tools::LocalPolicy;
 use punie_runner::editor::{AttachedEditors, EditorOverlay};
@@ -49,7 +49,7 @@ fn assemble(is_switched_on: bool) -> Whole {
         store: outputs.clone(),
         filters: Arc::new(|| Box::new(UnfilteredStream)),
         log: Arc::new(NoChildLog),
-        confinement: punie_runner::acp::local::confinement::Confinement::default(),
+        confinement: punie_host::local::confinement::Confinement::default(),
     })
     .expect("a thread");
     let local = LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny);
@@ -104,7 +104,7 @@ fn assemble(is_switched_on: bool) -> Whole {
             outputs: outputs.clone(),
             filters: Arc::new(|| Box::new(UnfilteredStream)),
             repo_locks: git::RepoLocks::default(),
-            confinement: punie_runner::acp::local::confinement::Confinement::default(),
+            confinement: punie_host::local::confinement::Confinement::default(),
         },
         state: state::StateDeps {
             outputs,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::acp::local::confinement::{CachesInUse, EmptyCache};
+use punie_host::local::confinement::{CachesInUse, EmptyCache};
 use punie_tool::ToolContext;
 use serde_json::{Value, json};
 

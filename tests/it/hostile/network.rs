@@ -16,8 +16,8 @@ use punie_core::ids::{ConversationId, RequestId};
 use punie_home::{
     ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
 };
-use punie_runner::acp::network_proxy::{HostAsker, HostGate};
-use punie_runner::acp::permission::{ActiveRules, PermissionGate};
+use punie_host::network_proxy::{HostAsker, HostGate};
+use punie_host::permission::{ActiveRules, PermissionGate};
 use punie_sandbox::NetworkAccess;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{CallGate as _, GateDecision, ToolContext};
@@ -487,7 +487,7 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
             .map(|address| SocketAddr::new(IpAddr::from(*address), port));
         Ok(addresses.collect())
     };
-    let proxy = punie_runner::acp::network_proxy::NetworkProxy::default();
+    let proxy = punie_host::network_proxy::NetworkProxy::default();
     proxy.set_gate(gate(&home(&yard)).with_resolver(Arc::new(resolve)));
     let client = bad_clients::Client::of(proxy);
     let answer = async |host: &str| {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_home::{Home, OwnerNotice, OwnerSwitches};
-use punie_runner::acp::Workspace;
-use punie_runner::acp::local::protected_path_records::{
+use punie_host::Workspace;
+use punie_host::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};

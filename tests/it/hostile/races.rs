@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::files::{NewContent, WritePrecondition, WriteTextFile};
-use punie_runner::acp::local::local_files::LocalFiles;
-use punie_runner::acp::{FileClient, RawPath};
+use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};
+use punie_host::local::local_files::LocalFiles;
+use punie_host::{FileClient, RawPath};
 use punie_tool::ToolContext;
 use serde_json::json;
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punie_engine::journal::RequestState;
 use punie_engine::runner::RunnerSettings;
 use punie_home::{Home, RunnerLock};
-use punie_runner::acp::terminals::{StopSequence, StopSignal};
+use punie_host::terminals::{StopSequence, StopSignal};
 use punie_tool::request::{ToolEffect, ToolReply};
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;

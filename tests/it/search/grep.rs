@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::acp::encoding::FileEncoding;
+use punie_host::encoding::FileEncoding;
 use punie_tool::request::ErrorCode;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punie_runner::acp::local::command_environment::{PathPrefix, PathPrefixSource};
+use punie_host::local::command_environment::{PathPrefix, PathPrefixSource};
 
 use super::*;
 use crate::harness::wait::with_enough_time;

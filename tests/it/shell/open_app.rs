@@ -61,7 +61,7 @@ async fn an_application_gets_its_arguments_untouched_and_goes_on_after_the_runne
     );
     bench
         .terminals
-        .stop_all_commands(punie_runner::acp::terminals::StopSequence::kill_at_once())
+        .stop_all_commands(punie_host::terminals::StopSequence::kill_at_once())
         .await;
     drop(bench);
     assert!(is_there(pid), "it belongs to the person");

@@ -1,6 +1,6 @@
 //! How commands are stopped, with all they started.
 
-use punie_runner::acp::terminals::{StopSequence, StopStep};
+use punie_host::terminals::{StopSequence, StopStep};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -215,12 +215,9 @@ async fn a_released_terminal_is_gone_and_a_killed_one_is_not() {
     let bench = Bench::new();
     let id = start(&bench, "sleep 60").await;
     let client: &dyn TerminalClient = &bench.terminals;
-    within(client.kill_terminal(
-        &id,
-        punie_runner::acp::terminals::StopSequence::kill_at_once(),
-    ))
-    .await
-    .expect("killed");
+    within(client.kill_terminal(&id, punie_host::terminals::StopSequence::kill_at_once()))
+        .await
+        .expect("killed");
     let exit = within(client.wait_for_terminal_exit(&id))
         .await
         .expect("still known");

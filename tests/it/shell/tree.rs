@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use punie_runner::acp::terminals::StopSequence;
+use punie_host::terminals::StopSequence;
 
 use super::*;
 use crate::harness::process::carrying;

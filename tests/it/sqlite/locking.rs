@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::ToolContext;
 use punie_tool::request::ErrorCode;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_home::Home;
-use punie_runner::acp::Workspace;
+use punie_host::Workspace;
 use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 

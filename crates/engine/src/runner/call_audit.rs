@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::parts::ConfinementReport;
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
+use punie_tool::ConfinementReport;
 use punie_tool::request::{
     CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolEffect, ToolRequest,
 };

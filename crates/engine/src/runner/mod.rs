@@ -48,8 +48,8 @@ pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
 pub use keep_awake::{AwakeGuard, InhibitedSleep, SleepInhibitor};
 pub use main_loop::OnePassSummary;
 pub use parts::{
-    BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,
-    InspectedEffects, LeftoverCleanup, RunnerParts, TrialCommand,
+    BackgroundCommands, CatalogSource, EndedCommands, EndingCommands, InspectedEffects,
+    LeftoverCleanup, RunnerParts, TrialCommand,
 };
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;

@@ -14,13 +14,14 @@ use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::journal::Journal;
-use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::{LeaseId, RequestId};
 use punie_home::{ApprovalQuestions, CanaryFile, OwnerSwitches, RunnerPeople, SupervisionStore};
 use punie_text::output::{CallRecordStore, OutputStore};
 use punie_text::redact::Redactor;
 use punie_tool::request::RequestAuth;
-use punie_tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolError, ToolRegistry};
+use punie_tool::{
+    CallGate, CallIntent, CallObserver, ConfinementReport, IntentOutcome, ToolError, ToolRegistry,
+};
 
 /// The parts that wiring hands to the runner.
 pub struct RunnerParts {
@@ -125,21 +126,6 @@ pub trait BackgroundCommands: Send + Sync + 'static {
 
     /// Runs a command that does nothing, in the same way as a call's. `policy_denied` if commands are refused here.
     fn run_trial_command(&self) -> TrialCommand<'_>;
-}
-
-/// The confinement of this device's commands, and their traffic with other hosts.
-pub trait ConfinementReport: Send + Sync + 'static {
-    /// Describes the confinement; the description changes once it is proven.
-    fn describe_confinement(&self) -> String;
-
-    /// Completes once it is proven.
-    fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
-
-    /// Notes the traffic that the answer of a call tells.
-    fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]);
-
-    /// Returns all traffic of those commands that had more after their call's answer, by request. It then counts as told.
-    fn take_later_traffic(&self) -> Vec<(RequestId, Vec<HostTraffic>)>;
 }
 
 /// The catalogs of the home and their changes.

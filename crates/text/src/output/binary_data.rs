@@ -1,5 +1,5 @@
 //! Finds and counts binary data in a command's output, which is reported in one line. Not here: the name of its format
-//! (acp::file_content).
+//! (host::file_content).
 
 use memchr::{memchr_iter, memrchr};
 

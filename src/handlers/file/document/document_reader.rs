@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::document_protocol::{
     ADDRESS_SPACE, DOCUMENT_JOB, DocumentAnswer, DocumentQuestion, DocumentWork, TIME_LIMIT,
 };
-use crate::acp::files::OpenedBytes;
-use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 use punie_core::ids::RequestId;
+use punie_host::files::OpenedBytes;
+use punie_host::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 use punie_text::output::number_format::format_size;
 use punie_tool::{ErrorCode, ToolError};
 

@@ -11,7 +11,7 @@ use super::document_protocol::{
     ADDRESS_SPACE, DocumentAnswer, DocumentContent, DocumentQuestion, DocumentWork, TIME_LIMIT,
 };
 use super::{archive_page, image_scaling, notebook, office_page, pdf_pages};
-use crate::worker::{CallerLink, WorkerLimits, serve_question};
+use punie_host::worker::{CallerLink, WorkerLimits, serve_question};
 
 /// Answers the runner's requests as a worker process.
 ///

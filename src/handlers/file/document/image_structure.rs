@@ -3,7 +3,7 @@
 
 use flate2::Crc;
 
-use crate::acp::file_content::BinaryFormat;
+use punie_host::file_content::BinaryFormat;
 
 /// The damage of an image, as the end of a sentence; `None` if its structure is complete.
 pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<String> {

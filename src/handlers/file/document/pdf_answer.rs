@@ -9,7 +9,7 @@ use super::document_protocol::{DocumentContent, DocumentWork, PageRange, PdfPage
 use super::document_query::DocumentQuery;
 use super::document_reader::{DocumentReader, DocumentSource};
 use super::pdf_pages::page_numbers;
-use crate::acp::files::OpenedBytes;
+use punie_host::files::OpenedBytes;
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_tool::{ResultMeta, ToolError, ToolReply};

@@ -11,10 +11,10 @@ use super::document_protocol::{DocumentContent, DocumentWork, Packing, TIME_LIMI
 use super::document_query::DocumentQuery;
 use super::document_reader::{DocumentReader, DocumentSource, describe_failure};
 use super::{image_answer, pdf_answer};
-use crate::acp::file_content::BinaryFormat;
-use crate::acp::files::OpenedFile;
-use crate::acp::{FileClient, WorkspacePath};
-use crate::worker::{WorkerFailure, WorkerProgram};
+use punie_host::file_content::BinaryFormat;
+use punie_host::files::OpenedFile;
+use punie_host::worker::{WorkerFailure, WorkerProgram};
+use punie_host::{FileClient, WorkspacePath};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::format_size;
 use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};

@@ -8,11 +8,11 @@ use super::hunk_candidates::PatchedLines;
 use super::hunk_placement::{HunkPlace, PlacedHunks, place_hunks};
 use super::placement_error::HunkPlacementError;
 use super::{Hunk, HunkLine, LineKind};
-use crate::acp::files::{ByteSplice, FileEncoding, LoadedFile};
 use crate::handlers::file::block_search::LineTable;
 use crate::handlers::file::match_tier::MatchTier;
 use crate::handlers::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
 use crate::handlers::file::text_transcoding::TranscodedText;
+use punie_host::files::{ByteSplice, FileEncoding, LoadedFile};
 use punie_text::output::SecretBoundaries;
 use punie_tool::{ErrorCode, ToolError};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::apply_hunks::ContentEdit;
 use super::plan::{PlannedAction, PlannedChange};
-use crate::acp::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
 use punie_core::ids::to_hex;
+use punie_host::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile};
+use punie_host::prepared_write::PreparedWrite;
+use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 
 /// The prepared steps for one file.

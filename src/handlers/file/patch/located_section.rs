@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::{PatchFileSection, SectionAction};
-use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
+use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// A section with its resolved file.

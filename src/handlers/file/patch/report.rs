@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use memchr::memchr_iter;
 
 use super::plan::{PlannedAction, PlannedChange};
-use crate::acp::files::ByteSplice;
 use crate::handlers::file::unified_diff::write_hunks;
+use punie_host::files::ByteSplice;
 
 /// The most line numbers named per file.
 const MAX_NAMED: usize = 12;

@@ -2,8 +2,8 @@
 //! making them (commit).
 
 use super::commit_state::{PatchCommit, PatchUndo, describe_file_fault, unchanged_fault};
-use crate::acp::WorkspacePath;
-use crate::acp::files::{MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile};
+use punie_host::WorkspacePath;
+use punie_host::files::{MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile};
 use punie_tool::{ErrorCode, FileChange, ResultMeta, ToolError};
 
 impl PatchCommit {

@@ -22,9 +22,9 @@ use tokio::time::timeout;
 use super::http_transport::{explain_http_error, open_http_transport};
 use super::output_meter::OutputMeter;
 use super::transport::LineTransport;
-use crate::acp::local::local_terminals::LocalTerminals;
-use crate::acp::local::service_process::{self, ServiceLaunch};
 use punie_core::ids::RequestId;
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::service_process::{self, ServiceLaunch};
 use punie_tool::ToolError;
 
 /// The longest wait for the first answer of a server.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_runner::acp::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy};
+use punie_host::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -1,0 +1,568 @@
+//! Builds the environment of commands from nothing, by a list of names. Not here: the capture of the user's values
+//! (login_environment), and the decision whether a command may run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punie_core::ids::RequestId;
+use punie_home::{FOLDER_VARIABLE, MountedSecrets};
+use punie_tool::{ErrorCode, ToolError};
+
+/// Names that commands get from the user's own environment.
+const PASSED_NAMES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    // Locations of toolchains and their caches.
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "BUN_INSTALL",
+    "CARGO_HOME",
+    "COMPOSER_HOME",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "CPATH",
+    "DENO_INSTALL",
+    "DOTNET_ROOT",
+    "FLUTTER_ROOT",
+    "FNM_DIR",
+    "FNM_MULTISHELL_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GOBIN",
+    "GOPATH",
+    "GOROOT",
+    "GRADLE_HOME",
+    "GRADLE_USER_HOME",
+    "HOMEBREW_CELLAR",
+    "HOMEBREW_PREFIX",
+    "HOMEBREW_REPOSITORY",
+    "JAVA_HOME",
+    "LIBRARY_PATH",
+    "M2_HOME",
+    "MANPATH",
+    "MAVEN_HOME",
+    "MISE_DATA_DIR",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "NIX_SSL_CERT_FILE",
+    "NVM_BIN",
+    "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+];
+
+/// Variables by which an application finds the screen and the desktop session. Commands do not get these.
+#[cfg(unix)]
+const DESKTOP_NAMES: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DESKTOP_SESSION",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_DATA_DIRS",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_TYPE",
+];
+
+/// The PATH if the user's environment has none.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Variables set after all others: no program waits for a person, and output is plain.
+const RUNNER_SETTINGS: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NO_COLOR", "1"),
+    ("TERM", "dumb"),
+    ("PUNIE_RUNNER", "1"),
+];
+
+/// Returns whether every command gets this entry anyway.
+pub fn is_runner_setting(name: &str, value: &str) -> bool {
+    RUNNER_SETTINGS.contains(&(name, value))
+}
+
+/// Variables that make a program, a shell or an interpreter load or run other code.
+const LOADER_NAMES: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "IFS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "SSH_AUTH_SOCK",
+    "DOCKER_HOST",
+];
+const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
+const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
+
+/// Returns two bash patterns: the names that are never passed on, and those of them that the runner sets. Match them
+/// without regard to case.
+pub fn refused_name_patterns() -> (String, String) {
+    let names = LOADER_NAMES.iter().map(|name| (*name).to_owned());
+    let prefixes = LOADER_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
+    let words = SECRET_WORDS.iter().map(|word| format!("*{word}*"));
+    let refused: Vec<String> = names.chain(prefixes).chain(words).collect();
+    let ours: Vec<&str> = RUNNER_SETTINGS.iter().map(|(name, _)| *name).collect();
+    (refused.join("|"), ours.join("|"))
+}
+
+/// A folder at the front of a command's PATH, and a variable that goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathPrefix {
+    /// The folder whose programs are found first.
+    pub path: String,
+    /// The variable's name and value.
+    pub variable: (String, String),
+}
+
+/// A source of PATH folders for commands.
+pub trait PathPrefixSource: fmt::Debug + Send + Sync + 'static {
+    /// Returns the folder for a command of this request, if there is one. The command is narrowed to `folders`; `None` for
+    /// all workspaces.
+    fn prefix_for_request(
+        &self,
+        request: &RequestId,
+        folders: Option<&[PathBuf]>,
+    ) -> Option<PathPrefix>;
+}
+
+impl PathPrefix {
+    /// Sets the entries in a command's environment, whatever the call set.
+    pub(super) fn apply_to_environment(self, env: &mut BTreeMap<String, String>) {
+        let rest = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+        env.insert("PATH".to_owned(), format!("{}:{rest}", self.path));
+        env.insert(self.variable.0, self.variable.1);
+    }
+}
+
+/// A user's environment, reduced to the variables that commands may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserEnvironment {
+    passed: BTreeMap<String, String>,
+}
+
+impl UserEnvironment {
+    /// Reduces an environment to the names that are passed on.
+    pub fn from_entries(entries: impl IntoIterator<Item = (String, String)>) -> Self {
+        let passed = entries
+            .into_iter()
+            .filter(|(name, _)| is_passed_on(name) && refusal_reason(name).is_none())
+            .map(|(name, value)| {
+                if name == "PATH" {
+                    (name, keep_absolute_entries(&value))
+                } else {
+                    (name, value)
+                }
+            })
+            .collect();
+        Self { passed }
+    }
+
+    /// Returns a value that is passed on.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.passed.get(name).map(String::as_str)
+    }
+
+    /// Builds the environment of a desktop application: the variables passed on, and those of the runner that lead to
+    /// the screen. The runner's settings for commands are left out, because a person watches an application.
+    #[cfg(unix)]
+    pub(super) fn environment_for_app(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
+        let mut all = self.passed.clone();
+        all.extend(
+            own.iter()
+                .filter(|(name, _)| DESKTOP_NAMES.contains(&name.as_str()))
+                .cloned(),
+        );
+        all
+    }
+
+    /// Builds the environment of one command: the variables passed on, then the call's, then the runner's settings.
+    ///
+    /// # Errors
+    /// `invalid_args` for a name or a value that cannot be set, `policy_denied` for one that must not.
+    pub fn environment_for_command(
+        &self,
+        asked: &[(String, String)],
+    ) -> Result<BTreeMap<String, String>, ToolError> {
+        let mut all = self.passed.clone();
+        for (name, value) in asked {
+            check_entry(name, value)?;
+            all.insert(name.clone(), value.clone());
+        }
+        all.extend(
+            RUNNER_SETTINGS
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
+        Ok(all)
+    }
+}
+
+#[cfg(unix)]
+impl UserEnvironment {
+    /// Returns the entries that a command in an editor's terminal gets beside the editor's environment. They are the
+    /// call's, and the runner's settings except TERM, which belongs to the editor.
+    ///
+    /// # Errors
+    /// As [`UserEnvironment::environment_for_command`].
+    pub(super) fn entries_for_editor(
+        &self,
+        asked: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let mut entries: BTreeMap<String, String> = asked.iter().cloned().collect();
+        let all = self.environment_for_command(asked)?;
+        entries.extend(
+            RUNNER_SETTINGS
+                .iter()
+                .filter_map(|(name, _)| all.get_key_value(*name))
+                .map(|(n, v)| (n.clone(), v.clone())),
+        );
+        entries.remove("TERM");
+        Ok(entries.into_iter().collect())
+    }
+}
+
+/// Returns the runner's environment without refused names, for systems whose programs need variables that no list
+/// has.
+#[cfg(not(unix))]
+pub(super) fn without_refused_names(own: &[(String, String)]) -> BTreeMap<String, String> {
+    own.iter()
+        .filter(|(name, _)| refusal_reason(name).is_none())
+        .cloned()
+        .collect()
+}
+
+fn is_passed_on(name: &str) -> bool {
+    PASSED_NAMES.contains(&name) || name.starts_with("LC_")
+}
+
+/// Removes relative entries from a PATH: they would find programs in whatever folder a command starts in.
+fn keep_absolute_entries(path: &str) -> String {
+    path.split(':')
+        .filter(|entry| entry.starts_with('/'))
+        .collect::<Vec<_>>()
+        .join(":")
+}
+
+fn check_entry(name: &str, value: &str) -> Result<(), ToolError> {
+    let valid = name
+        .bytes()
+        .enumerate()
+        .all(|(at, b)| b == b'_' || b.is_ascii_alphabetic() || (at > 0 && b.is_ascii_digit()));
+    if name.is_empty() || !valid {
+        return Err(ToolError::invalid_args(format!(
+            "env: {name:?} is not a variable's name; use letters, digits and _, not beginning with a digit."
+        )));
+    }
+    if value.contains('\0') {
+        return Err(ToolError::invalid_args(format!(
+            "env: the value of {name} contains a NUL byte."
+        )));
+    }
+    match refusal_reason(name) {
+        None => Ok(()),
+        Some(why) => Err(ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!("env: {name} may not be set: {why}. Nothing was run; leave the entry out."),
+        )),
+    }
+}
+
+/// Inserts a command's secrets into its environment.
+///
+/// # Errors
+/// `policy_denied` for a name that is not for secrets: one that changes which code programs load, or one that
+/// commands get a value for anyway.
+pub(super) fn insert_secrets(
+    env: &mut BTreeMap<String, String>,
+    mounted: &MountedSecrets,
+) -> Result<(), ToolError> {
+    for (name, value) in mounted.secret_variables() {
+        if !can_hold_secret(name) && name != FOLDER_VARIABLE {
+            let text = format!(
+                "The skill mounts a secret as the variable {name}, which commands are given for another purpose or which \
+                 changes which code programs load. Nothing was run. The owner can name another variable under \
+                 secretMounts in the skill's SKILL.md."
+            );
+            return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+        }
+        env.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(())
+}
+
+/// Returns whether a secret may be given to a program in this variable: programs get it for nothing else, and it does not
+/// change which code they load.
+pub fn can_hold_secret(name: &str) -> bool {
+    let ours = RUNNER_SETTINGS.iter().any(|(known, _)| *known == name) || is_passed_on(name);
+    !ours && !is_loader_name(name)
+}
+
+fn is_loader_name(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    LOADER_NAMES.contains(&upper.as_str())
+        || LOADER_PREFIXES
+            .iter()
+            .any(|prefix| upper.starts_with(prefix))
+}
+
+/// Receives the values of variables that commands do not get because they are secrets.
+pub type WithheldObserver = Arc<dyn Fn(Vec<String>) + Send + Sync>;
+
+/// Returns the values of variables that are withheld because their names mark them as secrets, except values that
+/// also occur in ordinary text.
+pub fn withheld_values<'e>(entries: impl IntoIterator<Item = &'e (String, String)>) -> Vec<String> {
+    let secret = |name: &str| {
+        SECRET_WORDS
+            .iter()
+            .any(|word| name.to_ascii_uppercase().contains(word))
+    };
+    let entries = entries
+        .into_iter()
+        .filter(|(name, value)| secret(name) && is_distinctive(value));
+    entries.map(|(_, value)| value.clone()).collect()
+}
+
+/// Returns whether a value is distinctive, so that finding it in a text means something. Words (`disabled`), short
+/// numbers, existing paths, and addresses without a password are not: variables like `KEYBOARD_LAYOUT` and
+/// `SSH_ASKPASS` have such values.
+fn is_distinctive(value: &str) -> bool {
+    let value = value.trim();
+    let only = |fits: fn(char) -> bool| value.chars().all(fits);
+    let is_word = only(|c| c.is_alphabetic() || " _-.,".contains(c))
+        && value.chars().skip(1).all(|c| !c.is_uppercase());
+    let is_written_large = only(|c| c.is_ascii_uppercase() || " _-.".contains(c));
+    let is_number = only(|c| c.is_ascii_digit() || ".:-".contains(c));
+    let is_address = value.contains("://") && !value.contains('@');
+    let is_path = value.split(':').next().is_some_and(|path| {
+        path.starts_with(['~', '.'])
+            || (path.starts_with('/') && std::path::Path::new(path).exists())
+    });
+    let is_short = value.len() < 20;
+    !(is_short && (is_word || is_written_large || is_number))
+        && !is_address
+        && !is_path
+        && value.len() >= 8
+}
+
+/// Returns why a name is never set or passed on, or `None` if it may be.
+fn refusal_reason(name: &str) -> Option<&'static str> {
+    let upper = name.to_ascii_uppercase();
+    if is_loader_name(name) {
+        return Some("it changes which code other programs load, or whom they talk to");
+    }
+    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
+        return Some("its name says that it is a secret, and arguments are recorded");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn only_listed_names_pass_and_secrets_never() {
+        let environment = UserEnvironment::from_entries(entries(&[
+            ("HOME", "/home/a"),
+            ("LC_ALL", "C"),
+            ("LC_API_KEY", "x"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("LD_PRELOAD", "/x.so"),
+            ("SOMETHING", "x"),
+        ]));
+        assert_eq!(environment.get("HOME"), Some("/home/a"));
+        assert_eq!(environment.get("LC_ALL"), Some("C"));
+        assert_eq!(environment.passed.len(), 2, "{environment:?}");
+    }
+
+    #[test]
+    fn a_relative_path_entry_is_dropped() {
+        let environment =
+            UserEnvironment::from_entries(entries(&[("PATH", ".:/usr/bin::bin:/bin")]));
+        assert_eq!(environment.get("PATH"), Some("/usr/bin:/bin"));
+    }
+
+    #[test]
+    fn entries_that_change_what_programs_load_are_refused() {
+        let environment = UserEnvironment::from_entries([]);
+        for name in [
+            "LD_PRELOAD",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "GIT_EXTERNAL_DIFF",
+            "API_TOKEN",
+            "ld_preload",
+        ] {
+            let refused = environment
+                .environment_for_command(&entries(&[(name, "x")]))
+                .expect_err(name);
+            assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{name}");
+            assert!(refused.model_text().contains(name), "{refused}");
+        }
+        for name in ["", "1A", "A-B", "A=B", "BASH_FUNC_x%%", "Ä"] {
+            let refused = environment
+                .environment_for_command(&entries(&[(name, "x")]))
+                .expect_err(name);
+            assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_list_denies_is_neither_passed_on_nor_set() {
+        let names = [
+            "API_KEY",
+            "MYKEYS",
+            "A_TOKEN",
+            "TOKENS",
+            "SECRET",
+            "DB_SECRETS",
+            "PASSWORD",
+            "PGPASSFILE",
+            "LD_AUDIT",
+            "DYLD_LIBRARY_PATH",
+            "BASH_ENV",
+            "ENV",
+            "GIT_SSH_COMMAND",
+            "SSH_AUTH_SOCK",
+            "DOCKER_HOST",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "PYTHONSTARTUP",
+            "NODE_OPTIONS",
+        ];
+        let given = names.map(|name| (name.to_owned(), "x".to_owned()));
+        assert_eq!(UserEnvironment::from_entries(given.clone()).passed.len(), 0);
+        for entry in given {
+            let refused = UserEnvironment::from_entries([])
+                .environment_for_command(std::slice::from_ref(&entry))
+                .expect_err(&entry.0);
+            assert_eq!(
+                refused.stable_code(),
+                ErrorCode::PolicyDenied,
+                "{}",
+                entry.0
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_list_allows_is_passed_on_and_nothing_else() {
+        let names = [
+            "PATH",
+            "HOME",
+            "USER",
+            "SHELL",
+            "LANG",
+            "LC_TIME",
+            "TZ",
+            "TMPDIR",
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "GOPATH",
+            "JAVA_HOME",
+            "NVM_DIR",
+            "PYENV_ROOT",
+        ];
+        let given = names.map(|name| (name.to_owned(), "/x".to_owned()));
+        let others = [
+            "EDITOR",
+            "TERM",
+            "HISTFILE",
+            "AWS_PROFILE",
+            "http_proxy",
+            "PS1",
+            "OLDPWD",
+            "XDG_RUNTIME_DIR",
+        ];
+        let others = others.map(|name| (name.to_owned(), "/x".to_owned()));
+        let passed = UserEnvironment::from_entries(given.into_iter().chain(others)).passed;
+        let mut expected = names.to_vec();
+        expected.sort_unstable();
+        assert_eq!(
+            passed.keys().map(String::as_str).collect::<Vec<_>>(),
+            expected
+        );
+    }
+
+    #[test]
+    fn withheld_values_are_told_but_for_those_that_innocent_text_has() {
+        let random = "/Kd83+hdJ/29dkeidKDL38dkLeo39dkEO3/kd8Qx";
+        for (name, value, told) in [
+            ("API_KEY", "hunter2hunter2", true),
+            ("aws_secret_access_key", random, true),
+            ("DB_PASSWORD", "CorrectHorse", true),
+            ("PASSPHRASE", "correct horse battery staple", true),
+            ("TOKEN_URL", "https://me:hunter2@example.com/", true),
+            ("TOKEN_URL", "https://example.com/oauth/token", false),
+            ("TOKEN", "short", false),
+            ("TOKEN_CHECK", "disabled", false),
+            ("PASSWORD_POLICY", "Required", false),
+            ("KEY_MODE", "ENABLED_ALWAYS", false),
+            ("KEYTIMEOUT", "1000000000", false),
+            ("SSH_ASKPASS", "/bin/sh", false),
+            ("KEY_FILES", "/etc/passwd:/etc/group", false),
+            ("PASSWORD_STORE_DIR", "~/.password-store", false),
+            ("EDITOR", "hunter2hunter2", false),
+        ] {
+            let entry = (name.to_owned(), value.to_owned());
+            assert_eq!(
+                !withheld_values([&entry]).is_empty(),
+                told,
+                "{name}={value}"
+            );
+        }
+    }
+
+    #[test]
+    fn ours_win_over_what_is_asked_for() {
+        let environment = UserEnvironment::from_entries([]);
+        let all = environment
+            .environment_for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")]))
+            .expect("allowed");
+        assert_eq!(all["PAGER"], "cat");
+        assert_eq!(all["RUST_LOG"], "debug");
+        assert_eq!(all["TERM"], "dumb");
+    }
+}

@@ -1,0 +1,90 @@
+//! Supports commands that run in a connected editor's terminal: the checks before the start, the terminal's id, and
+//! the same processing of its output as for local commands. Not here: the editor.
+
+use super::command_checks::{check_command, check_working_folder};
+use super::local_terminals::LocalTerminals;
+use crate::blocking::run_blocking;
+use crate::terminals::{CreateTerminal, TerminalId, TerminalOutput};
+use punie_text::output::OutputHandle;
+use punie_text::output::terminal_text::drop_cut_character;
+use punie_tool::ToolError;
+
+impl LocalTerminals {
+    /// Returns the id for one more terminal, local or in an editor.
+    pub fn next_terminal_id(&self) -> TerminalId {
+        self.allocate_id()
+    }
+
+    /// Returns why a command must not run in an editor's terminal, or `None` if it may.
+    pub fn local_only_reason(&self) -> Option<String> {
+        self.confinement().local_only_reason()
+    }
+
+    /// Rejects a command that would be rejected locally, and returns the entries to set beside the editor's own
+    /// environment.
+    ///
+    /// # Errors
+    /// Those of [`TerminalClient::create_terminal`](crate::TerminalClient::create_terminal).
+    pub async fn check_editor_command(
+        &self,
+        request: &CreateTerminal,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let env = self
+            .user_environment()
+            .await
+            .entries_for_editor(&request.env)?;
+        check_command(&request.launch)?;
+        check_working_folder(&request.cwd)?;
+        Ok(env)
+    }
+
+    /// Returns the last bytes of a stored output, and whether there are more before them.
+    pub async fn stored_output_end(
+        &self,
+        handle: OutputHandle,
+        most: u64,
+    ) -> Result<(Vec<u8>, bool), ToolError> {
+        let store = self.output_store().clone();
+        run_blocking(move || {
+            let failed = |cause: std::io::Error| ToolError::from_io("the output", &cause);
+            let Ok(mut kept) = store.find_output(handle.as_str()) else {
+                return Ok((Vec::new(), false));
+            };
+            let (_, size) = kept.read_bytes_from(0, 0).map_err(failed)?;
+            let from = size.saturating_sub(most);
+            let (mut bytes, _) = kept
+                .read_bytes_from(from, usize::try_from(most).unwrap_or(usize::MAX))
+                .map_err(failed)?;
+            if from > 0 {
+                drop_cut_character(&mut bytes);
+            }
+            Ok((bytes, from > 0))
+        })
+        .await?
+    }
+
+    /// Processes the whole text of a command in an editor's terminal: masks and cleans it, and stores it if it has
+    /// ended. Returns the part after the cursor `since`, if there is one, within the budget. Blocks.
+    pub fn capture_editor_output(
+        &self,
+        request: &CreateTerminal,
+        text: &str,
+        over: bool,
+        since: Option<u64>,
+    ) -> TerminalOutput {
+        let location = self.output_location(&request.request, request.output_number);
+        let mut capture = self.create_capture(location, request.budget, request.raw, None);
+        if !over {
+            capture.disable_disk_copy();
+        }
+        capture.capture_bytes(text.as_bytes());
+        if over {
+            capture.finish_capture();
+        }
+        TerminalOutput {
+            bytes_read: text.len() as u64,
+            in_editor: true,
+            ..capture.view_since(since)
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The files that the guard of protected paths remembers, and the commands that live. Not here: the comparison
+//! (protected_path_guard).
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::process_kill::stop_process_tree;
+use super::process_tree::ProcessTree;
+use super::protected_path_records::FileContent;
+use super::protected_path_stamp::PathStamp;
+use crate::terminals::{StopSequence, StopSignal};
+use punie_core::ids::RequestId;
+
+/// The most bytes of all remembered files together.
+const MAX_REMEMBERED_BYTES: usize = 16 << 20;
+
+/// The state of the guard.
+#[derive(Default)]
+pub(super) struct GuardState {
+    /// The folders in which commands started, and those above them up to a workspace.
+    pub folders: BTreeSet<PathBuf>,
+    pub known: HashMap<PathBuf, KnownFile>,
+    /// The bytes of the remembered contents.
+    pub known_bytes: usize,
+    pub live: Vec<LiveCommand>,
+    pub last_id: u64,
+    /// Nothing older was overlooked by the walk: the start of the first command after the last complete one.
+    pub unwalked_ms: Option<i64>,
+    /// The last time at which a command started, or at which its end was noticed.
+    pub last_alive_ms: i64,
+    /// The files last moved to the trash.
+    pub moved: HashMap<PathBuf, (FileContent, RequestId)>,
+    pub told: Vec<String>,
+    /// How often each path was put back since the first of the live commands started.
+    pub put_backs: HashMap<PathBuf, u32>,
+}
+
+/// A protected file as it is allowed to be.
+pub(super) struct KnownFile {
+    pub stamp: PathStamp,
+    pub content: Option<FileContent>,
+}
+
+/// A command of which processes live.
+pub(super) struct LiveCommand {
+    pub id: u64,
+    pub tree: Option<ProcessTree>,
+    pub is_running: bool,
+    pub in_background: bool,
+    /// The folders that are read-only to it as a whole, with their inodes: a mount falls off a path that is replaced.
+    /// Files are left out: programs replace them, and the inode of the first may be that of the third.
+    pub covers: HashMap<PathBuf, u64>,
+}
+
+impl GuardState {
+    /// Returns whether no live command could change a file, so that the owner did.
+    pub fn is_out_of_reach(&self, path: &Path) -> bool {
+        let inode = |path: &Path| {
+            path.symlink_metadata()
+                .map(|found| (found.ino(), found.nlink()))
+        };
+        // By another name a covered file could be written.
+        !self.live.is_empty()
+            && inode(path).is_ok_and(|(_, links)| links == 1)
+            && self.live.iter().all(|live| {
+                let is_covered = |path: &Path| {
+                    let covered = live.covers.get(path);
+                    covered.is_some_and(|covered| inode(path).is_ok_and(|(now, _)| now == *covered))
+                };
+                path.ancestors().any(is_covered)
+            })
+    }
+
+    pub fn has_foreground_command(&self) -> bool {
+        self.live
+            .iter()
+            .any(|live| live.is_running && !live.in_background)
+    }
+
+    /// Starts killing the processes of all live commands: any of them may be the one that writes a path again and
+    /// again. Does not wait for their end.
+    pub fn kill_live_commands(&self) {
+        let trees: Vec<ProcessTree> = self
+            .live
+            .iter()
+            .filter_map(|live| live.tree.clone())
+            .collect();
+        let kill = move || {
+            let sequence = StopSequence::for_signal(StopSignal::Kill, Duration::ZERO);
+            for tree in &trees {
+                stop_process_tree(Some(tree), None, &sequence);
+            }
+        };
+        let thread = thread::Builder::new().name("protected-path-kill".to_owned());
+        if let Err(cause) = thread.spawn(kill) {
+            tracing::warn!(%cause, "commands that rewrite a protected path could not be ended");
+        }
+    }
+
+    pub fn forget(&mut self, path: &Path) -> Option<KnownFile> {
+        let known = self.known.remove(path)?;
+        self.known_bytes -= known
+            .content
+            .as_ref()
+            .map_or(0, |content| content.bytes.len());
+        Some(known)
+    }
+
+    pub fn remember(&mut self, path: &Path, stamp: PathStamp, content: Option<FileContent>) {
+        self.forget(path);
+        let size = |content: &FileContent| content.bytes.len();
+        let content =
+            content.filter(|content| self.known_bytes + size(content) <= MAX_REMEMBERED_BYTES);
+        self.known_bytes += content.as_ref().map_or(0, size);
+        self.known
+            .insert(path.to_owned(), KnownFile { stamp, content });
+    }
+
+    /// Returns whether an accepted file of this name has the same content: it was copied or moved.
+    pub fn is_known_elsewhere(&self, path: &Path, content: &FileContent) -> bool {
+        let is_same = |known: &KnownFile| known.content.as_ref() == Some(content);
+        self.known
+            .iter()
+            .any(|(other, known)| other.file_name() == path.file_name() && is_same(known))
+    }
+}

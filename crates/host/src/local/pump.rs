@@ -1,0 +1,172 @@
+//! The thread that reads one command's output and detects its end. Not here: processing the bytes (command_capture).
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::child_process::ChildProcess;
+use crate::terminals::ExitStatus;
+
+const READ_BUFFER_BYTES: usize = 256 << 10;
+/// The time to read the rest of the output after the command's end, if another process still holds the pipe.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The bytes to read in that time: more than a pipe holds. A process that prints for ever does not delay the reply.
+const MAX_DRAIN_BYTES: usize = 2 << 20;
+
+/// Receives the pump's events.
+pub(super) trait PumpListener {
+    /// Locks reading before output is read, until the output is passed on. Waits for ever if reading is left to a
+    /// next runner.
+    fn lock_reading(&self) -> MutexGuard<'_, ()>;
+    /// The command printed this chunk.
+    fn on_output(&self, chunk: &[u8]);
+    /// No more output is available for now: the output so far should be on disk for a next runner.
+    fn on_pause(&self);
+    /// The pipe is closed; no more output follows.
+    fn on_closed(&self);
+    /// The command ended. `held` is set if another process still holds the pipe; then more output may follow.
+    fn on_exit(&self, status: ExitStatus, held: bool);
+}
+
+/// Reads until no process holds the pipe and the command has ended.
+pub(super) fn pump_output(child: &ChildProcess, output: OwnedFd, listener: &impl PumpListener) {
+    let mut reader = OutputReader {
+        output,
+        buffer: vec![0; READ_BUFFER_BYTES],
+    };
+    let mut unsaved = false;
+    loop {
+        if unsaved && !is_any_readable(&[reader.output.as_fd(), child.end_descriptor()]) {
+            listener.on_pause();
+            unsaved = false;
+        }
+        wait_readable(&[reader.output.as_fd(), child.end_descriptor()], None);
+        match reader.read_once(listener) {
+            ReadResult::Bytes(_) => unsaved = true,
+            ReadResult::Nothing => {}
+            ReadResult::Closed => {
+                listener.on_closed();
+                wait_readable(&[child.end_descriptor()], None);
+                listener.on_exit(collect_exit_status(child), false);
+                return;
+            }
+        }
+        if has_exited(child) {
+            break;
+        }
+    }
+    let status = collect_exit_status(child);
+    if drain_output(&mut reader, listener) {
+        listener.on_closed();
+        listener.on_exit(status, false);
+        return;
+    }
+    listener.on_exit(status, true);
+    loop {
+        if !is_any_readable(&[reader.output.as_fd()]) {
+            listener.on_pause();
+        }
+        wait_readable(&[reader.output.as_fd()], None);
+        if let ReadResult::Closed = reader.read_once(listener) {
+            listener.on_closed();
+            return;
+        }
+    }
+}
+
+/// Reads the rest in the pipe. Returns true if it is closed, and false if a process still holds it when the time is
+/// up.
+fn drain_output(reader: &mut OutputReader, listener: &impl PumpListener) -> bool {
+    let until = Instant::now() + DRAIN_TIMEOUT;
+    let mut taken = 0;
+    while taken < MAX_DRAIN_BYTES {
+        match reader.read_once(listener) {
+            ReadResult::Closed => return true,
+            ReadResult::Bytes(count) => taken += count,
+            ReadResult::Nothing => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return false;
+                }
+                wait_readable(&[reader.output.as_fd()], Some(left));
+            }
+        }
+    }
+    false
+}
+
+struct OutputReader {
+    output: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+enum ReadResult {
+    Bytes(usize),
+    Nothing,
+    Closed,
+}
+
+impl OutputReader {
+    fn read_once(&mut self, listener: &impl PumpListener) -> ReadResult {
+        let _reading = listener.lock_reading();
+        match rustix::io::read(&self.output, self.buffer.as_mut_slice()) {
+            // A pipe reports that its other side is closed by an end of file, a terminal by an error.
+            Ok(0) | Err(Errno::IO) => ReadResult::Closed,
+            Ok(count) => {
+                listener.on_output(&self.buffer[..count]);
+                ReadResult::Bytes(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => ReadResult::Nothing,
+            Err(cause) => {
+                tracing::warn!(%cause, "a command's output could not be read any further");
+                ReadResult::Closed
+            }
+        }
+    }
+}
+
+fn has_exited(child: &ChildProcess) -> bool {
+    is_any_readable(&[child.end_descriptor()])
+}
+
+fn is_any_readable(fds: &[std::os::fd::BorrowedFd<'_>]) -> bool {
+    let mut fds: Vec<PollFd<'_>> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    matches!(
+        poll(
+            &mut fds,
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 0
+            })
+        ),
+        Ok(1..)
+    )
+}
+
+/// Waits until one is ready or the time is up.
+fn wait_readable(fds: &[std::os::fd::BorrowedFd<'_>], limit: Option<Duration>) {
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let mut fds: Vec<PollFd<'_>> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    while poll(&mut fds, limit.as_ref()) == Err(Errno::INTR) {}
+}
+
+/// Returns the exit status of a child that has ended.
+fn collect_exit_status(child: &ChildProcess) -> ExitStatus {
+    match child.poll_exit_status() {
+        Ok(Some(status)) => status,
+        Ok(None) => ExitStatus::Signal("an unknown signal".to_owned()),
+        Err(cause) => {
+            tracing::error!(pid = child.pid(), %cause, "a command ended and its status is not to be had");
+            ExitStatus::Signal("an unknown signal".to_owned())
+        }
+    }
+}

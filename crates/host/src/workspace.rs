@@ -1,0 +1,420 @@
+//! The folders that the tools may access, and the proof that a path lies in one of them.
+//!
+//! A root is opened once and held open. Every later open is relative to that folder, and on Linux the kernel itself
+//! refuses to leave it, even if a path is replaced meanwhile. Not here: the tools' use of a path (handlers), and
+//! protected paths inside (`protected_path`).
+
+mod io_error_text;
+mod lexical_path;
+mod narrowed_workspace;
+mod workspace_path;
+mod workspace_root;
+
+#[cfg(target_os = "linux")]
+#[path = "workspace/beneath.rs"]
+mod held;
+#[cfg(not(target_os = "linux"))]
+#[path = "workspace/by_name.rs"]
+mod held;
+
+pub use held::FolderHandle;
+pub(crate) use io_error_text::explain_io_error;
+pub use narrowed_workspace::ReachableFolders;
+pub use workspace_path::{DanglingLink, WorkspacePath};
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use punie_core::runner_home::is_runner_home;
+use punie_tool::{ErrorCode, ToolError};
+use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
+
+/// The number of symlinks that Linux itself follows.
+const MAX_LINKS: usize = 40;
+
+/// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("format" = "path"))]
+pub struct RawPath(String);
+
+impl RawPath {
+    /// Returns the text as given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for RawPath {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// The folders in which the tools work.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    roots: Arc<[Arc<WorkspaceRoot>]>,
+    home: Option<Arc<Path>>,
+    /// The folders from which the owner's rules write paths, if they are others than the roots.
+    rule_roots: Option<Arc<[PathBuf]>>,
+}
+
+impl Workspace {
+    /// Opens the folders; each must exist. `~` is not expanded.
+    pub fn open_roots(roots: &[PathBuf]) -> io::Result<Self> {
+        Self::open_with_home(roots, None)
+    }
+
+    /// Opens the folders; a leading `~`, `$HOME` or `%USERPROFILE%` in a path means `home`.
+    pub fn open_with_home(roots: &[PathBuf], home: Option<PathBuf>) -> io::Result<Self> {
+        let roots = roots
+            .iter()
+            .map(|given| WorkspaceRoot::open_given_root(given).map(Arc::new))
+            .collect::<io::Result<Vec<_>>>()?;
+        Ok(Self {
+            roots: roots.into(),
+            home: home.map(Arc::from),
+            rule_roots: None,
+        })
+    }
+
+    /// Returns the folders. Relative paths are resolved against the first one.
+    pub fn root_paths(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.canonical.as_path())
+    }
+
+    /// Returns the first folder; `/` where there is none, which no path is in then.
+    pub fn first_root(&self) -> &Path {
+        self.roots
+            .first()
+            .map_or(Path::new("/"), |root| &root.canonical)
+    }
+
+    /// Resolves the folder that a call names, or returns the first folder. It need not exist.
+    ///
+    /// # Errors
+    /// As [`Self::resolve_in_workspace`].
+    pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
+        match asked {
+            Some(raw) => Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned()),
+            None if self.roots.is_empty() => Err(no_workspace_error("The first folder")),
+            None => Ok(self.first_root().to_owned()),
+        }
+    }
+
+    /// Resolves a path and proves that it lies in a workspace; it need not exist. Symlinks that stay inside are
+    /// followed, so the result has none.
+    ///
+    /// # Errors
+    /// `outside_workspace` naming the workspaces and the symlink that led out, or `invalid_args`.
+    pub fn resolve_in_workspace(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
+        let asked = lexical_path::parse_path_text(raw.as_str(), self.home.as_deref())?;
+        let (root, rel) = self
+            .split_root(&asked.path)
+            .ok_or_else(|| self.outside_error(raw, None))?;
+        let asked_absolute = join_names(&root.canonical, &rel);
+        let mut found = self.locate_through_links(raw, root, rel)?;
+        found.asked_absolute = Some(asked_absolute.into());
+        refuse_runner_home(raw, &found)?;
+        if asked.names_folder {
+            match found.file_metadata() {
+                Ok(metadata) if !metadata.is_dir() => {
+                    return Err(file_in_path_error(
+                        raw,
+                        found.absolute_path(),
+                        Path::new(""),
+                        None,
+                    ));
+                }
+                _ => found.names_folder = true,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Opens a file that a walk through a workspace found, beneath the open root. It fails if a folder on the way has
+    /// become a symlink since. It does not block, and does not check the kind of the file.
+    ///
+    /// # Errors
+    /// `CrossesDevices` when the path lies in no workspace, or the system's error.
+    pub fn open_found_file(&self, absolute: &Path) -> io::Result<File> {
+        let found = self
+            .roots
+            .iter()
+            .find_map(|root| Some((root, path_remainder(absolute, &root.canonical)?)));
+        let (root, rel) = found
+            .ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
+        root.handle.open_file_beneath(rel)
+    }
+
+    /// Returns whether a path without symlinks lies in a workspace, or is one.
+    pub fn contains_real_path(&self, real: &Path) -> bool {
+        self.root_paths().any(|root| real.starts_with(root))
+    }
+
+    /// Returns a path that was found earlier, without symlinks; `None` if it lies in no workspace. Opening it refuses
+    /// symlinks that were put there since.
+    pub fn path_if_inside(&self, absolute: &Path) -> Option<WorkspacePath> {
+        let (root, rel) = self
+            .roots
+            .iter()
+            .filter_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)))
+            .min_by_key(|(_, rel)| rel.components().count())?;
+        if !has_only_names(rel) || rel.as_os_str().is_empty() {
+            return None;
+        }
+        let exists = root.handle.metadata_beneath(rel).is_ok();
+        Some(WorkspacePath::new(
+            Arc::clone(root),
+            rel.to_owned(),
+            rel.to_owned(),
+            exists,
+            None,
+        ))
+    }
+
+    /// Returns the root that contains an absolute path by its spelling, with the rest of the path; the first root for a
+    /// relative path.
+    fn split_root(&self, path: &Path) -> Option<(Arc<WorkspaceRoot>, PathBuf)> {
+        if path.is_relative() {
+            let first = self.roots.first()?;
+            return Some((Arc::clone(first), path.to_owned()));
+        }
+        self.roots
+            .iter()
+            .filter_map(|root| {
+                let rest = path
+                    .strip_prefix(&root.canonical)
+                    .or_else(|_| path.strip_prefix(&root.given))
+                    .ok()?;
+                Some((Arc::clone(root), rest.to_owned()))
+            })
+            .min_by_key(|(_, rest)| rest.components().count())
+    }
+
+    /// Follows symlinks one by one if the kernel refuses: it accepts no absolute symlink, not even one that leads back
+    /// inside. The result is opened beneath the root again, so no result here is trusted.
+    fn locate_through_links(
+        &self,
+        raw: &RawPath,
+        mut root: Arc<WorkspaceRoot>,
+        mut rel: PathBuf,
+    ) -> Result<WorkspacePath, ToolError> {
+        let asked = rel.clone();
+        let mut link: Option<DanglingLink> = None;
+        for _ in 0..MAX_LINKS {
+            if let Ok(real) = root.handle.resolve_beneath(&rel) {
+                return Ok(WorkspacePath::new(root, real, asked, true, None));
+            }
+            match find_resolve_failure(&root, &rel) {
+                ResolveFailure::Changed => {}
+                ResolveFailure::Missing { parent, rest } if has_only_names(&rest) => {
+                    let missing = parent.join(rest);
+                    return Ok(WorkspacePath::new(root, missing, asked, false, link));
+                }
+                ResolveFailure::Missing { .. } if lexical_path::climbs_above_start(&rel) => {
+                    return Err(self.outside_error(raw, link.as_ref()));
+                }
+                ResolveFailure::Missing { parent, .. } => {
+                    return Err(ToolError::not_found(format!(
+                        "{}: a folder on the way does not exist. The deepest one that does is {}.",
+                        raw.as_str(),
+                        root.canonical.join(parent).display()
+                    )));
+                }
+                ResolveFailure::Link {
+                    parent,
+                    name,
+                    target,
+                    rest,
+                } => {
+                    let met = DanglingLink {
+                        link: root.canonical.join(&parent).join(&name),
+                        target,
+                    };
+                    // An absolute target replaces the parent. Joining an empty rest would add a slash.
+                    let mut next = parent.join(&met.target);
+                    if !rest.as_os_str().is_empty() {
+                        next.push(rest);
+                    }
+                    if next.is_absolute() {
+                        (root, rel) = self
+                            .split_root(&next)
+                            .ok_or_else(|| self.outside_error(raw, Some(&met)))?;
+                    } else {
+                        rel = next;
+                    }
+                    link = Some(met);
+                }
+                ResolveFailure::Outside => return Err(self.outside_error(raw, link.as_ref())),
+                ResolveFailure::NotFolder { file, rest } => {
+                    let file = root.canonical.join(file);
+                    return Err(file_in_path_error(raw, &file, &rest, link.as_ref()));
+                }
+                ResolveFailure::Failed(cause) => {
+                    return Err(ToolError::from_io(raw.as_str(), &explain_io_error(cause)));
+                }
+            }
+        }
+        let names = link.map_or_else(String::new, |met| {
+            format!(" (last at {})", met.link.display())
+        });
+        Err(ToolError::invalid_args(format!(
+            "{}: too many symbolic links; they form a loop{names}.",
+            raw.as_str()
+        )))
+    }
+
+    fn outside_error(&self, raw: &RawPath, link: Option<&DanglingLink>) -> ToolError {
+        if self.roots.is_empty() {
+            return no_workspace_error(raw.as_str());
+        }
+        let roots: Vec<String> = self
+            .root_paths()
+            .map(|root| root.display().to_string())
+            .collect();
+        let via = describe_link(link);
+        ToolError::new(
+            ErrorCode::OutsideWorkspace,
+            format!(
+                "{} is outside the workspace{via}. File tools reach only: {}. Use a path in there.",
+                raw.as_str(),
+                roots.join(", ")
+            ),
+        )
+    }
+}
+
+/// Says that no path is inside, because there is no workspace at all.
+fn no_workspace_error(asked: &str) -> ToolError {
+    let text = format!(
+        "{asked} is outside the workspace: this device has none for calls without a session's folder. The owner names \
+         one: paths under [workspaces] in config.toml."
+    );
+    ToolError::new(ErrorCode::OutsideWorkspace, text)
+}
+
+/// Refuses a path in a home of this program below the workspace: it holds keys and tokens.
+fn refuse_runner_home(raw: &RawPath, found: &WorkspacePath) -> Result<(), ToolError> {
+    let root = found.root_path();
+    let home = found
+        .absolute_path()
+        .ancestors()
+        .take_while(|folder| *folder != root)
+        .find(|folder| is_runner_home(folder));
+    match home {
+        None => Ok(()),
+        Some(home) => Err(ToolError::new(
+            ErrorCode::PolicyDenied,
+            format!(
+                "{} lies in {}, a home of punie-runner, which holds keys and tokens. No tool reaches it.",
+                raw.as_str(),
+                home.display()
+            ),
+        )),
+    }
+}
+
+/// Returns whether a path has only names, without a root, `.` or `..`.
+fn has_only_names(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Joins a path as its text says, without asking the disk: `..` removes the name before it.
+fn join_names(folder: &Path, rel: &Path) -> PathBuf {
+    let mut joined = folder.to_owned();
+    for part in rel.components() {
+        match part {
+            Component::Normal(name) => joined.push(name),
+            Component::ParentDir => drop(joined.pop()),
+            _ => {}
+        }
+    }
+    joined
+}
+
+/// Builds the error for a file in place of a folder: above the rest of a path, or before a slash at its end.
+fn file_in_path_error(
+    raw: &RawPath,
+    file: &Path,
+    rest: &Path,
+    link: Option<&DanglingLink>,
+) -> ToolError {
+    let (raw, shown) = (raw.as_str(), file.display());
+    let via = describe_link(link);
+    if rest.as_os_str().is_empty() {
+        return ToolError::invalid_args(format!(
+            "{raw}: it ends in a slash, which only a folder may, but {shown} is a file{via}. Leave out the slash."
+        ));
+    }
+    ToolError::not_found(format!(
+        "{raw} does not exist: {shown} is a file, not a folder{via}, so there can be no {} in it. Use {shown} itself, \
+         or another folder.",
+        rest.display()
+    ))
+}
+
+/// Names the symlink that led to a path, as a part of a sentence.
+fn describe_link(link: Option<&DanglingLink>) -> String {
+    link.map_or_else(String::new, |met| {
+        format!(
+            " (the link {} leads to {})",
+            met.link.display(),
+            met.target.display()
+        )
+    })
+}
+
+/// Returns the rest of a path behind this folder. Compares the text first, because comparing components takes a quarter
+/// as long as opening the file.
+#[cfg(unix)]
+fn path_remainder<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (text, above) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let rest = text
+        .strip_prefix(above)
+        .and_then(|rest| rest.strip_prefix(b"/"));
+    match rest.filter(|rest| rest.first().is_some_and(|first| *first != b'/')) {
+        Some(rest) => Some(Path::new(std::ffi::OsStr::from_bytes(rest))),
+        None => path.strip_prefix(folder).ok(),
+    }
+}
+
+#[cfg(not(unix))]
+fn path_remainder<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
+    path.strip_prefix(folder).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_behind_a_folder_is_the_same_by_its_text_and_by_its_parts() {
+        for (path, folder) in [
+            ("/w/a/b", "/w"),
+            ("/w", "/w"),
+            ("/w/", "/w"),
+            ("/w//a", "/w"),
+            ("/wide/a", "/w"),
+            ("/a/b", "/"),
+            ("/x/a", "/w"),
+            ("/w/../x", "/w"),
+        ] {
+            let (path, folder) = (Path::new(path), Path::new(folder));
+            assert_eq!(
+                path_remainder(path, folder),
+                path.strip_prefix(folder).ok(),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}
