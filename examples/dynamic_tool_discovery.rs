@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use punie_core::ids::RequestId;
-use punie_runner::editor::agent::{self, AgentHost, AgentSetup, HostFuture};
-use punie_runner::editor::protocol::{
+use punie_editor::agent::{self, AgentHost, AgentSetup, HostFuture};
+use punie_editor::protocol::{
     Agent, CancelNotification, Channel, Client, ClientCapabilities, ConnectionTo, ContentBlock,
     Error, Implementation, InitializeRequest, NewSessionRequest, PermissionOptionKind,
     PromptRequest, ProtocolVersion, RequestPermissionOutcome, RequestPermissionRequest,
     RequestPermissionResponse, Responder, SelectedPermissionOutcome, SessionNotification,
     SessionUpdate, ToolCallStatus, UntypedMessage, on_receive_notification, on_receive_request,
 };
-use punie_runner::editor::{
+use punie_editor::{
     AttachedEditors, EditorSession, EditorSettings, EditorToolDiscovery, discover_editor_tools,
 };
 use punie_tool::request::ReplyBody;

@@ -2,15 +2,12 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`editor`]: access to files and processes by a connected editor.
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
 //! - [`trash`]: the content before calls changed it.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
-
-pub mod editor;
 
 pub mod bridges;
 pub mod handlers;

@@ -12,8 +12,8 @@ use super::runner_screen::{self, RunnerScreen};
 use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, process_signals};
 use crate::config::{BackendUrl, Config, WorkspaceRule};
-use crate::editor::AttachedEditors;
 use punie_core::heap_memory;
+use punie_editor::AttachedEditors;
 use punie_engine::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 use punie_home::{ApprovalQuestions, Home, RunnerLock};
 

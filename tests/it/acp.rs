@@ -18,17 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_editor::local_client_tools::LocalPolicy;
+use punie_editor::protocol::{ClientCapabilities, FileSystemCapabilities};
+use punie_editor::{AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle};
+use punie_editor::{ClientTools, LocalClient};
 use punie_home::Home;
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::Confinement;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::editor::local_client_tools::LocalPolicy;
-use punie_runner::editor::protocol::{ClientCapabilities, FileSystemCapabilities};
-use punie_runner::editor::{
-    AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
-};
-use punie_runner::editor::{ClientTools, LocalClient};
 use punie_runner::handlers::file::{self, FileDeps};
 use punie_runner::handlers::shell::{self, ShellDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};

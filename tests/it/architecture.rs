@@ -23,7 +23,6 @@ const PROGRAM: CrateTable = CrateTable {
     folder: "src",
     modules: &[
         ("trash", &[]),
-        ("editor", &[]),
         ("bridges", &[]),
         ("handlers", &[]),
         ("config", &[]),

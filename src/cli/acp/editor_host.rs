@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use crate::editor::agent::{AgentHost, HostFuture};
-use crate::editor::{AttachedEditors, EditorSession, discover_editor_tools};
+use punie_editor::agent::{AgentHost, HostFuture};
+use punie_editor::{AttachedEditors, EditorSession, discover_editor_tools};
 use punie_engine::journal::Journal;
 use punie_home::{Home, ThreadStore, command_to_type};
 use punie_tool::ToolRegistry;

@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::editor::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
+use punie_editor::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use punie_home::{ClientPresence, Home};
 
 /// The maximum number of editors at once.

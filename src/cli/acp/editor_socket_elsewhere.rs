@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::editor::agent::AgentSetup;
+use punie_editor::agent::AgentSetup;
 use punie_home::Home;
 
 /// A placeholder without a socket.

@@ -20,8 +20,8 @@ use super::exit::Exit;
 use super::process_signals;
 use super::wiring::{self, AssembledRunner, BackendSource};
 use crate::config::{Config, WorkspaceRule};
-use crate::editor::AttachedEditors;
-use crate::editor::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
+use punie_editor::AttachedEditors;
+use punie_editor::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
 use punie_engine::runner::{ShutdownSignal, ToolThreads};
 use punie_home::{Home, LockError, RunnerLock};
 

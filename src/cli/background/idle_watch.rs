@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::editor::AttachedEditors;
+use punie_editor::AttachedEditors;
 use punie_engine::journal::{Journal, JournalError, JournalShellState};
 use punie_home::{ClientPresence, Home, SuccessorProgram};
 

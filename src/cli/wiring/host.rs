@@ -18,15 +18,15 @@ use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
-use crate::editor::LocalClient;
-use crate::editor::local_client_tools::LocalPolicy;
-use crate::editor::{AttachedEditors, EditorOverlay};
 use crate::handlers::plugin::{PluginDeps, PluginHost};
 use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
 use crate::trash::{BeforeImageStore, Trash};
+use punie_editor::LocalClient;
+use punie_editor::local_client_tools::LocalPolicy;
+use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_engine::journal::Journal;
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_host::local::command_environment;

@@ -17,10 +17,10 @@ use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, home_catalog, settings, shell_records};
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
-use crate::editor::AttachedEditors;
 use crate::handlers::plugin::PluginHost;
 use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::LeaseId;
+use punie_editor::AttachedEditors;
 use punie_engine::journal::Journal;
 use punie_engine::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::config::{self, Config};
-use crate::editor::{DiscoveryMode, EditorSettings};
 use crate::trash::{Trash, TrashLimits};
+use punie_editor::{DiscoveryMode, EditorSettings};
 use punie_engine::runner::{CallSettings, RunnerSettings, WakeupMode};
 use punie_home::{Home, PackageStore};
 use punie_tool::ToolProfile;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::until;
+use punie_editor::protocol::{Error, TerminalExitStatus, resource_missing};
 use punie_host::TerminalClient;
 use punie_host::terminals::{CommandLaunch, CreateTerminal};
-use punie_runner::editor::protocol::{Error, TerminalExitStatus, resource_missing};
 use punie_text::output::StreamFilter;
 use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;

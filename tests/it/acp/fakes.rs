@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
-use punie_runner::editor::protocol::{
+use punie_editor::protocol::{
     CreateTerminalRequest, Error, KillTerminalRequest, ReadTextFileRequest, ReleaseTerminalRequest,
     RequestPermissionOutcome, RequestPermissionRequest, TerminalExitStatus, TerminalOutputRequest,
     ToolCallUpdate, ToolCallUpdateFields, WaitForTerminalExitRequest, WriteTextFileRequest,
 };
-use punie_runner::editor::tool_catalog::{ToolCatalog, ToolDescriptor};
+use punie_editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 
 fn fake() -> FakeClient {
     FakeClient::default()

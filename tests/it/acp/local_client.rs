@@ -1,7 +1,7 @@
 //! This machine as an ACP client: files, permission and extensions by the letter of the protocol.
 
 use super::*;
-use punie_runner::editor::protocol::{
+use punie_editor::protocol::{
     Implementation, PermissionOption, PermissionOptionKind, ReadTextFileRequest,
     RequestPermissionOutcome, RequestPermissionRequest, SessionNotification, SessionUpdate,
     ToolCallUpdate, ToolCallUpdateFields, WriteTextFileRequest,

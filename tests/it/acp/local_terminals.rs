@@ -1,7 +1,7 @@
 //! This machine's terminals as ACP has them: ids of a session, an end that is told, an output that keeps its end.
 
 use super::*;
-use punie_runner::editor::protocol::{
+use punie_editor::protocol::{
     CreateTerminalRequest, EnvVariable, Error, KillTerminalRequest, ReleaseTerminalRequest,
     TerminalExitStatus, TerminalId, TerminalOutputRequest, TerminalOutputResponse,
     WaitForTerminalExitRequest,

@@ -1,8 +1,8 @@
 //! Which paths this machine serves as an ACP client: those inside its workspace, by whatever name.
 
 use super::*;
-use punie_runner::editor::local_client_tools::REFUSED_CODE;
-use punie_runner::editor::protocol::{
+use punie_editor::local_client_tools::REFUSED_CODE;
+use punie_editor::protocol::{
     CreateTerminalRequest, Error, ReadTextFileRequest, WriteTextFileRequest,
 };
 

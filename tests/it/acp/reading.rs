@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::harness::fake_client::Fault;
-use punie_runner::editor::protocol::Error;
+use punie_editor::protocol::Error;
 use punie_tool::ErrorCode;
 
 const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";

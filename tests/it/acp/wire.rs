@@ -4,15 +4,15 @@
 use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::{eventually, until};
-use punie_runner::editor::EditorClient;
-use punie_runner::editor::client_server::{initialize_agent, serve_client};
-use punie_runner::editor::protocol::{
+use punie_editor::EditorClient;
+use punie_editor::client_server::{initialize_agent, serve_client};
+use punie_editor::protocol::{
     Agent, Channel, Client, ConnectionTo, CreateTerminalRequest, Error, Implementation,
     InitializeRequest, InitializeResponse, ReadTextFileRequest, Responder, SessionNotification,
     SessionUpdate, ToolCallUpdate, ToolCallUpdateFields, UntypedMessage,
     WaitForTerminalExitRequest, WriteTextFileRequest, on_receive_request,
 };
-use punie_runner::editor::tool_catalog::{ToolCatalog, ToolDescriptor};
+use punie_editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 use punie_tool::request::CallFailure;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -128,7 +128,7 @@ async fn a_call_that_waits_holds_up_no_other() {
             editor.read_text_file(read).await.expect("read").content,
             "read meanwhile"
         );
-        let kill = punie_runner::editor::protocol::KillTerminalRequest::new("s", id.clone());
+        let kill = punie_editor::protocol::KillTerminalRequest::new("s", id.clone());
         editor.kill_terminal(kill).await.expect("killed");
     });
     assert!(ended.expect("an end").exit_status.signal.is_some());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
-use punie_runner::editor::protocol::Error;
+use punie_editor::protocol::Error;
 use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_runner::editor::protocol::Error;
-use punie_runner::editor::{
-    EditorSettings, EditorToolDiscovery, TurnHandle, discover_editor_tools,
-};
+use punie_editor::protocol::Error;
+use punie_editor::{EditorSettings, EditorToolDiscovery, TurnHandle, discover_editor_tools};
 use punie_tool::request::{CallOutcome, SealContext, ToolReply};
 use punie_tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
 use serde_json::{Value, json};
@@ -509,12 +507,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run() {
-    let too_long = || {
-        Says::Fails(Error::new(
-            punie_runner::editor::agent::TOO_LONG_ERROR,
-            "too long",
-        ))
-    };
+    let too_long = || Says::Fails(Error::new(punie_editor::agent::TOO_LONG_ERROR, "too long"));
     for (kind, may_have_run) in [("edit", true), ("search", false)] {
         let error = attached(kind, too_long())
             .await

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punie_core::ids::RequestId;
-use punie_runner::editor::protocol::{
+use punie_editor::protocol::{
     Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest,
     InitializeResponse, ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage,
     on_receive_notification, on_receive_request,
 };
-use punie_runner::editor::{AttachedEditors, EditorClient, EditorSession, EditorSettings};
+use punie_editor::{AttachedEditors, EditorClient, EditorSession, EditorSettings};
 use punie_tool::request::ToolReply;
 use punie_tool::{CallObserver as _, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};

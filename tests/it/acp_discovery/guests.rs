@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use punie_editor::{AttachedEditors, discover_editor_tools};
 use punie_engine::runner::RunnerSettings;
-use punie_runner::editor::{AttachedEditors, discover_editor_tools};
 use punie_tool::{ErrorCode, ToolRegistry};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What is believed of a client's answer.
 
-use punie_runner::editor::{ToolCatalog, ToolDescriptor};
+use punie_editor::{ToolCatalog, ToolDescriptor};
 use serde_json::{Value, json};
 
 use super::editor::tool;

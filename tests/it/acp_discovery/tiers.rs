@@ -1,7 +1,7 @@
 //! When an editor is asked, and what follows from what it says.
 
-use punie_runner::editor::protocol::Error;
-use punie_runner::editor::{
+use punie_editor::protocol::Error;
+use punie_editor::{
     DiscoveryMode, EditorService, EditorSettings, EditorTier, EditorToolDiscovery,
     discover_editor_tools,
 };

@@ -3,17 +3,17 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use punie_host::Workspace;
-use punie_host::local::child_log::NoChildLog;
-use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::editor::LocalClient;
-use punie_runner::editor::agent::open_line_transport;
-use punie_runner::editor::client_server::{initialize_agent, serve_client};
-use punie_runner::editor::local_client_tools::LocalPolicy;
-use punie_runner::editor::protocol::{
+use punie_editor::LocalClient;
+use punie_editor::agent::open_line_transport;
+use punie_editor::client_server::{initialize_agent, serve_client};
+use punie_editor::local_client_tools::LocalPolicy;
+use punie_editor::protocol::{
     ClientCapabilities, ContentBlock, FileSystemCapabilities, NewSessionRequest, PromptRequest,
     StopReason,
 };
+use punie_host::Workspace;
+use punie_host::local::child_log::NoChildLog;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 

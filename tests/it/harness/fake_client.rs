@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use punie_runner::editor::client_tools::{ClientTools, ProtocolFuture};
-use punie_runner::editor::protocol::{
+use punie_editor::client_tools::{ClientTools, ProtocolFuture};
+use punie_editor::protocol::{
     CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
     ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest,
@@ -15,7 +15,7 @@ use punie_runner::editor::protocol::{
     WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
     WriteTextFileResponse, resource_missing,
 };
-use punie_runner::editor::tool_catalog::ToolCatalog;
+use punie_editor::tool_catalog::ToolCatalog;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use punie_editor::LocalClient;
+use punie_editor::local_client_tools::LocalPolicy;
+use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_home::{
     ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
     SecretStore, SignalConsents,
@@ -9,9 +12,6 @@ use punie_home::{
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::editor::LocalClient;
-use punie_runner::editor::local_client_tools::LocalPolicy;
-use punie_runner::editor::{AttachedEditors, EditorOverlay};
 use punie_runner::handlers::state::background_tasks::NoTasks;
 use punie_runner::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::client_request::{EditorRequestError, await_with_timeout};
 use super::session::EditorSession;
 use super::text_encoding::EditorTextForm;
-use crate::editor::protocol::ReadTextFileRequest;
+use crate::protocol::ReadTextFileRequest;
 use punie_host::FileClient;
 use punie_host::WorkspacePath;
 use punie_host::files::{

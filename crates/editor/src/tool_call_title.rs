@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::editor::protocol::{ToolCallLocation, ToolKind};
+use crate::protocol::{ToolCallLocation, ToolKind};
 use punie_host::{RawPath, Workspace};
 use punie_text::output::hidden_characters::escape_to_one_line;
 use punie_tool::CallView;

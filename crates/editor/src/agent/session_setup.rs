@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use super::agent_session::{AgentSession, AttachStart};
 use super::prompts::COMMANDS;
 use super::sessions::AgentSessions;
-use crate::editor::protocol::{
+use crate::protocol::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ConnectionTo, Error,
     LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse, Responder,
     SessionId, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolKind,
     UnstructuredCommandInput, session_not_found,
 };
-use crate::editor::{EditorClient, EditorSession};
+use crate::{EditorClient, EditorSession};
 use punie_core::ids::ConversationId;
 use punie_home::{StoredThread, ThreadEvent};
 

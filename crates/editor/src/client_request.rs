@@ -1,9 +1,9 @@
 //! Requests to a connected editor: their time limit, and the meaning of an error answer. Not here: the requests
 //! themselves.
 
-use crate::editor::agent::TOO_LONG_ERROR;
-use crate::editor::client_tools::ProtocolFuture;
-use crate::editor::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
+use crate::agent::TOO_LONG_ERROR;
+use crate::client_tools::ProtocolFuture;
+use crate::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use punie_host::terminals::format_seconds;
 
 use super::client::NO_ANSWER_ERROR;

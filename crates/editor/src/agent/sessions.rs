@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::agent_session::{AgentSession, AttachStart, AttachedTurnGuard, OpenPrompt};
 use super::prompts::{HELP, PromptCommand};
 use super::{AgentSetup, UpdateBacklog};
-use crate::editor::protocol::{
+use crate::protocol::{
     ClientCapabilities, ContentBlock, Error, InitializeRequest, PromptRequest, PromptResponse,
     Responder, SessionId, StopReason,
 };
@@ -116,7 +116,7 @@ impl AgentSessions {
     ) -> Result<(), Error> {
         let session = self.state.lock().sessions.get(&request.session_id).cloned();
         let Some(session) = session else {
-            let unknown = crate::editor::protocol::session_not_found(&request.session_id);
+            let unknown = crate::protocol::session_not_found(&request.session_id);
             return responder.respond_with_error(unknown);
         };
         let words: Vec<&str> = request.prompt.iter().filter_map(prompt_text).collect();

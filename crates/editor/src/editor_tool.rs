@@ -10,8 +10,8 @@ use super::attached_editors::AttachedEditors;
 use super::client::NO_ANSWER_ERROR;
 use super::session::EditorSession;
 use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
-use crate::editor::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
-use crate::editor::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
+use crate::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
+use crate::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use punie_tool::{
     ArgumentSchema, CallLane, DeclaredAccess, EDITOR_ORIGIN, ErrorCode, ResultMeta, SchemaText,
     ToolContext, ToolEffect, ToolEntry, ToolError, ToolReply, ToolSpec,

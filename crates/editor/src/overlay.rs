@@ -12,7 +12,7 @@ use super::attached_editors::AttachedEditors;
 use super::editor_terminals::{EditorCreateError, EditorTerminals};
 use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
-use crate::editor::LocalClient;
+use crate::LocalClient;
 use punie_core::ids::RequestId;
 use punie_host::FileClient;
 use punie_host::apps::{AppClient, AppRequest, OpenedApp};

@@ -10,7 +10,7 @@ use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 
-use crate::editor::protocol::Lines;
+use crate::protocol::Lines;
 
 /// The longest accepted line, in bytes; the same limit as in the protocol's own TypeScript library.
 pub const MAX_LINE_BYTES: usize = 32 << 20;

@@ -16,7 +16,7 @@ use super::permission_scope::PermissionScope;
 use super::prompt_turn::PromptTurn;
 use super::session::EditorSession;
 use super::tool_call_title;
-use crate::editor::protocol::{
+use crate::protocol::{
     ContentBlock, Diff, Meta, SessionUpdate, Terminal, TerminalId, ToolCall, ToolCallContent,
     ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::client_request::{EditorRequestError, await_with_timeout, await_without_timeout};
 use super::session::EditorSession;
-use crate::editor::protocol::{
+use crate::protocol::{
     KillTerminalRequest, ReleaseTerminalRequest, TerminalExitStatus, TerminalId as WireId,
     TerminalOutputRequest, WaitForTerminalExitRequest,
 };

@@ -16,7 +16,7 @@ use super::editor_command::{
 use super::session::EditorSession;
 use super::terminal_script::{PRIVILEGED, build_bash_script, is_safe_script_path};
 use super::tool_call_view::ShownCall;
-use crate::editor::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
+use crate::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
 use punie_host::blocking::run_blocking;
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::script_file::ScriptFile;

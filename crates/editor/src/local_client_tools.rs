@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::session_terminals::SessionTerminals;
-use crate::editor::client_tools::{ClientTools, ProtocolFuture};
-use crate::editor::protocol::{
+use crate::client_tools::{ClientTools, ProtocolFuture};
+use crate::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation,
     KillTerminalRequest, KillTerminalResponse, PermissionOption, PermissionOptionKind,
     ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,
@@ -19,7 +19,7 @@ use crate::editor::protocol::{
     TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
     WriteTextFileRequest, WriteTextFileResponse,
 };
-use crate::editor::tool_catalog::ToolCatalog;
+use crate::tool_catalog::ToolCatalog;
 use punie_core::ids::RequestId;
 use punie_host::FileClient;
 use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::editor::EditorSession;
+use crate::EditorSession;
 use punie_core::ids::ConversationId;
 
 /// One session.

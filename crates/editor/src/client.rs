@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::tool_catalog::ToolCatalog;
-use crate::editor::agent::UpdateBacklog;
-use crate::editor::client_tools::{ClientTools, ProtocolFuture};
-use crate::editor::protocol::{
+use crate::agent::UpdateBacklog;
+use crate::client_tools::{ClientTools, ProtocolFuture};
+use crate::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
     Implementation, JsonRpcRequest, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
     ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,

@@ -5,7 +5,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use crate::editor::protocol::Diff;
+use crate::protocol::Diff;
 use punie_host::{RawPath, Workspace};
 use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use parking_lot::Mutex;
 
 use super::permission_scope::PermissionScope;
-use crate::editor::protocol::{
+use crate::protocol::{
     PermissionOption, PermissionOptionId, PermissionOptionKind, RequestPermissionOutcome,
 };
 use punie_tool::AllowedCalls;
@@ -76,7 +76,7 @@ pub(super) fn interpret_outcome(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::editor::protocol::SelectedPermissionOutcome;
+    use crate::protocol::SelectedPermissionOutcome;
 
     #[test]
     fn only_the_kind_of_an_offered_option_is_a_yes() {

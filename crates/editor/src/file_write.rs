@@ -11,7 +11,7 @@ use super::file_reads::{
     EditorFile, EditorFileLookup, MAX_REQUESTED_BYTES, MissingFileHandling, look_up_file,
 };
 use super::tool_call_view::ShownCall;
-use crate::editor::protocol::WriteTextFileRequest;
+use crate::protocol::WriteTextFileRequest;
 use punie_core::failpoint::reach_of;
 use punie_host::FileClient;
 use punie_host::WorkspacePath;

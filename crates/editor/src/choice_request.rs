@@ -2,7 +2,7 @@
 //! Not here: the question whether a call may run (permission_request).
 
 use super::tool_call_view::ShownCall;
-use crate::editor::protocol::{
+use crate::protocol::{
     ContentBlock, PermissionOption, PermissionOptionId, PermissionOptionKind,
     RequestPermissionOutcome, RequestPermissionRequest, ToolCallContent, ToolCallUpdate,
     ToolCallUpdateFields,

@@ -7,7 +7,7 @@ use super::change_preview;
 use super::output_preview::fence_text;
 use super::permission_prompt::{self, PermissionReply};
 use super::tool_call_view::ShownCall;
-use crate::editor::protocol::{
+use crate::protocol::{
     ContentBlock, Error, PermissionOption, RequestPermissionRequest, ToolCallContent,
     ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, is_connection_terminated,
     is_incoming_transport_closed,

@@ -8,8 +8,8 @@ use tokio::sync::OnceCell;
 
 use super::permission_prompt::SessionPermissions;
 use super::tool_catalog::{DiscoveryMode, ToolCatalog};
-use crate::editor::ClientTools;
-use crate::editor::protocol::{
+use crate::ClientTools;
+use crate::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
 use punie_home::{ThreadEvent, ThreadStore};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::local_client_tools::{LocalClient, to_protocol_error};
-use crate::editor::protocol::{
+use crate::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId,
     TerminalExitStatus, TerminalId as WireId, TerminalOutputRequest, TerminalOutputResponse,
