@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use punie_core::ids::RequestId;
 use punie_home::Home;
 use punie_host::Workspace;
-use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
+use punie_undo::{BeforeImageStore, Trash, TrashLimits};
 
 /// The commands that are measured.
 const ROUNDS: usize = 21;

@@ -4,15 +4,12 @@
 //!
 //! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
-//! - [`trash`]: the content before calls changed it.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub mod bridges;
 pub mod handlers;
-
-pub mod trash;
 
 pub mod service;
 

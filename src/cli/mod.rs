@@ -233,8 +233,8 @@ fn parse_command_line(args: Vec<OsString>) -> Result<Cli, clap::Error> {
 /// Runs one of the runner's helper programs if called by its name or argument.
 #[cfg(target_os = "linux")]
 fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
-    use crate::trash::shim::{ActiveShim, VARIABLE};
     use punie_host::local::terminal_holder;
+    use punie_undo::shim::{ActiveShim, VARIABLE};
     if let [_, argument, socket] = args
         && argument == terminal_holder::HOLDER_ARGUMENT
     {

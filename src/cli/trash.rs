@@ -12,11 +12,11 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{audit, console, display_time, undo, wiring};
 use crate::config::WorkspaceRule;
-use crate::trash::{Trash, TrashEntry};
 use punie_engine::audit::{AuditEntry, AuditEvent};
 use punie_engine::runner::Clock;
 use punie_home::Home;
 use punie_text::output::number_format;
+use punie_undo::{Trash, TrashEntry};
 
 #[derive(Debug, Args)]
 pub struct TrashArgs {

@@ -1,4 +1,4 @@
-//! `undo`: reverts the changes of a request. Not here: the mechanism (trash).
+//! `undo`: reverts the changes of a request. Not here: the mechanism (`punie-undo`).
 
 use clap::Args;
 use serde::Serialize;
@@ -8,11 +8,11 @@ use super::exit::{CommandError, Exit};
 use super::history::unknown_request;
 use super::{audit, console, display_time, request_ids, table, wiring};
 use crate::config::WorkspaceRule;
-use crate::trash::{Trash, UNTRACKED, UndoError};
 use punie_engine::audit::AuditEvent;
 use punie_engine::journal::JournalReader;
 use punie_home::{Home, command_to_type};
 use punie_host::Workspace;
+use punie_undo::{Trash, UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {

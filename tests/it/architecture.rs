@@ -22,7 +22,6 @@ struct CrateTable {
 const PROGRAM: CrateTable = CrateTable {
     folder: "src",
     modules: &[
-        ("trash", &[]),
         ("bridges", &[]),
         ("handlers", &[]),
         ("config", &[]),

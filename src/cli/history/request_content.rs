@@ -9,10 +9,10 @@ use punie_engine::journal::{FullHistory, HistoryEntry, JournalReader};
 use punie_home::{Home, command_to_type};
 use punie_text::output::hidden_characters::escape_hidden_characters;
 
-use crate::trash::TrashEntry;
 use punie_text::output::{CallRecord, CallRecordStore};
 use punie_tool::ToolEffect;
 use punie_tool::request::OutcomeKind;
+use punie_undo::TrashEntry;
 
 /// The content of a request, as far as it is kept.
 #[derive(Debug, Default)]

@@ -11,7 +11,6 @@ use anyhow::Context;
 
 use crate::config::Config;
 use crate::handlers::git::{self, GitDeps};
-use crate::trash::Trash;
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use punie_engine::journal::Journal;
@@ -29,6 +28,7 @@ use punie_host::{ReachableFolders, Workspace};
 use punie_text::output::{FilterFactory, StreamFilter};
 use punie_text::redact::{Masker, Redactor, Secret};
 use punie_tool::{AliasResolver, CallIntent, IntentOutcome};
+use punie_undo::Trash;
 
 /// Creates a filter that masks secrets in streams of output.
 pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {
@@ -124,7 +124,7 @@ pub(super) fn install_trash_shims(
         .collect();
     let laid_out = std::env::current_exe().and_then(|program| {
         let trash = trash.clone();
-        crate::trash::CommandShims::install_shims(trash, workspace, reachable, &hidden, &program)
+        punie_undo::CommandShims::install_shims(trash, workspace, reachable, &hidden, &program)
     });
     match laid_out {
         Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),

@@ -23,7 +23,6 @@ use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
 use crate::handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
-use crate::trash::{BeforeImageStore, Trash};
 use punie_editor::LocalClient;
 use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
@@ -40,6 +39,7 @@ use punie_host::{ReachableFolders, Workspace};
 use punie_text::output::OutputStore;
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::{BeforeImages, ToolRegistry};
+use punie_undo::{BeforeImageStore, Trash};
 
 /// The host with its tools, shared by `call`, `tools` and the runner.
 pub struct ToolHost {

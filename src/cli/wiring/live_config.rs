@@ -25,7 +25,6 @@ use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
 use crate::handlers::user::LiveSignalSettings;
-use crate::trash::Trash;
 use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_home::{FolderWatch, Home, InForceFile};
 use punie_host::local::confinement::Confinement;
@@ -34,6 +33,7 @@ use punie_tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,
 };
+use punie_undo::Trash;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);

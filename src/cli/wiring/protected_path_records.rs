@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 
 use crate::cli::audit::audit_paths;
-use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditActor, AuditEntry, AuditEvent, append_entry_durably};
 use punie_engine::runner::Clock;
@@ -14,6 +13,7 @@ use punie_host::ReachableFolders;
 use punie_host::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
+use punie_undo::{BeforeImageStore, Trash};
 
 /// The records in one home.
 pub(super) struct HomeRecords {

@@ -18,7 +18,6 @@ use super::{adapters, bridges, home_catalog, settings, shell_records};
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use crate::handlers::plugin::PluginHost;
-use crate::trash::{BeforeImageStore, Trash};
 use punie_core::ids::LeaseId;
 use punie_editor::AttachedEditors;
 use punie_engine::journal::Journal;
@@ -36,6 +35,7 @@ use punie_host::terminals::StopSequence;
 use punie_text::output::CallRecordStore;
 use punie_text::redact::Redactor;
 use punie_tool::ToolRegistry;
+use punie_undo::{BeforeImageStore, Trash};
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {

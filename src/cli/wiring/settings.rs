@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::config::{self, Config};
-use crate::trash::{Trash, TrashLimits};
 use punie_editor::{DiscoveryMode, EditorSettings};
 use punie_engine::runner::{CallSettings, RunnerSettings, WakeupMode};
 use punie_home::{Home, PackageStore};
 use punie_tool::ToolProfile;
 use punie_tool::request::ToolEffect;
+use punie_undo::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {

@@ -12,8 +12,8 @@ use punie_host::Workspace;
 use punie_host::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
-use punie_runner::trash::{BeforeImageStore, Trash, TrashLimits};
 use punie_sandbox::NetworkAccess;
+use punie_undo::{BeforeImageStore, Trash, TrashLimits};
 use serde_json::{Value, json};
 
 use super::Yard;

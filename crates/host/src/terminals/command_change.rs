@@ -1,5 +1,5 @@
 //! The change that a command makes after its call has ended: from its start to its end it is one. Not here: the snapshots
-//! (trash), and the lists of such commands (handlers).
+//! (undo), and the lists of such commands (handlers).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,9 +11,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{ShimEnv, format_os_error};
-use crate::trash::inventory::MANIFEST;
-use crate::trash::manifest::{self, ManifestLine, ManifestPath};
-use crate::trash::unix_time_ms;
+use crate::inventory::MANIFEST;
+use crate::manifest::{self, ManifestLine, ManifestPath};
+use crate::unix_time_ms;
 use punie_core::durable::{append_json_lines, sync_folder};
 use punie_core::failpoint::reach;
 

@@ -23,7 +23,7 @@ const FOLDER_LETTERS: usize = 2;
 
 /// The store of contents.
 #[derive(Debug)]
-pub(in crate::trash) struct SnapshotContents {
+pub(crate) struct SnapshotContents {
     folder: PathBuf,
     /// The bytes that may still be written.
     room: AtomicU64,

@@ -4,7 +4,7 @@ use std::io;
 
 /// The limits of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trash) struct ScanLimits {
+pub(crate) struct ScanLimits {
     /// Files and folders where no git repository is.
     pub files: usize,
     /// The same in a repository.
@@ -15,7 +15,7 @@ pub(in crate::trash) struct ScanLimits {
 
 /// The reason why there is no snapshot, as it follows "not covered: ".
 #[derive(Debug, thiserror::Error)]
-pub(in crate::trash) enum ScanError {
+pub(crate) enum ScanError {
     #[error("it holds more than {0} files that git does not ignore")]
     TooMany(usize),
     #[error("its files are larger than {0} together")]

@@ -12,7 +12,7 @@ use super::super::manifest::ManifestPath;
 /// The content of a path, as far as a snapshot covers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub(in crate::trash) enum PathContent {
+pub(crate) enum PathContent {
     File {
         sha256: String,
         size: u64,
@@ -36,7 +36,7 @@ pub(in crate::trash) enum PathContent {
 /// The reason why a snapshot does not cover something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::trash) enum UncoveredReason {
+pub(crate) enum UncoveredReason {
     /// By a `.gitignore`.
     Ignored,
     /// A repository's own folder.
@@ -69,11 +69,11 @@ impl UncoveredReason {
 
 /// The metadata that changes with a file: size, inode, times of modification and of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::trash) struct ChangeStamp(pub u64, pub u64, pub i64, pub u64, pub i64, pub u64);
+pub(crate) struct ChangeStamp(pub u64, pub u64, pub i64, pub u64, pub i64, pub u64);
 
 /// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::trash) struct TreeNode {
+pub(crate) struct TreeNode {
     pub name: OsString,
     pub content: PathContent,
     /// A file with the same stamp has the same content. None where a change could go unnoticed.
@@ -84,7 +84,7 @@ pub(in crate::trash) struct TreeNode {
 
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::trash) struct PathChange {
+pub(crate) struct PathChange {
     pub path: ManifestPath,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<PathContent>,

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{ShimEnv, SystemProgram, TrashWriter, resolve_parent_links, write_error_message};
-use crate::trash::manifest::{ManifestLine, ManifestPath};
+use crate::manifest::{ManifestLine, ManifestPath};
 
 /// Announces the empty folders among the operands, runs the program, and withdraws those that it did not remove.
 pub(super) fn remove_empty_folders(env: &ShimEnv, args: &[OsString], system: &SystemProgram) -> u8 {

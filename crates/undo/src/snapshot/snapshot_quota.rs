@@ -16,7 +16,7 @@ use super::tree_node::{PathContent, TreeNode};
 use punie_core::durable::open_lock_file;
 
 /// The contents of snapshots, with the trees that name some of them.
-pub(in crate::trash) struct SnapshotUse {
+pub(crate) struct SnapshotUse {
     contents: SnapshotContents,
     stored: HashMap<String, u64>,
     named_by_trees: HashSet<String>,
@@ -65,12 +65,12 @@ impl Trash {
     }
 
     /// Lists the calls that run and have a snapshot.
-    pub(in crate::trash) fn list_running_calls(&self) -> Vec<CallStart> {
+    pub(crate) fn list_running_calls(&self) -> Vec<CallStart> {
         CallsFolder::read_all_starts(&self.home.trash_snapshot_calls_dir())
     }
 
     /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.
-    pub(in crate::trash) fn delete_snapshot_trees(&self, is_old: impl Fn(&PathBuf) -> bool) {
+    pub(crate) fn delete_snapshot_trees(&self, is_old: impl Fn(&PathBuf) -> bool) {
         let (trees, calls) = (
             self.home.trash_snapshot_trees_dir(),
             self.home.trash_snapshot_calls_dir(),

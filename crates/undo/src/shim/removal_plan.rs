@@ -16,8 +16,8 @@ use super::file_quoting::quote_file_name;
 use super::shim_env::{QuotaShare, ShimEnv, UsedQuota};
 use super::trash_writer::TrashWriter;
 use super::{RmRequest, SystemProgram, resolve_parent_links, write_error_message};
-use crate::trash::manifest::{ManifestLine, ManifestPath};
-use crate::trash::tree::TreeSize;
+use crate::manifest::{ManifestLine, ManifestPath};
+use crate::tree::TreeSize;
 use punie_text::output::number_format;
 
 /// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.

@@ -2,6 +2,12 @@
 //!
 //! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be told.
 //! Not here: the command line (cli), and how a command is started (host).
+//!
+//! Read first: [`Trash`], which keeps, lists and restores; [`BeforeImageStore`], what a call changes, saved before it does;
+//! [`UndoReport`], what an undo restored and what it left alone.
+//!
+//! The program uses this crate, and no tool does: a tool saves through `punie_tool::BeforeImages`. It uses `punie-core`,
+//! `punie-home`, `punie-host`, `punie-text` and `punie-tool`.
 
 mod before_images;
 #[cfg(target_os = "linux")]

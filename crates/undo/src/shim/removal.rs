@@ -13,9 +13,9 @@ use super::trash_writer::{MAX_LINES, TrashWriter};
 use super::{
     RmRequest, SystemProgram, format_os_error, resolve_parent_links, without_trailing_slashes,
 };
-use crate::trash::item_mover::request_move;
-use crate::trash::manifest::{ManifestLine, ManifestPath};
-use crate::trash::tree;
+use crate::item_mover::request_move;
+use crate::manifest::{ManifestLine, ManifestPath};
+use crate::tree;
 
 /// The result for one path.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const RECORD_ENDING: &str = "json";
 
 /// The start of a call, written before it begins.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::trash) struct CallStart {
+pub(crate) struct CallStart {
     pub request: RequestId,
     pub tool: String,
     pub at_ms: i64,
@@ -31,11 +31,11 @@ pub(in crate::trash) struct CallStart {
 }
 
 /// The refs of a repository: HEAD, its branches and the stash, each with its target.
-pub(in crate::trash) type RepositoryRefs = BTreeMap<String, String>;
+pub(crate) type RepositoryRefs = BTreeMap<String, String>;
 
 /// A workspace when a call starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::trash) struct FolderStart {
+pub(crate) struct FolderStart {
     pub top: ManifestPath,
     /// The name of the file of its tree, or the reason why there is no snapshot.
     pub tree: Result<String, String>,
@@ -44,7 +44,7 @@ pub(in crate::trash) struct FolderStart {
 
 /// The end of a call in one workspace. The paths that it changed are in lines of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::trash) struct SnapshotEnd {
+pub(crate) struct SnapshotEnd {
     pub folder: ManifestPath,
     pub ended_at_ms: i64,
     /// The same in microseconds since the machine was started, as removals are dated.
@@ -61,7 +61,7 @@ pub(in crate::trash) struct SnapshotEnd {
 
 /// A ref of the repository that a call moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::trash) struct MovedRef {
+pub(crate) struct MovedRef {
     pub name: String,
     pub before: Option<String>,
     pub after: Option<String>,

@@ -75,7 +75,7 @@ pub(super) fn is_ignored(levels: &[RulesLevel], path: &Path, is_folder: bool) ->
 }
 
 /// Returns whether the rules that hold now ignore a path below the top of a snapshot, or a folder above the path.
-pub(in crate::trash) fn is_ignored_now(top: &Path, path: &Path) -> bool {
+pub(crate) fn is_ignored_now(top: &Path, path: &Path) -> bool {
     let rules = &RulesCache::default();
     let mut levels = read_levels_above(top, rules);
     let mut folder = PathBuf::new();
