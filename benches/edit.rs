@@ -15,9 +15,9 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use memchr::memmem;
 use punie_core::ids::RequestId;
+use punie_handlers::file::{FileDeps, tools};
 use punie_host::Workspace;
 use punie_host::local::local_files::LocalFiles;
-use punie_runner::handlers::file::{FileDeps, tools};
 use punie_tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
 

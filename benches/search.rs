@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use divan::Bencher;
 use punie_core::ids::RequestId;
+use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
-use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;

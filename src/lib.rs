@@ -2,14 +2,12 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`handlers`]: the tools, one file each.
 //! - [`bridges`]: the owner's programs that the runner keeps running.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub mod bridges;
-pub mod handlers;
 
 pub mod service;
 
@@ -17,6 +15,3 @@ pub mod mcp;
 
 pub mod cli;
 pub mod config;
-
-#[cfg(any(fuzzing, test))]
-pub mod fuzzing;

@@ -9,7 +9,7 @@ use super::console;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
-use crate::handlers::git::clone_repository;
+use punie_handlers::git::clone_repository;
 use punie_home::{
     DocumentImport, DocumentKind, HomeError, ImportHelp, ImportLine, ImportOptions, ImportResult,
     ImportSource, Plugin,

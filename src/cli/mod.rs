@@ -172,7 +172,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let [_, argument, job] = args.as_slice()
         && argument == punie_host::worker::WORKER_ARGUMENT
     {
-        let answered = crate::handlers::run_worker(job);
+        let answered = punie_handlers::run_worker(job);
         return if answered.is_ok() {
             Exit::Done
         } else {

@@ -12,7 +12,7 @@ use super::document_import::{InstallArgs, UpdatePluginsArgs};
 use super::exit::Exit;
 use super::{document_import, wiring};
 use crate::config::WorkspaceRule;
-use crate::handlers::plugin::PluginReport;
+use punie_handlers::plugin::PluginReport;
 use punie_home::{HomeProblem, Plugin, PluginPaths, command_to_type};
 use punie_host::terminals::StopSequence;
 

@@ -14,8 +14,8 @@ use super::process_signals::Interrupts;
 use super::table::Column;
 use super::{console, display_time, wiring};
 use crate::config::{Config, SignalSwitch, WorkspaceRule};
-use crate::handlers::user::{SignalText, consent_text};
 use punie_engine::runner::Clock;
+use punie_handlers::user::{SignalText, consent_text};
 use punie_home::{ConsentAct, ConsentRecord, Home, HomeError, SignalConsents, command_to_type};
 use punie_signals::Category;
 

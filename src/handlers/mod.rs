@@ -1,4 +1,10 @@
 //! The tools: one folder per domain, one file per tool. The only list of domains.
+//!
+//! Read first: [`build_registry`], which makes all tools; [`HandlerDeps`], what they need of the program; a small tool as an
+//! example, such as `search/glob.rs`: its arguments, its access, its run.
+//!
+//! The program uses this crate. A domain uses no other one. It uses `punie-core`, `punie-home`, `punie-host`,
+//! `punie-signals`, `punie-text` and `punie-tool`, and knows no engine.
 
 pub mod file;
 pub mod git;

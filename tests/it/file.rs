@@ -36,11 +36,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
+use punie_handlers::file::{FileDeps, tools};
 use punie_host::files::LoadedFile;
 use punie_host::local::local_files::LocalFiles;
 use punie_host::worker::WorkerProgram;
 use punie_host::{FileClient, RawPath, Workspace};
-use punie_runner::handlers::file::{FileDeps, tools};
 use punie_tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -30,13 +30,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use punie_handlers::shell::{self as shell_tools, ShellDeps, ShellList};
 use punie_home::Home;
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::terminals::TerminalClient;
-use punie_runner::handlers::shell::{self as shell_tools, ShellDeps, ShellList};
 use punie_sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;

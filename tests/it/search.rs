@@ -13,8 +13,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
-use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::{ToolError, ToolRegistry};
 use serde_json::Value;
 use tempfile::TempDir;

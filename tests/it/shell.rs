@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_handlers::shell::{self, ShellDeps, ShellList};
+use punie_handlers::state::{self, StateDeps};
+use punie_handlers::terminal::{self, TerminalDeps};
 use punie_home::Home;
 use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_host::local::confinement::Confinement;
@@ -34,9 +37,6 @@ use punie_host::terminals::{
     CommandLaunch, CreateTerminal, ExitStatus, StopSignal, TerminalClient,
 };
 use punie_host::{TerminalId, Workspace};
-use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
-use punie_runner::handlers::state::{self, StateDeps};
-use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::output::{FilterFactory, OutputLimits, OutputStore, StreamFilter};
 use punie_text::redact::Redactor;

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use punie_handlers::sqlite::{SqliteDeps, tools};
 use punie_host::Workspace;
 use punie_host::worker::WorkerProgram;
-use punie_runner::handlers::sqlite::{SqliteDeps, tools};
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::request::ToolReply;
 use punie_tool::{ToolError, ToolRegistry};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
-use punie_runner::handlers::state;
-use punie_runner::handlers::state::background_tasks::{
+use punie_handlers::state;
+use punie_handlers::state::background_tasks::{
     NoTasks, ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
 use punie_text::output::OutputStore;

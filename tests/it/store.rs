@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use punie_handlers::store::{self, StoreDeps};
 use punie_home::{Home, PackageStore};
-use punie_runner::handlers::store::{self, StoreDeps};
 use punie_tool::{ReplyBody, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;

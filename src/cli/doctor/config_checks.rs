@@ -7,7 +7,7 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::status::{attention, protection, status_facts};
 use crate::config::{ConfigError, McpServer, McpTarget};
-use crate::handlers::plugin::list_secret_names;
+use punie_handlers::plugin::list_secret_names;
 use punie_home::{
     CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
     load_skills,

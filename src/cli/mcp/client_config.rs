@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::config::file_edit::quote_text;
 use crate::config::{ProcessEnvironment, check_mcp_name};
-use crate::handlers::plugin::{names_secret, secret_reference};
+use punie_handlers::plugin::{names_secret, secret_reference};
 use punie_text::redact::find_lookalikes;
 
 /// A server that can be written into `config.toml`.

@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::config::Config;
-use crate::handlers::git::{self, GitDeps};
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use punie_engine::journal::Journal;
 use punie_engine::runner::{Clock, InspectedEffects, LeftoverCleanup};
+use punie_handlers::git::{self, GitDeps};
 use punie_home::{DeviceIdentity, Home, SecretStore};
 use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_host::local::command_environment::WithheldObserver;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::host::ToolHost;
-use crate::handlers::shell::{self, ShellList};
-use crate::handlers::terminal::{self, TerminalList};
 use punie_core::ids::RequestId;
 use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
+use punie_handlers::shell::{self, ShellList};
+use punie_handlers::terminal::{self, TerminalList};
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::process_kill::end_request_processes;
 use punie_host::terminals::StopSequence;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::{Config, ProcessEnvironment};
-use crate::handlers::terminal;
+use punie_handlers::terminal;
 use punie_host::local::confinement::Confinement;
 use punie_host::local::desktop_apps::has_display;
 

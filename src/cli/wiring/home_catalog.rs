@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::handlers::plugin::PluginHost;
 use punie_engine::backend::{CatalogEntry, CatalogKind};
 use punie_engine::runner::CatalogSource;
+use punie_handlers::plugin::PluginHost;
 use punie_home::{self, CatalogWatch, CopyTexts, Home, HomeProblem, ProblemEffect};
 
 /// Creates a catalog of the home's skills, agents and plugins that also reports changes.

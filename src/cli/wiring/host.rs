@@ -18,15 +18,15 @@ use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
-use crate::handlers::plugin::{PluginDeps, PluginHost};
-use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
-use crate::handlers::{
-    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
-};
 use punie_editor::LocalClient;
 use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_engine::journal::Journal;
+use punie_handlers::plugin::{PluginDeps, PluginHost};
+use punie_handlers::state::background_tasks::{NoTasks, TaskBoard};
+use punie_handlers::{
+    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
+};
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_host::local::command_environment;
 use punie_host::local::confinement::Confinement;
@@ -245,7 +245,7 @@ impl HostBase {
         ));
         let apps_obstacle = find_apps_obstacle(&self.confinement, environment);
         let worker = worker_program(home, environment)?;
-        let registry = handlers::build_registry(handlers::HandlerDeps {
+        let registry = punie_handlers::build_registry(punie_handlers::HandlerDeps {
             file: file::FileDeps::new(
                 put_staged_files_before(client.clone(), self.self_mod.as_ref()),
                 workspace.clone(),

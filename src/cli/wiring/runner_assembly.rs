@@ -17,7 +17,6 @@ use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, home_catalog, settings, shell_records};
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
-use crate::handlers::plugin::PluginHost;
 use punie_core::ids::LeaseId;
 use punie_editor::AttachedEditors;
 use punie_engine::journal::Journal;
@@ -25,6 +24,7 @@ use punie_engine::runner::{
     CallTitles, CatalogSource, Clock, Runner, RunnerParts, RunnerSettings, ShutdownSignal,
     TaskRequests, ToolThreads, Watchdog, wake_channel,
 };
+use punie_handlers::plugin::PluginHost;
 use punie_home::{
     self, ApprovalQuestions, CanaryFile, DeviceIdentity, Home, InForceFile, OwnerSwitches,
     SecretStore, SupervisionStore, command_to_type,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::cli::exit::{self, Exit};
 use crate::config::Config;
-use crate::handlers::self_mod::{SelfModArea, StagedFileClient, StagedViews};
 use punie_editor::EditorOverlay;
+use punie_handlers::self_mod::{SelfModArea, StagedFileClient, StagedViews};
 use punie_home::Home;
 use punie_host::{FileClient, FileViews, Workspace};
 

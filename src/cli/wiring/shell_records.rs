@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::handlers::shell::{
-    EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
-};
 use punie_core::ids::RequestId;
 use punie_engine::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
 };
 use punie_engine::runner::Clock;
+use punie_handlers::shell::{
+    EarlierShell, NewShell, RecordFuture, RestoredShell, ShellList, ShellRecords,
+};
 use punie_home::Home;
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::terminals::{

@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::host::ToolHost;
-use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
-use crate::handlers::state::background_tasks::{
-    ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
-};
 use punie_core::ids::{RequestId, ToolName};
 use punie_engine::journal::{ListedTask, RequestRecord, RequestState};
 use punie_engine::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
+use punie_handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
+use punie_handlers::state::background_tasks::{
+    ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
+};
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_tool::request::{ErrorCode, OutcomeKind};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};

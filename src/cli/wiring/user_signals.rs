@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::masked_values::open_redactor;
 use crate::config::{Config, ProcessEnvironment, SignalSwitch};
-use crate::handlers::user::{
+use punie_handlers::user::{
     LiveSignalSettings, SignalDeps, SignalReader, SignalSettings, remove_signal_leftovers,
 };
 use punie_home::{Home, IdentityMapStore, SignalConsents};

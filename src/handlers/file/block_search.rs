@@ -230,8 +230,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::handlers::file::match_tier::trim_blanks;
-    use crate::handlers::file::quote_search::find_quote;
+    use crate::file::match_tier::trim_blanks;
+    use crate::file::quote_search::find_quote;
 
     /// Reference implementation: compares every line with every part.
     fn slowly(text: &[u8], parts: &[&[u8]], tier: MatchTier) -> Option<usize> {

@@ -224,11 +224,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::handlers::file::edit_report::{
+    use crate::file::edit_report::{
         describe_replacements, diff_edit, list_line_numbers, show_changed_places,
         show_neighbouring_lines,
     };
-    use crate::handlers::file::stream_search::StreamSearch;
+    use crate::file::stream_search::StreamSearch;
     use punie_host::files::ByteSplice;
 
     /// Checks that a report of an excerpt equals the report of the whole text.

@@ -1,5 +1,5 @@
 //! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from
-//! every normal build. Not here: the callers (`crate::fuzzing`).
+//! every normal build. Not here: the targets themselves (`fuzz/`).
 
 use super::edit_sequence::apply_splices;
 use super::match_tier::MatchTier;
@@ -11,9 +11,16 @@ use super::{no_match_hint, quote_search};
 use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
 
-/// Parses a patch and places the hunks of each of its files in the text.
-pub(crate) fn patch(text: &[u8], patch: &str) {
-    let Ok(patch) = parse_patch(patch) else {
+/// Between the parts of an input.
+const BETWEEN: u8 = 0x1E;
+
+/// Parses a patch, which comes after a text, and places the hunks of each of its files in the text.
+///
+/// # Panics
+/// Where they overlap, or the diff of the result makes another one.
+pub fn patch(data: &[u8]) {
+    let (text, patch) = halves(data);
+    let Ok(patch) = parse_patch(&String::from_utf8_lossy(patch)) else {
         return;
     };
     for section in &patch.sections {
@@ -66,8 +73,17 @@ fn check_order(text: &[u8], splices: &[ByteSplice]) {
     assert!(at <= text.len());
 }
 
-/// Finds a quoted text and replaces it, or explains the failed search.
-pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
+/// Finds a quoted text in a text and replaces it by a third one, or explains the failed search.
+///
+/// # Panics
+/// Where the places overlap, or are not what was quoted.
+pub fn edit(data: &[u8]) {
+    let (text, rest) = halves(data);
+    let (old, new) = halves(rest);
+    let (old, new) = (
+        &*String::from_utf8_lossy(old),
+        &*String::from_utf8_lossy(new),
+    );
     if old.is_empty() {
         return;
     }
@@ -95,5 +111,33 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
                 assert_eq!(same, old.as_bytes());
             }
         }
+    }
+}
+
+fn halves(data: &[u8]) -> (&[u8], &[u8]) {
+    match data.iter().position(|byte| *byte == BETWEEN) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests read the seeds")]
+
+    use super::*;
+
+    fn replay(target: &str, check: fn(&[u8])) {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
+        let seeds = std::fs::read_dir(format!("{corpus}{target}")).expect("a folder of seeds");
+        let replayed = seeds
+            .map(|seed| check(&std::fs::read(seed.expect("a seed").path()).expect("readable")));
+        assert!(replayed.count() >= 3, "{target}");
+    }
+
+    #[test]
+    fn every_seed_keeps_the_laws() {
+        replay("patch", patch);
+        replay("edit", edit);
     }
 }

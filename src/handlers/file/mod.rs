@@ -13,7 +13,7 @@ mod excerpt_text;
 mod first_line_difference;
 mod folder_view;
 #[cfg(any(fuzzing, test))]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod large_edit;
 mod line_diff_hint;
 mod line_numbers;

@@ -195,10 +195,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::handlers::file::large_edit::ReplacementTexts;
-    use crate::handlers::file::match_tier::MatchTier;
-    use crate::handlers::file::quote_search::find_quote;
-    use crate::handlers::file::reindent::fit_replacement;
+    use crate::file::large_edit::ReplacementTexts;
+    use crate::file::match_tier::MatchTier;
+    use crate::file::quote_search::find_quote;
+    use crate::file::reindent::fit_replacement;
 
     fn scanned(text: &[u8], old: &str, chunk: usize) -> StreamMatches {
         let scan = StreamSearch {

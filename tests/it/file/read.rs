@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use punie_handlers::file::{FileDeps, tools};
 use punie_host::Workspace;
 use punie_host::local::local_files::LocalFiles;
-use punie_runner::handlers::file::{FileDeps, tools};
 use punie_tool::ErrorCode;
 use serde_json::json;
 

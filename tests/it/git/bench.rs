@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
+use punie_handlers::git::{GitDeps, RepoLocks, tools};
 use punie_host::Workspace;
-use punie_runner::handlers::git::{GitDeps, RepoLocks, tools};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 use punie_tool::request::{ErrorCode, ToolReply};

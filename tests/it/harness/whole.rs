@@ -5,6 +5,10 @@ use std::sync::Arc;
 use punie_editor::LocalClient;
 use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
+use punie_handlers::state::background_tasks::NoTasks;
+use punie_handlers::{
+    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
+};
 use punie_home::{
     ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
     SecretStore, SignalConsents,
@@ -12,10 +16,6 @@ use punie_home::{
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_runner::handlers::state::background_tasks::NoTasks;
-use punie_runner::handlers::{
-    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
-};
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
@@ -70,7 +70,7 @@ fn assemble(is_switched_on: bool) -> Whole {
             ..off
         });
     }
-    let registry = handlers::build_registry(handlers::HandlerDeps {
+    let registry = punie_handlers::build_registry(punie_handlers::HandlerDeps {
         file: file::FileDeps::new(
             client.clone(),
             workspace.clone(),

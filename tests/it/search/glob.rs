@@ -1,7 +1,7 @@
 //! Glob: what is found, in which order, and what is said of the rest.
 
+use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
-use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::request::ErrorCode;
 use serde_json::json;
 

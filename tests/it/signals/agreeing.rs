@@ -130,7 +130,7 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
         at_ms: 1,
         category: "dev_environment".to_owned(),
         act: punie_home::ConsentAct::Given,
-        text: punie_runner::handlers::user::consent_text(punie_signals::Category::DevEnvironment),
+        text: punie_handlers::user::consent_text(punie_signals::Category::DevEnvironment),
         place: "terminal".to_owned(),
     };
     let consents = punie_home::SignalConsents::in_home(&home);

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use punie_core::ids::RequestId;
+use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
-use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_tool::ToolContext;
 use punie_tool::request::ErrorCode;
 use rusqlite::Connection;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
-use punie_runner::handlers::state;
-use punie_runner::handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
+use punie_handlers::state;
+use punie_handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
 use punie_text::output::OutputStore;
 use punie_tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use super::{asked_caller, asking, color, listed};
 use crate::harness::stage::Stage;
 use crate::harness::tools::{call, registry};
 use crate::harness::whole::user_deps;
+use punie_handlers::user;
 use punie_home::Home;
-use punie_runner::handlers::user;
 use punie_tool::ErrorCode;
 
 async fn refusal(tool: &str, args: Value) -> String {

@@ -8,10 +8,10 @@ use super::hunk_candidates::PatchedLines;
 use super::hunk_placement::{HunkPlace, PlacedHunks, place_hunks};
 use super::placement_error::HunkPlacementError;
 use super::{Hunk, HunkLine, LineKind};
-use crate::handlers::file::block_search::LineTable;
-use crate::handlers::file::match_tier::MatchTier;
-use crate::handlers::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
-use crate::handlers::file::text_transcoding::TranscodedText;
+use crate::file::block_search::LineTable;
+use crate::file::match_tier::MatchTier;
+use crate::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
+use crate::file::text_transcoding::TranscodedText;
 use punie_host::files::{ByteSplice, FileEncoding, LoadedFile};
 use punie_text::output::SecretBoundaries;
 use punie_tool::{ErrorCode, ToolError};
@@ -262,7 +262,7 @@ mod tests {
     use super::super::SectionAction;
     use super::super::parse::parse_patch;
     use super::*;
-    use crate::handlers::file::edit_sequence::apply_splices;
+    use crate::file::edit_sequence::apply_splices;
 
     /// Applies a patch of one file to a text.
     fn patched(text: &str, patch: &str) -> Result<(String, Vec<String>), String> {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::commit_state::{PatchCommit, PatchUndo, unchanged_fault};
 use super::commit_step::{CommitStep, FileRename, prepare_commit_step};
 use super::plan::{PlannedAction, PlannedChange};
-use crate::handlers::file::FileDeps;
+use crate::file::FileDeps;
 use punie_host::files::{LoadedFile, MoveFile, RemoveFile, STAGED_WARNING, WritePrecondition};
 use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};

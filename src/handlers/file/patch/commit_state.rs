@@ -1,7 +1,7 @@
 //! The state of a patch during its commit, and the messages for its first fault. Not here: writing
 //! it (commit) and undoing it (undo).
 
-use crate::handlers::file::FileDeps;
+use crate::file::FileDeps;
 use punie_host::WorkspacePath;
 use punie_host::files::LoadedFile;
 use punie_tool::{ToolContext, ToolError};

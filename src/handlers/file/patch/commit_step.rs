@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::apply_hunks::ContentEdit;
 use super::plan::{PlannedAction, PlannedChange};
-use crate::handlers::file::FileDeps;
+use crate::file::FileDeps;
 use punie_core::ids::to_hex;
 use punie_host::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::prepared_write::PreparedWrite;

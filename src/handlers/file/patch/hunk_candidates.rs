@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use memchr::memmem;
 
 use super::{Hunk, LineKind};
-use crate::handlers::file::block_search::{LineHashes, LineTable};
-use crate::handlers::file::match_tier::{MatchTier, comparison_key};
+use crate::file::block_search::{LineHashes, LineTable};
+use crate::file::match_tier::{MatchTier, comparison_key};
 
 /// The tiers, strictest first.
 const TIERS: [MatchTier; 5] = [

@@ -4,7 +4,7 @@
 use super::hunk_candidates::{AnchorLines, PatchedLines};
 use super::placement_error::{HunkPlacementError, ambiguous_hunk, hunk_name, unmatched_hunk};
 use super::{Hunk, LineKind};
-use crate::handlers::file::match_tier::MatchTier;
+use crate::file::match_tier::MatchTier;
 use punie_text::output::SecretBoundaries;
 use punie_tool::ErrorCode;
 

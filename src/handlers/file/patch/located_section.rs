@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{PatchFileSection, SectionAction};
-use crate::handlers::file::FileDeps;
+use crate::file::FileDeps;
 use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 

@@ -3,7 +3,7 @@
 
 use super::Hunk;
 use super::hunk_candidates::PatchedLines;
-use crate::handlers::file::no_match_hint;
+use crate::file::no_match_hint;
 use punie_text::output::SecretBoundaries;
 use punie_tool::ErrorCode;
 

@@ -7,9 +7,9 @@ use super::located_section::{
     with_patch_line,
 };
 use super::{Hunk, Patch, SectionAction};
-use crate::handlers::file::edit_plan::append_change_note;
-use crate::handlers::file::seen_files::SeenLines;
-use crate::handlers::file::{FileDeps, mask_guard};
+use crate::file::edit_plan::append_change_note;
+use crate::file::seen_files::SeenLines;
+use crate::file::{FileDeps, mask_guard};
 use punie_host::WorkspacePath;
 use punie_host::files::{FileEncoding, LoadedFile};
 use punie_text::output::number_format::{format_count, format_size};

@@ -6,7 +6,7 @@ use punie_tool::{ProposedChange, ProposedContent, TextReplacement};
 impl PatchFileSection {
     /// The change of this file's text; `None` if the patch also changes something else (a mode) or
     /// the name is unclear.
-    pub(in crate::handlers::file) fn proposed_change(&self) -> Option<ProposedChange> {
+    pub(in crate::file) fn proposed_change(&self) -> Option<ProposedChange> {
         let (content, moved_to) = match &self.action {
             SectionAction::Add {
                 content,

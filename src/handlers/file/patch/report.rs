@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use memchr::memchr_iter;
 
 use super::plan::{PlannedAction, PlannedChange};
-use crate::handlers::file::unified_diff::write_hunks;
+use crate::file::unified_diff::write_hunks;
 use punie_host::files::ByteSplice;
 
 /// The most line numbers named per file.
