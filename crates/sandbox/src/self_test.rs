@@ -17,8 +17,8 @@ echo began
 { echo x >> "$1/rc"; } 2>/dev/null
 { read -r line < "$1/hidden" && echo "read $line"; } 2>/dev/null
 if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked; else echo linked; fi
-(exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null
-{ echo x > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
+(exec 3<>"/dev/tcp/127.0.0.1/$2" && echo "$5" >&3) 2>/dev/null
+{ echo "$5" > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
 (exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
 kill -0 "$4" 2>/dev/null && echo signalled
 { echo x >> "./$6"; } 2>/dev/null
@@ -33,11 +33,13 @@ pub use outside::SelfTestTargets;
 #[cfg(unix)]
 mod outside {
     use std::fs::{self, File, Permissions};
-    use std::io::{self, Write as _};
+    use std::io::{self, Read as _, Write as _};
+    use std::iter;
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use crate::{ConfinementLevel, EscapeAttempt, NetworkAccess};
 
@@ -45,6 +47,10 @@ mod outside {
     const SECRET: &str = "punie-self-test-secret\n";
     const UNTOUCHED_TEXT: &str = "untouched\n";
     const UNTOUCHED_MODE: u32 = 0o640;
+    /// The most connections and datagrams that are looked at, the most bytes of each, and the longest wait for them.
+    const MAX_STRANGERS: usize = 64;
+    const MAX_BYTES: usize = 128;
+    const STRANGER_TIMEOUT: Duration = Duration::from_millis(200);
 
     /// The targets that the script tries to reach, observed from outside. They are removed on drop.
     #[derive(Debug)]
@@ -155,10 +161,8 @@ mod outside {
                 }
                 EscapeAttempt::Read => said.contains(SECRET.trim_end()),
                 EscapeAttempt::Link => lines.contains(&"linked"),
-                EscapeAttempt::Tcp => network != NetworkAccess::Full && self.tcp.accept().is_ok(),
-                EscapeAttempt::Udp => {
-                    network != NetworkAccess::Full && self.udp.recv(&mut [0; 8]).is_ok()
-                }
+                EscapeAttempt::Tcp => network != NetworkAccess::Full && self.tcp_came_from_script(),
+                EscapeAttempt::Udp => network != NetworkAccess::Full && self.udp_came_from_script(),
                 EscapeAttempt::Trace => lines.contains(&"traced"),
                 EscapeAttempt::Signal => lines.contains(&"signalled"),
                 EscapeAttempt::Protected => !self.is_file_protected(),
@@ -177,10 +181,83 @@ mod outside {
         }
     }
 
+    // Any program of this machine may reach the two ports, so only what brings the free name comes from the script.
+    impl SelfTestTargets {
+        fn is_from_script(&self, bytes: &[u8]) -> bool {
+            bytes == format!("{}\n", self.free_name).as_bytes()
+        }
+
+        /// Returns whether the script has connected.
+        fn tcp_came_from_script(&self) -> bool {
+            let mut connections = iter::from_fn(|| self.tcp.accept().ok()).take(MAX_STRANGERS);
+            connections.any(|(connection, _)| {
+                let mut bytes = Vec::new();
+                let _ = connection.set_nonblocking(false);
+                let _ = connection.set_read_timeout(Some(STRANGER_TIMEOUT));
+                let _ = connection.take(MAX_BYTES as u64).read_to_end(&mut bytes);
+                self.is_from_script(&bytes)
+            })
+        }
+
+        /// Returns whether the script has sent a datagram.
+        fn udp_came_from_script(&self) -> bool {
+            let datagrams = iter::from_fn(|| {
+                let mut bytes = vec![0; MAX_BYTES];
+                let length = self.udp.recv(&mut bytes).ok()?;
+                bytes.truncate(length);
+                Some(bytes)
+            });
+            let mut datagrams = datagrams.take(MAX_STRANGERS);
+            datagrams.any(|bytes| self.is_from_script(&bytes))
+        }
+    }
+
     impl Drop for SelfTestTargets {
         fn drop(&mut self) {
             let _ = fs::remove_file(&self.protected_file);
             let _ = fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+#[cfg(all(unix, test))]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpStream, UdpSocket};
+
+    use super::SelfTestTargets;
+    use crate::{ConfinementLevel, EscapeAttempt, NetworkAccess};
+
+    const SAID: &str = "began\nended\n";
+
+    /// What is sent to the two ports: a line of `words`.
+    fn level_after(words: impl Fn(&str) -> String) -> ConfinementLevel {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inside = folder.path().join("inside");
+        let targets = SelfTestTargets::create_targets(folder.path(), &inside).expect("targets");
+        let arguments = targets.script_arguments().expect("arguments");
+        let (tcp, udp, name) = (&arguments[1], &arguments[2], &arguments[4]);
+        let line = format!("{}\n", words(name));
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{tcp}")).expect("connected");
+        stream.write_all(line.as_bytes()).expect("sent");
+        let _silent = TcpStream::connect(format!("127.0.0.1:{tcp}")).expect("connected");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let sent = socket.send_to(line.as_bytes(), format!("127.0.0.1:{udp}"));
+        assert_eq!(sent.expect("sent"), line.len());
+        drop(stream);
+        let level = targets.evaluate_output(SAID, NetworkAccess::None);
+        level.expect("the script has ended")
+    }
+
+    #[test]
+    fn only_the_script_itself_escapes_to_the_network() {
+        assert_eq!(
+            level_after(|_| "hello".to_owned()),
+            ConfinementLevel::from_escapes(Vec::new())
+        );
+        assert_eq!(
+            level_after(str::to_owned),
+            ConfinementLevel::from_escapes(vec![EscapeAttempt::Tcp, EscapeAttempt::Udp])
+        );
     }
 }
