@@ -44,7 +44,8 @@ impl Source {
         self.lines
     }
 
-    /// Every path that begins at the crate or above this module, from the crate on.
+    /// Every path that begins at the crate, above this module, or at another crate of ours (`punie_policy::X` is
+    /// `policy::X`), from the crate on. All may use `punie_core`.
     pub fn uses(&self) -> Vec<Vec<String>> {
         let mut uses = Vec::new();
         for at in 0..self.tokens.len() {
@@ -55,7 +56,10 @@ impl Source {
             let start = match self.text(at) {
                 "crate" => Vec::new(),
                 "super" => above(&self.module),
-                _ => continue,
+                other => match other.strip_prefix("punie_") {
+                    Some(name) if name != "core" => vec![name.to_owned()],
+                    _ => continue,
+                },
             };
             self.follow(at + 2, start, &mut uses);
         }
