@@ -33,7 +33,7 @@ pub use outside::SelfTestTargets;
 #[cfg(unix)]
 mod outside {
     use std::fs::{self, File, Permissions};
-    use std::io::{self, Read as _, Write as _};
+    use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
     use std::iter;
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::fs::PermissionsExt as _;
@@ -48,9 +48,9 @@ mod outside {
     const UNTOUCHED_TEXT: &str = "untouched\n";
     const UNTOUCHED_MODE: u32 = 0o640;
     /// The most connections and datagrams that are looked at, the most bytes of each, and the longest wait for them.
-    const MAX_STRANGERS: usize = 64;
-    const MAX_BYTES: usize = 128;
-    const STRANGER_TIMEOUT: Duration = Duration::from_millis(200);
+    const MAX_STRANGERS: usize = 16;
+    const MAX_LINE: usize = 128;
+    const LINE_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// The targets that the script tries to reach, observed from outside. They are removed on drop.
     #[derive(Debug)]
@@ -161,8 +161,8 @@ mod outside {
                 }
                 EscapeAttempt::Read => said.contains(SECRET.trim_end()),
                 EscapeAttempt::Link => lines.contains(&"linked"),
-                EscapeAttempt::Tcp => network != NetworkAccess::Full && self.tcp_came_from_script(),
-                EscapeAttempt::Udp => network != NetworkAccess::Full && self.udp_came_from_script(),
+                EscapeAttempt::Tcp => network != NetworkAccess::Full && self.was_reached_by_tcp(),
+                EscapeAttempt::Udp => network != NetworkAccess::Full && self.was_reached_by_udp(),
                 EscapeAttempt::Trace => lines.contains(&"traced"),
                 EscapeAttempt::Signal => lines.contains(&"signalled"),
                 EscapeAttempt::Protected => !self.is_file_protected(),
@@ -181,34 +181,40 @@ mod outside {
         }
     }
 
-    // Any program of this machine may reach the two ports, so only what brings the free name comes from the script.
+    // Any program of this machine may reach the two ports, so what is certainly not the free name comes from elsewhere. What
+    // cannot be told counts as an escape.
     impl SelfTestTargets {
-        fn is_from_script(&self, bytes: &[u8]) -> bool {
-            bytes == format!("{}\n", self.free_name).as_bytes()
+        fn is_from_script(&self, line: &[u8]) -> bool {
+            line == format!("{}\n", self.free_name).as_bytes()
         }
 
-        /// Returns whether the script has connected.
-        fn tcp_came_from_script(&self) -> bool {
-            let mut connections = iter::from_fn(|| self.tcp.accept().ok()).take(MAX_STRANGERS);
-            connections.any(|(connection, _)| {
-                let mut bytes = Vec::new();
-                let _ = connection.set_nonblocking(false);
-                let _ = connection.set_read_timeout(Some(STRANGER_TIMEOUT));
-                let _ = connection.take(MAX_BYTES as u64).read_to_end(&mut bytes);
-                self.is_from_script(&bytes)
+        /// Returns whether the script may have connected.
+        fn was_reached_by_tcp(&self) -> bool {
+            let connections = iter::from_fn(|| self.tcp.accept().ok());
+            connections.enumerate().any(|(earlier, (connection, _))| {
+                let mut line = Vec::new();
+                let read = connection
+                    .set_nonblocking(false)
+                    .and_then(|()| connection.set_read_timeout(Some(LINE_TIMEOUT)))
+                    .and_then(|()| {
+                        BufReader::new(connection.take(MAX_LINE as u64))
+                            .read_until(b'\n', &mut line)
+                    });
+                earlier >= MAX_STRANGERS || read.is_err() || self.is_from_script(&line)
             })
         }
 
-        /// Returns whether the script has sent a datagram.
-        fn udp_came_from_script(&self) -> bool {
+        /// Returns whether the script may have sent a datagram.
+        fn was_reached_by_udp(&self) -> bool {
             let datagrams = iter::from_fn(|| {
-                let mut bytes = vec![0; MAX_BYTES];
+                let mut bytes = vec![0; MAX_LINE];
                 let length = self.udp.recv(&mut bytes).ok()?;
                 bytes.truncate(length);
                 Some(bytes)
             });
-            let mut datagrams = datagrams.take(MAX_STRANGERS);
-            datagrams.any(|bytes| self.is_from_script(&bytes))
+            datagrams
+                .enumerate()
+                .any(|(earlier, line)| earlier >= MAX_STRANGERS || self.is_from_script(&line))
         }
     }
 
@@ -230,34 +236,42 @@ mod tests {
 
     const SAID: &str = "began\nended\n";
 
-    /// What is sent to the two ports: a line of `words`.
-    fn level_after(words: impl Fn(&str) -> String) -> ConfinementLevel {
+    /// The level after lines came to both ports, made of the free name. A line without an end stays open.
+    fn level_after(lines: &[fn(&str) -> String]) -> ConfinementLevel {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = folder.path().join("inside");
         let targets = SelfTestTargets::create_targets(folder.path(), &inside).expect("targets");
         let arguments = targets.script_arguments().expect("arguments");
         let (tcp, udp, name) = (&arguments[1], &arguments[2], &arguments[4]);
-        let line = format!("{}\n", words(name));
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{tcp}")).expect("connected");
-        stream.write_all(line.as_bytes()).expect("sent");
-        let _silent = TcpStream::connect(format!("127.0.0.1:{tcp}")).expect("connected");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let sent = socket.send_to(line.as_bytes(), format!("127.0.0.1:{udp}"));
-        assert_eq!(sent.expect("sent"), line.len());
-        drop(stream);
+        let open: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                let line = line(name);
+                let mut stream = TcpStream::connect(format!("127.0.0.1:{tcp}")).expect("connected");
+                stream.write_all(line.as_bytes()).expect("sent");
+                let sent = socket.send_to(line.as_bytes(), format!("127.0.0.1:{udp}"));
+                assert_eq!(sent.expect("sent"), line.len());
+                stream
+            })
+            .collect();
         let level = targets.evaluate_output(SAID, NetworkAccess::None);
+        drop(open);
         level.expect("the script has ended")
     }
 
     #[test]
-    fn only_the_script_itself_escapes_to_the_network() {
+    fn only_the_script_escapes_to_the_network_and_what_cannot_be_told_from_it() {
+        let stranger: fn(&str) -> String = |_| "GET / HTTP/1.1\r\n\r\n".to_owned();
+        let script: fn(&str) -> String = |name| format!("{name}\n");
+        let level = |open: &[EscapeAttempt]| ConfinementLevel::from_escapes(open.to_vec());
+        let both = level(&[EscapeAttempt::Tcp, EscapeAttempt::Udp]);
+        assert_eq!(level_after(&[stranger, stranger]), level(&[]));
+        assert_eq!(level_after(&[stranger, script]), both);
         assert_eq!(
-            level_after(|_| "hello".to_owned()),
-            ConfinementLevel::from_escapes(Vec::new())
+            level_after(&[|_| String::new()]),
+            level(&[EscapeAttempt::Tcp])
         );
-        assert_eq!(
-            level_after(str::to_owned),
-            ConfinementLevel::from_escapes(vec![EscapeAttempt::Tcp, EscapeAttempt::Udp])
-        );
+        assert_eq!(level_after(&[stranger; 17]), both);
     }
 }
