@@ -28,6 +28,8 @@ mod dev_backend;
 mod editor;
 mod faults;
 mod file;
+#[cfg(debug_assertions)]
+mod fuzz_seeds;
 mod generated_pages;
 mod git;
 mod home;

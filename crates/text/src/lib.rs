@@ -8,7 +8,7 @@
 //!
 //! Every crate of the runner may use this one. It knows no request, tool or process, and uses `punie-core` alone.
 
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 pub mod output;
 pub mod redact;

@@ -6,7 +6,7 @@
 //!
 //! The engine, the tools and what serves them use this crate. It uses `punie-core` and `punie-text`.
 
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 pub mod request;
 

@@ -1,5 +1,5 @@
-//! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from
-//! every normal build. Not here: the targets themselves (`fuzz/`).
+//! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from release builds. Not
+//! here: the targets themselves (`fuzz/`).
 
 use super::edit_sequence::apply_splices;
 use super::match_tier::MatchTier;
@@ -118,26 +118,5 @@ fn halves(data: &[u8]) -> (&[u8], &[u8]) {
     match data.iter().position(|byte| *byte == BETWEEN) {
         Some(at) => (&data[..at], &data[at + 1..]),
         None => (data, &[]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests read the seeds")]
-
-    use super::*;
-
-    fn replay(target: &str, check: fn(&[u8])) {
-        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
-        let seeds = std::fs::read_dir(format!("{corpus}{target}")).expect("a folder of seeds");
-        let replayed = seeds
-            .map(|seed| check(&std::fs::read(seed.expect("a seed").path()).expect("readable")));
-        assert!(replayed.count() >= 3, "{target}");
-    }
-
-    #[test]
-    fn every_seed_keeps_the_laws() {
-        replay("patch", patch);
-        replay("edit", edit);
     }
 }

@@ -12,7 +12,7 @@ mod excerpt;
 mod excerpt_text;
 mod first_line_difference;
 mod folder_view;
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 mod large_edit;
 mod line_diff_hint;

@@ -7,7 +7,7 @@ mod convex;
 mod device_client;
 mod dial;
 mod error;
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 mod http;
 mod http_response;
