@@ -4,8 +4,8 @@
 //! Read first: [`Home`], the folder, whose methods name each file in it; [`SecretStore`], the owner's secrets, and which
 //! commands get them; [`HomeCatalogItem`], a skill or an agent as the backend and the tools see it.
 //!
-//! Every crate of the runner that reads or writes a file of the home uses this one, and nobody else names such a file. It
-//! uses `punie-core` and `punie-text`.
+//! The engine, the tools, the editor, undo, this machine and the program use this crate. It uses `punie-core` and
+//! `punie-text`.
 
 mod agents;
 mod approvals;
@@ -24,7 +24,7 @@ mod error;
 mod file_modes;
 mod folder_watch;
 mod frontmatter;
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 mod home_document;
 mod home_problem;

@@ -1,5 +1,8 @@
 //! The parts of `punie-runner` that every other crate of it may use.
 //!
+//! Read first: [`ids::RequestId`] and the other identifiers; [`durable`] for every file that must survive a crash;
+//! [`request_session::RequestSession`], for whom a call works. It uses no other crate of ours.
+//!
 //! - [`ids`]: the identifiers of the wire, each checked once, when it comes in.
 //! - [`tool_effect`]: the most that a tool may do.
 //! - [`approval_answer`]: the answers to an approval question.

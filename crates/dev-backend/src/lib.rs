@@ -1,6 +1,9 @@
 //! The embedded backend: the contract's functions over SQLite, with Convex's HTTP functions API and sync protocol. It
 //! listens on loopback only. It shares no code with the client in `backend`, only the protocol.
 //!
+//! Read first: [`DevBackend`], the server; [`DevBackendOptions`], what it is started with; [`FaultInjector`], how it
+//! misbehaves. The program uses this crate. It uses `punie-core` alone.
+//!
 //! - `server`: start and stop; `connections`: their limits; `http`: calls; `sync`: sockets, with subscriptions.
 //! - `functions`: the table of functions and the handling of calls; `args`: shapes and limits.
 //! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those that need the admin key.

@@ -1,6 +1,11 @@
 //! The owner's rules: which calls may run, which a person is asked about, which are refused. Pure: it reads rules and
 //! command lines and gives verdicts. Not here: where the rules lie (home), what a call touches and who applies the
 //! verdict (host::permission), who is asked (runner).
+//!
+//! Read first: [`PolicyRules`], the rules of a home; [`PolicyCall`], a call as rules see it; [`PolicyVerdict`], what
+//! [`judge_call`] makes of both.
+//!
+//! `punie-host` and the program use this crate. It uses `punie-core` alone.
 
 mod call;
 pub mod command_line;

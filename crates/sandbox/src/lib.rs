@@ -1,6 +1,11 @@
 //! The rules for commands, prepared for the kernel to enforce: granted and hidden paths, sockets, system calls, the
 //! macOS profile, and the measured level. Not here: starting a confined process (host::local), which does everything
 //! between fork and exec; and the file tools, which check each path themselves (host::workspace).
+//!
+//! Read first: [`SandboxRules`], the owner's settings as rules; [`SandboxProfile`], what is prepared from them for a command;
+//! [`ConfinementLevel`], what the self-test has measured.
+//!
+//! `punie-host` and the program use this crate. It uses none of ours.
 
 #[cfg(target_os = "linux")]
 mod bpf;

@@ -2,6 +2,9 @@
 //! category was asked for; the caller has the owner's consent before it asks. Raw rows never leave a source: it returns
 //! Markdown. Not here: consent, the masking of secrets, and people's aliases.
 //!
+//! Read first: [`Category`], what the owner agrees to; [`SignalPlaces`], where to look; [`SourceReport`], what was found.
+//! The tools and the program use this crate. It uses `punie-core` alone.
+//!
 //! - `category`: the categories, each with its sources.
 //! - `places`: the folders in which sources look, injected so that every system's layout can be tried on any.
 //! - `budget`: the time, the entries and the cancellation of one collection.
