@@ -201,8 +201,8 @@ async fn nul_bytes_are_left_out_and_told() {
 #[tokio::test]
 async fn binary_data_is_one_line_and_kept() {
     let bench = Bench::new();
-    // A line end as the first random byte would be a line of text of its own.
-    let command = r"echo begun; printf '\211'; head -c 4999999 /dev/urandom; printf '\n'; seq 1 9; echo the end";
+    // The first byte is no line end, which would be a line of text of its own, and comes together with the rest.
+    let command = r"echo begun; { printf '\211'; head -c 4999999 /dev/urandom; } > data; cat data; printf '\n'; seq 1 9; echo the end";
     let (text, meta) = bench.bash(command).await;
     let (first, rest) = text
         .strip_prefix("begun\n[")
@@ -229,6 +229,16 @@ async fn binary_data_is_one_line_and_kept() {
         .text("ReadOutput", json!({"handle": handle, "tail": 3}))
         .await;
     assert!(end.contains("the end"), "{end}");
+}
+
+#[tokio::test]
+async fn letters_at_the_end_of_a_piece_of_binary_data_end_it_only_if_no_more_follows() {
+    let bench = Bench::new();
+    let command = r"{ printf '\211'; head -c 3999 /dev/urandom; printf '\001abcd\n'; } > part; cat part; sleep 0.3; cat part";
+    let (text, _) = bench.bash(command).await;
+    assert!(text.contains(", 7.8 KB, not shown; "), "{text}");
+    assert!(text.ends_with("]\nabcd"), "{text}");
+    assert_eq!(text.matches("not shown").count(), 1, "{text}");
 }
 
 #[tokio::test]

@@ -192,7 +192,9 @@ impl CommandCapture {
     /// text has no such line, because output that was passed on cannot be taken back.
     fn unfinished_line(&self) -> (String, usize) {
         if !self.binary.is_empty() {
-            return (binary_placeholder(&self.binary), 0);
+            let tail = clean_terminal_text(&String::from_utf8_lossy(&self.binary.tail));
+            let text = binary_placeholder(&self.binary) + "\n" + &tail;
+            return (text.trim_end().to_owned(), 0);
         }
         let held = String::from_utf8_lossy(self.filter.held_back());
         let visible = clean_terminal_text(&held);
@@ -240,18 +242,22 @@ impl CommandCapture {
             self.push_clean_text(if is_open { "\n" } else { "" });
         }
         self.binary.push(&masked[binary.clone()]);
-        if binary.end < masked.len() {
+        let text = &masked[binary.end..];
+        if BinaryRun::is_short(text) {
+            self.binary.tail = text.to_vec();
+        } else {
             self.close_binary_run();
-            self.decode_masked(&masked[binary.end..]);
+            self.decode_masked(text);
         }
     }
 
-    /// Shows the latest binary data, if any, as one line.
+    /// Shows the latest binary data, if any, as one line, and the text after it.
     fn close_binary_run(&mut self) {
         if !self.binary.is_empty() {
             let run = std::mem::take(&mut self.binary);
             self.binary_bytes += run.bytes;
             self.push_clean_text(&(binary_placeholder(&run) + "\n"));
+            self.decode_masked(&run.tail);
         }
     }
 

@@ -17,11 +17,24 @@ pub struct BinaryRun {
     pub first: Vec<u8>,
     /// The number of bytes so far.
     pub bytes: u64,
+    /// What came last and looks like a short line of text. It is one if no binary data follows.
+    pub tail: Vec<u8>,
 }
 
 impl BinaryRun {
-    /// Counts a chunk.
+    /// Counts a chunk, and what before it looked like text.
     pub fn push(&mut self, chunk: &[u8]) {
+        let tail = std::mem::take(&mut self.tail);
+        self.count(&tail);
+        self.count(chunk);
+    }
+
+    /// Returns whether text at the end of a chunk is too short to be certain of: random bytes may look like it.
+    pub fn is_short(text: &[u8]) -> bool {
+        text.len() < MIN_CHUNK_BYTES
+    }
+
+    fn count(&mut self, chunk: &[u8]) {
         self.first
             .extend_from_slice(&chunk[..chunk.len().min(MAX_FIRST_BYTES - self.first.len())]);
         self.bytes += chunk.len() as u64;
