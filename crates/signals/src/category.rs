@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::report::Source;
 use super::{Budget, SignalPlaces, SourceReport, apps, browser, dev, personal};
 
 /// A category of sources, with one switch and one consent.
@@ -21,9 +22,6 @@ pub enum Category {
     /// Numbers of messages, notes, reminders and events, never their text.
     MessagesNotes,
 }
-
-/// A source: its name, and the function that reads it.
-pub(crate) type Source = (&'static str, fn(&SignalPlaces, &Budget) -> SourceReport);
 
 impl Category {
     /// All categories.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::{Budget, SignalPlaces};
+
 /// The importance of a section to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +48,9 @@ pub enum SourceState {
     /// It is there and could not be read.
     Failed(String),
 }
+
+/// A source: its name, and the function that reads it.
+pub(crate) type Source = (&'static str, fn(&SignalPlaces, &Budget) -> SourceReport);
 
 /// The result of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ mod known_apps;
 mod recent_documents;
 mod system_signals;
 
-use super::category::Source;
+use super::report::Source;
 
 pub(crate) const SOURCES: &[Source] = &[
     (app_list::NAME, app_list::read_apps),

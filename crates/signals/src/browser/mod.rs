@@ -26,9 +26,9 @@ use browser_table::{
 };
 use visited_pages::VisitedPages;
 
-use super::category::Source;
 use super::file_access::{exists, listing_problem};
 use super::foreign_rows::with_database;
+use super::report::Source;
 use super::{Budget, Section, SignalPlaces, SourceReport, Tier};
 
 /// The days of "recent" visits.

@@ -8,7 +8,7 @@ mod history_secrets;
 mod projects;
 mod shell_history;
 
-use super::category::Source;
+use super::report::Source;
 
 pub(crate) const SOURCES: &[Source] = &[
     (projects::NAME, projects::read_projects),

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use super::category::Source;
 use super::file_access::may_exist;
 use super::foreign_rows::with_database;
+use super::report::Source;
 use super::{Budget, Section, SignalPlaces, SourceReport, Tier};
 
 pub(crate) const SOURCES: &[Source] = &[

@@ -16,19 +16,22 @@ use node::NodeServer;
 pub use node::is_required as node_is_required;
 use stage::{Deployment, Stage};
 
-const PRELUDE: &str = include_str!("../contract/prelude.json");
+const PRELUDE: &str = include_str!("../../contract/prelude.json");
 
 /// Every file of cases, by name.
 const FILES: &[(&str, &str)] = &[
-    ("requests", include_str!("../contract/requests.json")),
-    ("poll", include_str!("../contract/poll.json")),
-    ("leases", include_str!("../contract/leases.json")),
-    ("results", include_str!("../contract/results.json")),
-    ("devices", include_str!("../contract/devices.json")),
-    ("catalog", include_str!("../contract/catalog.json")),
-    ("permissions", include_str!("../contract/permissions.json")),
-    ("parallel", include_str!("../contract/parallel.json")),
-    ("callers", include_str!("../contract/callers.json")),
+    ("requests", include_str!("../../contract/requests.json")),
+    ("poll", include_str!("../../contract/poll.json")),
+    ("leases", include_str!("../../contract/leases.json")),
+    ("results", include_str!("../../contract/results.json")),
+    ("devices", include_str!("../../contract/devices.json")),
+    ("catalog", include_str!("../../contract/catalog.json")),
+    (
+        "permissions",
+        include_str!("../../contract/permissions.json"),
+    ),
+    ("parallel", include_str!("../../contract/parallel.json")),
+    ("callers", include_str!("../../contract/callers.json")),
 ];
 
 struct Case {

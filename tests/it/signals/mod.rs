@@ -10,7 +10,7 @@ use crate::harness::process::Program;
 use crate::harness::stage::Stage;
 
 const CHROME_SCHEMA: &str =
-    include_str!("../../crates/signals/tests/fixtures/schemas/chromium_history_v70.sql");
+    include_str!("../../../crates/signals/tests/fixtures/schemas/chromium_history_v70.sql");
 
 /// Writes a file below a folder.
 fn write_below(folder: &Path, path: &str, bytes: impl AsRef<[u8]>) -> PathBuf {

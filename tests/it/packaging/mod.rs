@@ -6,7 +6,7 @@
     dead_code,
     reason = "an example, of which the tests call all but `main`"
 )]
-#[path = "../../examples/package_documents.rs"]
+#[path = "../../../examples/package_documents.rs"]
 mod package_documents;
 
 mod glibc;

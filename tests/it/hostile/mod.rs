@@ -172,7 +172,7 @@ impl Yard {
 
     /// What a word of `escapes.c` comes to; compiled here, where the compiler is confined as well.
     async fn escape(&self, words: &str) -> String {
-        let source = include_str!("hostile/escapes.c");
+        let source = include_str!("escapes.c");
         std::fs::write(self.path("work/escapes.c"), source).expect("written");
         self.bash(&format!(
             "[ -x escapes ] || cc -w -o escapes escapes.c || exit; ./escapes {words}"

@@ -363,31 +363,24 @@ impl Confinement {
     }
 }
 
-#[path = "confinement_state.rs"]
 mod confinement_state;
 use confinement_state::ConfinementState;
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
-#[path = "wrapper_confinement.rs"]
 mod wrapper_confinement;
 
-#[path = "temp_folders.rs"]
 mod temp_folders;
 
-#[path = "command_caches.rs"]
 mod command_caches;
 pub use command_caches::{CachesInUse, EmptyCache};
 
 #[cfg(target_os = "linux")]
-#[path = "cache_mounts.rs"]
 mod cache_mounts;
 
 #[cfg(target_os = "linux")]
-#[path = "linux_confinement.rs"]
 mod linux_confinement;
 #[cfg(target_os = "linux")]
 pub(super) use linux_confinement::ConfinedProcess;
 
 #[cfg(not(target_os = "linux"))]
-#[path = "confinement_elsewhere.rs"]
 mod confinement_elsewhere;

@@ -11,10 +11,10 @@ mod workspace_path;
 mod workspace_root;
 
 #[cfg(target_os = "linux")]
-#[path = "workspace/beneath.rs"]
+#[path = "beneath.rs"]
 mod held;
 #[cfg(not(target_os = "linux"))]
-#[path = "workspace/by_name.rs"]
+#[path = "by_name.rs"]
 mod held;
 
 pub use held::FolderHandle;
