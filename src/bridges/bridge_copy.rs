@@ -12,10 +12,10 @@ use super::bridge_log::BridgeLog;
 use super::supervisor::BridgeDeps;
 use punie_core::ids::RequestId;
 use punie_home::{BridgeFolders, BridgeRecord, SecretStore};
-use punie_host::local::service_process::{
-    AdmittedCall, RunningService, ServiceFolders, ServiceHosts, ServiceLaunch, ServiceProcess,
-    WorkspaceAccess,
+use punie_host::local::service_launch::{
+    ServiceFolders, ServiceHosts, ServiceLaunch, WorkspaceAccess,
 };
+use punie_host::local::service_process::{AdmittedCall, RunningService, ServiceProcess};
 use punie_host::network_proxy::NetworkCaller;
 use punie_host::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
 use punie_policy::HostPattern;

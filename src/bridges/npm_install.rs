@@ -10,9 +10,10 @@ use super::bridge_copy::proxied_loopback;
 use punie_core::ids::RequestId;
 use punie_home::StagedBridge;
 use punie_host::local::local_terminals::LocalTerminals;
-use punie_host::local::service_process::{
-    ServiceFolders, ServiceHosts, ServiceLaunch, ServiceProcess, WorkspaceAccess,
+use punie_host::local::service_launch::{
+    ServiceFolders, ServiceHosts, ServiceLaunch, WorkspaceAccess,
 };
+use punie_host::local::service_process::ServiceProcess;
 use punie_host::network_proxy::NetworkCaller;
 use punie_host::terminals::{ExitStatus, StopSequence, exit_phrase};
 use punie_policy::HostPattern;

@@ -17,7 +17,7 @@ use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
 use punie_engine::journal::{HistoryQuery, JournalReader};
 use punie_home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
-use punie_host::permission::ActiveRules;
+use punie_host::active_rules::ActiveRules;
 
 /// The variable by which the script asks for words.
 const ASK_VARIABLE: &str = "PUNIE_COMPLETE";

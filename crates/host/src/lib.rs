@@ -8,6 +8,7 @@
 //! The tools, the editor, undo and the program use this crate. It uses `punie-core`, `punie-home`, `punie-policy`,
 //! `punie-sandbox`, `punie-text` and `punie-tool`.
 
+pub mod active_rules;
 pub mod apps;
 pub mod blocking;
 pub mod encoding;

@@ -1,6 +1,7 @@
 //! The rules for commands, prepared for the kernel to enforce: granted and hidden paths, sockets, system calls, the
-//! macOS profile, and the measured level. Not here: starting a confined process (host::local), which does everything
-//! between fork and exec; and the file tools, which check each path themselves (host::workspace).
+//! macOS profile, and the measured level; and what a child does between fork and exec to confine itself by them. Not here:
+//! which process is started with which rules (host::local); and the file tools, which check each path themselves
+//! (host::workspace).
 //!
 //! Read first: [`SandboxRules`], the owner's settings as rules; [`SandboxProfile`], what is prepared from them for a command;
 //! [`ConfinementLevel`], what the self-test has measured.
@@ -12,12 +13,16 @@ mod bpf;
 #[cfg(target_os = "linux")]
 mod cache_layers;
 #[cfg(target_os = "linux")]
+pub mod enter_sandbox;
+#[cfg(target_os = "linux")]
 mod git_settings;
 mod hidden_paths;
 pub mod hint;
 #[cfg(target_os = "linux")]
 mod home_table;
 pub mod level;
+#[cfg(target_os = "linux")]
+mod mount_step;
 #[cfg(target_os = "linux")]
 mod mount_steps;
 #[cfg(target_os = "linux")]
@@ -26,6 +31,8 @@ mod namespaces;
 mod path_grants;
 #[cfg(target_os = "linux")]
 mod private_folders;
+#[cfg(unix)]
+pub mod process_limit;
 pub mod profile;
 #[cfg(target_os = "linux")]
 mod ruleset;

@@ -18,7 +18,7 @@ use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
     command_to_type,
 };
-use punie_host::permission::ActiveRules;
+use punie_host::active_rules::ActiveRules;
 use punie_policy::{AddedPolicyRule, PolicyDecision};
 
 /// The interval of checks for new questions.

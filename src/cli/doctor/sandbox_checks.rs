@@ -118,7 +118,7 @@ fn describe_missing_namespaces(read: impl Fn(&str) -> Option<String>) -> Finding
 
 #[cfg(target_os = "linux")]
 pub(super) fn check_processes(facts: &DoctorFacts, _: &Home) -> CheckResult {
-    use punie_host::local::process_limit::{UncountedReason, uncounted_reason};
+    use punie_sandbox::process_limit::{UncountedReason, uncounted_reason};
     let confinement = match known_confinement(facts) {
         Ok(confinement) => confinement,
         Err(finding) => return Ok(finding),

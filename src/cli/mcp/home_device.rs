@@ -22,7 +22,8 @@ use punie_home::{
     RunnerLockHolder, command_to_type,
 };
 use punie_host::Workspace;
-use punie_host::permission::{ActiveRules, FolderVerdict, SessionFolders};
+use punie_host::active_rules::ActiveRules;
+use punie_host::permission::{FolderVerdict, SessionFolders};
 
 /// The longest wait for a runner to start, before a call.
 const START_LIMIT: Duration = Duration::from_secs(30);

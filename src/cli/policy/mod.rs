@@ -20,7 +20,7 @@ use super::tool_arguments::join_command_line;
 use super::wiring::{self, SettingsInForce};
 use crate::config::{Config, WorkspaceRule};
 use punie_home::{Home, RunnerLock};
-use punie_host::permission::ActiveRules;
+use punie_host::active_rules::ActiveRules;
 use punie_policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::wiring::{ConfinementInForce, PolicyInForce, SettingsInForce};
 use punie_home::{Home, PolicyFile};
-use punie_host::permission::RulesSnapshot;
+use punie_host::active_rules::RulesSnapshot;
 use punie_policy::PolicyRules;
 
 #[derive(Debug, Clone, Copy, Serialize)]

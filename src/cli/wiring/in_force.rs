@@ -12,8 +12,8 @@ use crate::config::{
 };
 use punie_core::ids::to_hex;
 use punie_home::{Home, InForceFile, RunnerLockHolder, command_to_type};
+use punie_host::active_rules::RulesSnapshot;
 use punie_host::local::confinement::{CachesInUse, Confinement};
-use punie_host::permission::RulesSnapshot;
 use punie_sandbox::ConfinementLevel;
 
 /// The settings in force in a running runner.

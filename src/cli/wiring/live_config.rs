@@ -27,8 +27,9 @@ use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_handlers::plugin::PluginHost;
 use punie_handlers::user::LiveSignalSettings;
 use punie_home::{FolderWatch, Home, InForceFile};
+use punie_host::active_rules::ActiveRules;
 use punie_host::local::confinement::Confinement;
-use punie_host::permission::{ActiveRules, CallerLimits, PermissionGate, SessionGate};
+use punie_host::permission::{CallerLimits, PermissionGate, SessionGate};
 use punie_tool::{
     ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
     ToolRegistry, ToolSpec,

@@ -10,7 +10,8 @@ use crate::cli::exit::{CommandError, Exit};
 use crate::config::{CallerTable, Config};
 use punie_home::{Home, command_to_type};
 use punie_host::Workspace;
-use punie_host::permission::{ActiveRules, AskCondition, CallerRights};
+use punie_host::active_rules::ActiveRules;
+use punie_host::permission::{AskCondition, CallerRights};
 use punie_tool::ToolRegistry;
 use punie_tool::request::ToolEffect;
 

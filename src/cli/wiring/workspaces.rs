@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use punie_home::Home;
-use punie_host::permission::{ActiveRules, SessionFolders};
+use punie_host::active_rules::ActiveRules;
+use punie_host::permission::SessionFolders;
 use punie_host::{ReachableFolders, Workspace};
 use punie_sandbox::hidden_by_settings;
 

@@ -15,7 +15,7 @@ use super::mcp::{ListedTool, McpFailure, McpServer, ToolListChanged};
 use super::secret_values::resolve_values;
 use punie_core::ids::RequestId;
 use punie_home::{Plugin, PluginPaths};
-use punie_host::local::service_process::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
+use punie_host::local::service_launch::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
 use punie_host::network_proxy::NetworkCaller;
 
 /// The time without calls after which a server is ended.

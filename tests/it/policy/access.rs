@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use punie_core::ids::RequestId;
 use punie_home::Home;
+use punie_host::active_rules::ActiveRules;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::Confinement;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_host::permission::{ActiveRules, GatePolicy, PermissionGate};
+use punie_host::permission::{GatePolicy, PermissionGate};
 use punie_host::{RawPath, Workspace};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;

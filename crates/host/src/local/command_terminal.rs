@@ -21,8 +21,7 @@ use super::input_wait::is_any_reading_terminal;
 use super::listening_sockets;
 use super::oom_kills::OomKillCount;
 use super::process_kill::{find_lasting_members, stop_process_tree};
-use super::process_limit::are_at_limit;
-use super::process_stat::TreeMember;
+use super::process_stat::{TreeMember, count_threads};
 use super::process_tree::ProcessTree;
 use super::protected_path_watch::ProtectedPathWatch;
 use super::pty::TerminalKeyboard;
@@ -34,6 +33,7 @@ use crate::terminals::{
 };
 use punie_home::MountedSecrets;
 use punie_sandbox::hint::PROCESS_LIMIT;
+use punie_sandbox::process_limit::is_at_limit;
 use punie_tool::ToolError;
 
 /// One command.
@@ -306,7 +306,7 @@ impl CommandTerminal {
             return Default::default();
         };
         let members = find(tree);
-        let is_at_limit = tree.has_met_group_limit() || are_at_limit(&members);
+        let is_at_limit = tree.has_met_group_limit() || is_at_limit(count_threads(&members));
         (tree.output_holders(&members), is_at_limit)
     }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use super::control_group::unified_group_folder;
-use super::process_limit::MAX_COMMAND_TASKS;
+use punie_sandbox::process_limit::MAX_COMMAND_TASKS;
 
 /// The share of the machine's memory that one command may use, in quarters.
 const MEMORY_QUARTERS: u64 = 3;

@@ -98,10 +98,10 @@ mod shared_memory {
 
     use super::super::child_descriptors::UsedDescriptors;
     use super::super::control_group::ControlGroup;
-    use super::super::enter_sandbox::{IdMaps, enter_sandbox};
     use super::super::memory_dumps::with_writable_proc_files;
     use super::{BorrowedFd, ChildStreams, Pid, PreparedTracking, SpawnPlan, io, set_up_child};
     use punie_sandbox::SandboxProfile;
+    use punie_sandbox::enter_sandbox::{IdMaps, enter_sandbox};
 
     /// The child's stack until the program starts. Only a few system calls run on it.
     const STACK_BYTES: usize = 128 << 10;

@@ -1,35 +1,28 @@
 //! Ports of this machine's loopback that the owner lets commands reach. Commands have a loopback of their own: the runner
-//! listens there, and passes each connection on to the machine's. Not here: creating the listeners (enter_sandbox).
+//! listens there, and passes each connection on to the machine's. Not here: creating the listeners (the sandbox).
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::os::fd::OwnedFd;
 
-use rustix::process::{
-    Pid, PidfdFlags, PidfdGetfdFlags, Resource, getrlimit, pidfd_getfd, pidfd_open,
-};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use punie_sandbox::profile::FIRST_PORT_DESCRIPTOR;
+use punie_sandbox::enter_sandbox::first_port_descriptor;
 
 /// The connections to one port at a time; more wait.
 const MAX_CONNECTIONS: usize = 128;
-
-/// Returns the first descriptor of so many listeners: a process with a low limit has no number as high as usual.
-pub(super) fn first_descriptor(count: usize) -> i32 {
-    let limit = getrlimit(Resource::Nofile).current;
-    let limit = limit.and_then(|limit| i32::try_from(limit).ok());
-    let count = i32::try_from(count).unwrap_or(i32::MAX);
-    FIRST_PORT_DESCRIPTOR.min(limit.unwrap_or(i32::MAX).saturating_sub(count))
-}
 
 /// Copies the listeners of the process that created the namespaces.
 pub(super) fn take_listeners(pid: u32, count: usize) -> io::Result<Vec<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let process = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
     let copy = |descriptor| Ok(pidfd_getfd(&process, descriptor, PidfdGetfdFlags::empty())?);
-    (first_descriptor(count)..).take(count).map(copy).collect()
+    (first_port_descriptor(count)..)
+        .take(count)
+        .map(copy)
+        .collect()
 }
 
 /// Passes connections on from now on, until the returned tasks are dropped.

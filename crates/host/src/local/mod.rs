@@ -33,8 +33,6 @@ pub(crate) mod editor_commands;
 #[cfg(not(unix))]
 #[path = "editor_commands_elsewhere.rs"]
 pub(crate) mod editor_commands;
-#[cfg(target_os = "linux")]
-mod enter_sandbox;
 #[cfg(unix)]
 mod extended_attributes;
 mod file_content_writer;
@@ -79,8 +77,6 @@ pub mod login_environment;
 #[cfg(unix)]
 pub mod memory_dumps;
 mod mode_and_owner;
-#[cfg(target_os = "linux")]
-mod mount_step;
 pub mod old_file;
 #[cfg(unix)]
 mod oom_kills;
@@ -96,8 +92,6 @@ mod process_handle;
 pub mod process_identity;
 #[cfg(unix)]
 pub mod process_kill;
-#[cfg(unix)]
-pub mod process_limit;
 #[cfg(unix)]
 mod process_stat;
 #[cfg(target_os = "linux")]
@@ -129,6 +123,7 @@ pub mod running_program;
 pub mod script_file;
 #[cfg(unix)]
 mod self_test_run;
+pub mod service_launch;
 #[cfg(unix)]
 pub mod service_process;
 #[cfg(not(unix))]

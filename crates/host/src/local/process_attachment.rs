@@ -28,6 +28,6 @@ pub(crate) fn tie_worker(command: &mut tokio::process::Command, request: &Reques
     attach_to_request(command, request);
     #[cfg(target_os = "linux")]
     if let Some(filter) = punie_sandbox::filter_without_network() {
-        super::enter_sandbox::filter_calls(command, filter);
+        punie_sandbox::enter_sandbox::filter_calls(command.as_std_mut(), filter);
     }
 }

@@ -12,14 +12,14 @@ use super::control_group;
 #[cfg(target_os = "linux")]
 use super::process_handle::{ProcessHandle, wait_until_all_ended, wait_until_any_ended};
 use super::process_identity::ProcessIdentity;
-#[cfg(target_os = "linux")]
-use super::process_limit::are_at_limit;
-#[cfg(target_os = "linux")]
-use super::process_stat::is_member_alive;
 use super::process_stat::{TreeMember, process_names};
+#[cfg(target_os = "linux")]
+use super::process_stat::{count_threads, is_member_alive};
 use super::process_tree::ProcessTree;
 use crate::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
 use punie_core::ids::RequestId;
+#[cfg(target_os = "linux")]
+use punie_sandbox::process_limit::is_at_limit;
 
 /// The time in which one of the killed processes is gone. Only one that hangs in the kernel takes long.
 const KILL_GRACE: Duration = Duration::from_secs(5);
@@ -230,7 +230,7 @@ fn kill_tree(tree: &ProcessTree, leader: Option<&ChildProcess>, report: &mut Sto
         let Some(members) = find_living_members(tree) else {
             return true;
         };
-        report.at_process_limit |= are_at_limit(&members);
+        report.at_process_limit |= is_at_limit(count_threads(&members));
         let mut living = Vec::new();
         for member in members {
             if let Some(handle) = ProcessHandle::open_process(member) {

@@ -38,6 +38,21 @@ pub(super) struct ProcessStat {
     state: u8,
 }
 
+/// Counts the threads of these processes.
+#[cfg(target_os = "linux")]
+pub(super) fn count_threads(members: &[TreeMember]) -> u64 {
+    let stats = members
+        .iter()
+        .filter_map(|member| ProcessStat::read_proc_stat(member.pid));
+    stats.map(|stat| stat.threads).sum()
+}
+
+/// Returns 0: no limit is set on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn count_threads(_members: &[TreeMember]) -> u64 {
+    0
+}
+
 #[cfg(target_os = "linux")]
 impl ProcessStat {
     pub fn read_proc_stat(pid: u32) -> Option<Self> {

@@ -25,59 +25,14 @@ use super::process_kill::stop_process_tree;
 use super::process_tree::ProcessTree;
 use super::protected_path_watch::ProtectedPathWatch;
 use super::self_test_run::wrap_program;
+use super::service_launch::{ServiceHosts, ServiceLaunch};
 use super::spawn_plan::SpawnPlan;
 use crate::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy, add_proxy_variables};
-use crate::terminals::{CommandLaunch, ExitStatus, StopReport, StopSequence, exit_phrase};
+use crate::terminals::{ExitStatus, StopReport, StopSequence, exit_phrase};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
-use punie_policy::HostPattern;
-pub use punie_sandbox::WorkspaceAccess;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
 use punie_tool::ToolError;
-
-/// A program to start as a service.
-#[derive(Debug, Clone)]
-pub struct ServiceLaunch {
-    /// Its name, by which it gets a folder for temporary files.
-    pub name: String,
-    /// The program: a path, or a name on the PATH.
-    pub program: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// The folder in which it starts. It may read there.
-    pub folder: PathBuf,
-    /// Its access to the workspaces.
-    pub workspaces: WorkspaceAccess,
-    /// Its own folders, beside which it gets nothing of the user's but programs.
-    pub own: Option<ServiceFolders>,
-    /// Its access to the network while a call is admitted.
-    pub network: ServiceHosts,
-    /// Variables beside those of every command.
-    pub env: Vec<(String, String)>,
-    /// The caller for whom it has the network from its start on; without one, none has it before
-    /// [`RunningService::admit_call`].
-    pub caller: Option<NetworkCaller>,
-}
-
-/// The folders that a service alone uses.
-#[derive(Debug, Clone)]
-pub struct ServiceFolders {
-    /// The folder that it writes.
-    pub writes: PathBuf,
-    /// The folder that it sees as the user's home.
-    pub home: PathBuf,
-}
-
-/// The hosts that a service may reach.
-#[derive(Debug, Clone)]
-pub enum ServiceHosts {
-    /// None.
-    None,
-    /// Those that commands may reach.
-    AsCommands,
-    /// These alone, and nobody is asked.
-    Declared(Vec<HostPattern>),
-}
 
 /// A started service with its standard streams.
 pub struct ServiceProcess {
@@ -235,15 +190,6 @@ struct ServiceParts {
     log: Arc<dyn ChildLog>,
     network: Option<ServiceNetwork>,
     confinement: Confinement,
-}
-
-impl ServiceLaunch {
-    fn as_command(&self) -> CommandLaunch {
-        CommandLaunch::Program {
-            command: self.program.clone(),
-            args: self.args.clone(),
-        }
-    }
 }
 
 impl ServiceProcess {

@@ -1,51 +1,16 @@
 //! Services on systems on which no command can be confined: none is started.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{Empty, Sink};
 
 use super::local_terminals::LocalTerminals;
-use crate::network_proxy::NetworkCaller;
+use super::service_launch::ServiceLaunch;
 use crate::terminals::{ExitStatus, StopReport, StopSequence};
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
-use punie_policy::HostPattern;
-pub use punie_sandbox::WorkspaceAccess;
 use punie_tool::{ErrorCode, ToolError};
-
-/// A program to start as a service.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the same as where services can be started")]
-pub struct ServiceLaunch {
-    pub name: String,
-    pub program: String,
-    pub args: Vec<String>,
-    pub folder: PathBuf,
-    pub workspaces: WorkspaceAccess,
-    pub own: Option<ServiceFolders>,
-    pub network: ServiceHosts,
-    pub env: Vec<(String, String)>,
-    pub caller: Option<NetworkCaller>,
-}
-
-/// The folders that a service alone uses.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the same as where services can be started")]
-pub struct ServiceFolders {
-    pub writes: PathBuf,
-    pub home: PathBuf,
-}
-
-/// The hosts that a service may reach.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the same as where services can be started")]
-pub enum ServiceHosts {
-    None,
-    AsCommands,
-    Declared(Vec<HostPattern>),
-}
 
 /// A started service; there is none here.
 #[expect(missing_docs, reason = "the same as where services can be started")]

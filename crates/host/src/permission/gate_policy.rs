@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::access;
-use super::active_rules::ActiveRules;
 use crate::Workspace;
+use crate::active_rules::ActiveRules;
 use crate::local::local_terminals::LocalTerminals;
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;

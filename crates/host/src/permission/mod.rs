@@ -4,7 +4,6 @@
 //! meaning of the rules (policy).
 
 mod access;
-mod active_rules;
 mod approval_binding;
 mod approval_subject;
 mod caller_rights;
@@ -15,7 +14,6 @@ mod session_folders;
 
 use approval_subject::{approval_topic, question_reason};
 
-pub use active_rules::{ActiveRules, RulesSnapshot};
 pub use caller_rights::{CallerLimits, CallerRights};
 pub use folder_question::SessionGate;
 pub use gate_policy::GatePolicy;
@@ -28,6 +26,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 
+use super::active_rules::ActiveRules;
 use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;

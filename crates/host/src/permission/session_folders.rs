@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::ActiveRules;
 use crate::Workspace;
+use crate::active_rules::ActiveRules;
 use crate::protected_path::{
     PathProtection, find_bare_repository, find_git_state, find_protection,
 };

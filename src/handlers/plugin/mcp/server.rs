@@ -24,7 +24,8 @@ use super::output_meter::OutputMeter;
 use super::transport::LineTransport;
 use punie_core::ids::RequestId;
 use punie_host::local::local_terminals::LocalTerminals;
-use punie_host::local::service_process::{self, ServiceLaunch};
+use punie_host::local::service_launch::ServiceLaunch;
+use punie_host::local::service_process;
 use punie_tool::ToolError;
 
 /// The longest wait for the first answer of a server.

@@ -16,8 +16,9 @@ use punie_core::ids::{ConversationId, RequestId};
 use punie_home::{
     ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PeopleAsker, PersonReply, RunnerPeople,
 };
+use punie_host::active_rules::ActiveRules;
 use punie_host::network_proxy::{HostAsker, HostGate};
-use punie_host::permission::{ActiveRules, PermissionGate};
+use punie_host::permission::PermissionGate;
 use punie_sandbox::NetworkAccess;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{CallGate as _, GateDecision, ToolContext};

@@ -12,10 +12,10 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::super::command_checks::{explain_shortage, resolve_program};
+use super::super::local_ports;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
-use super::super::{enter_sandbox, local_ports};
 use super::cache_mounts::MountedCaches;
 use super::{Confinement, ConfinementState};
 use crate::network_proxy::PROXY_PORT;
@@ -143,7 +143,7 @@ impl Confinement {
             if profile.view.is_some() {
                 command.env("TMPDIR", "/tmp");
             }
-            enter_sandbox::confine_command(command, profile);
+            punie_sandbox::enter_sandbox::confine_command(command.as_std_mut(), profile);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
 #[cfg(unix)]
-use super::service_process::{ServiceHosts, ServiceLaunch};
+use super::service_launch::{ServiceHosts, ServiceLaunch};
 #[cfg(unix)]
 use crate::network_proxy::HostGate;
 use crate::network_proxy::NetworkProxy;
@@ -271,7 +271,7 @@ impl Confinement {
         return self
             .state()
             .is_some_and(|shared| shared.profiles.namespaces().is_some())
-            && super::process_limit::uncounted_reason().is_none();
+            && punie_sandbox::process_limit::uncounted_reason().is_none();
         #[cfg(not(target_os = "linux"))]
         false
     }

@@ -1,5 +1,5 @@
 //! The limit on the processes and threads of one command, and how the kernel counts them. Not here: setting it
-//! (enter_sandbox, group_limits).
+//! (enter_sandbox, and group_limits of the host).
 //!
 //! A control group counts the tasks of a command where the system delegates that. Elsewhere RLIMIT_NPROC limits them:
 //! from Linux 5.14 on, the kernel counts a user's tasks in each user namespace apart, so every command has one of its own.
@@ -10,9 +10,8 @@ use std::sync::OnceLock;
 pub const MAX_COMMAND_TASKS: u64 = 1024;
 /// The most processes and threads of the user at which a command can start another one, where the kernel counts all of
 /// them together.
-pub(super) const MAX_USER_TASKS: u64 = 4096;
+pub(crate) const MAX_USER_TASKS: u64 = 4096;
 /// From so many on, a command counts as being at the limit: those that cannot start any more come and go.
-#[cfg(target_os = "linux")]
 const NEARLY_ALL: u64 = MAX_COMMAND_TASKS / 10 * 9;
 
 /// The first kernel that counts a user's tasks in each user namespace apart.
@@ -39,7 +38,7 @@ pub fn uncounted_reason() -> Option<UncountedReason> {
 }
 
 /// Returns whether the kernel counts the tasks of each user namespace apart.
-pub(super) fn counts_by_namespace() -> bool {
+pub(crate) fn counts_by_namespace() -> bool {
     static COUNTS: OnceLock<bool> = OnceLock::new();
     *COUNTS.get_or_init(|| {
         let release = rustix::system::uname()
@@ -59,20 +58,9 @@ fn is_new_enough(release: &str) -> bool {
     }
 }
 
-/// Returns whether these processes of one command have nearly as many threads as it may have.
-#[cfg(target_os = "linux")]
-pub(super) fn are_at_limit(members: &[super::process_stat::TreeMember]) -> bool {
-    use super::process_stat::ProcessStat;
-    let stats = members
-        .iter()
-        .filter_map(|member| ProcessStat::read_proc_stat(member.pid));
-    stats.map(|stat| stat.threads).sum::<u64>() >= NEARLY_ALL
-}
-
-/// Returns false: no limit is set on this system.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn are_at_limit(_members: &[super::process_stat::TreeMember]) -> bool {
-    false
+/// Returns whether a command with so many threads has nearly as many as it may have.
+pub fn is_at_limit(threads: u64) -> bool {
+    threads >= NEARLY_ALL
 }
 
 #[cfg(test)]

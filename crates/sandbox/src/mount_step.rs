@@ -13,7 +13,7 @@ use std::ptr;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, open, openat2, symlinkat};
 use rustix::io::Errno;
 
-use punie_sandbox::{BindAccess, MountStep, OverlayMount};
+use super::{BindAccess, MountStep, OverlayMount};
 
 /// From the kernel's header; not every C library has them.
 const OPEN_TREE_CLONE: u32 = 1;
@@ -25,7 +25,7 @@ const FSPICK_BY_DESCRIPTOR: u32 = 0x9;
 const FSCONFIG_CMD_RECONFIGURE: u32 = 7;
 
 /// Takes one step. What a bind mount needs and is not there is skipped.
-pub(super) fn make_mount(step: &MountStep) -> io::Result<()> {
+pub(crate) fn make_mount(step: &MountStep) -> io::Result<()> {
     match step {
         MountStep::SealMounts => {
             let root = open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -72,13 +72,13 @@ fn mount_empty(at: &CStr) -> io::Result<()> {
 }
 
 /// Mounts an overlay, and records what came of it.
-pub(super) fn mount_overlay(mount: &OverlayMount) {
+pub(crate) fn mount_overlay(mount: &OverlayMount) {
     mount.record_outcome(&mount_new(c"overlay", &mount.at, &mount.options));
 }
 
 /// Drops what the kernel remembers of an overlay's layers: the user's own tools change the lower one. Without this a
 /// folder that they removed and made again stays half there, for as long as the overlay is mounted.
-pub(super) fn refresh_overlay(at: &CStr) -> io::Result<()> {
+pub(crate) fn refresh_overlay(at: &CStr) -> io::Result<()> {
     let place = open_without_links(at)?;
     // SAFETY: plain system calls on an open descriptor; the first returns a new one or an error.
     let context = unsafe {

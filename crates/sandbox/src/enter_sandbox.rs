@@ -1,5 +1,5 @@
 //! Enters the sandbox in the child, by system calls that cannot be undone. Not here: the sandbox profile, and the
-//! child's other steps (launch).
+//! child's other steps (host::local::launch).
 #![expect(
     unsafe_code,
     reason = "the child's side runs between its making and the program's start"
@@ -9,17 +9,20 @@ use std::ffi::CStr;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
-use super::local_ports::first_descriptor;
+use super::Instruction;
 use super::mount_step;
 use super::process_limit::{self, MAX_COMMAND_TASKS, MAX_USER_TASKS};
-use punie_sandbox::Instruction;
-use punie_sandbox::profile::{NamespaceChoice, SandboxProfile};
+use super::profile::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, SandboxProfile};
 
 /// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;
@@ -30,7 +33,7 @@ const PENDING_CONNECTIONS: i32 = 64;
 const MAX_FILE_BYTES: u64 = 64 << 30;
 
 /// The user and group maps of a user namespace, built before the child exists.
-pub(super) struct IdMaps {
+pub struct IdMaps {
     user: String,
     group: String,
     /// The kernel counts the processes of each user namespace apart.
@@ -54,7 +57,7 @@ impl IdMaps {
 
 /// Applies a sandbox profile for good. Makes system calls only. If the kernel refuses one that the profile needs, the
 /// child ends.
-pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<()> {
+pub fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<()> {
     match &cage.namespaces {
         NamespaceChoice::Inherited => {}
         NamespaceChoice::New {
@@ -63,7 +66,7 @@ pub(super) fn enter_sandbox(cage: &SandboxProfile, maps: &IdMaps) -> io::Result<
             ports,
         } => {
             unshare_namespaces(user.as_deref(), maps, *network)?;
-            for (port, descriptor) in ports.iter().zip(first_descriptor(ports.len())..) {
+            for (port, descriptor) in ports.iter().zip(first_port_descriptor(ports.len())..) {
                 listen_at(*port, descriptor)?;
             }
         }
@@ -255,6 +258,14 @@ fn unshare_namespaces(user: Option<&OwnedFd>, maps: &IdMaps, network: bool) -> i
     Ok(())
 }
 
+/// Returns the first descriptor of so many listeners: a process with a low limit has no number as high as usual.
+pub fn first_port_descriptor(count: usize) -> RawFd {
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit.and_then(|limit| i32::try_from(limit).ok());
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    FIRST_PORT_DESCRIPTOR.min(limit.unwrap_or(i32::MAX).saturating_sub(count))
+}
+
 /// Listens at a port of the loopback by this descriptor, which the program inherits.
 fn listen_at(port: u16, descriptor: RawFd) -> io::Result<()> {
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -268,14 +279,14 @@ fn listen_at(port: u16, descriptor: RawFd) -> io::Result<()> {
 }
 
 /// Makes a program that the standard library starts enter a sandbox.
-pub(super) fn confine_command(command: &mut tokio::process::Command, cage: SandboxProfile) {
+pub fn confine_command(command: &mut Command, cage: SandboxProfile) {
     let maps = IdMaps::from_current_user();
     // SAFETY: between fork and exec, the closure makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || enter_sandbox(&cage, &maps)) };
 }
 
 /// Has a worker process of this program refuse the system calls of this filter; its files it restricts itself.
-pub(super) fn filter_calls(command: &mut tokio::process::Command, filter: Vec<Instruction>) {
+pub fn filter_calls(command: &mut Command, filter: Vec<Instruction>) {
     let confine = move || {
         rustix::thread::set_no_new_privs(true)?;
         load_filter(&filter)
