@@ -1,6 +1,7 @@
 //! This machine's terminals as ACP has them: ids of a session, an end that is told, an output that keeps its end.
 
 use super::*;
+use crate::harness::running::is_alive;
 use punie_editor::protocol::{
     CreateTerminalRequest, EnvVariable, Error, KillTerminalRequest, ReleaseTerminalRequest,
     TerminalExitStatus, TerminalId, TerminalOutputRequest, TerminalOutputResponse,
@@ -162,7 +163,7 @@ async fn releasing_ends_what_runs() {
     });
     let pid = pid.await;
     lent.release(&id).await.expect("released");
-    assert!(!crate::shell::is_there(&pid));
+    assert!(!is_alive(pid.trim()));
 }
 
 #[tokio::test]
@@ -170,7 +171,7 @@ async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
     let id = lent.create(lent.bash("sleep 60 & echo left; exit 0")).await;
-    let status = crate::shell::within(lent.wait(&id)).await.expect("an end");
+    let status = lent.wait(&id).await.expect("an end");
     assert_eq!(status.exit_code, Some(0));
     lent.release(&id).await.expect("and the rest with it");
 }

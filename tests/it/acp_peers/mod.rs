@@ -12,7 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::harness::foreign::{can_be_tried, folder, has_node, installed};
+use crate::harness::foreign::{folder, has_node, installed};
+use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 
 /// More than any of them takes on a slow machine under load.

@@ -4,7 +4,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
-use crate::harness::process::{Program, is_alive};
+use crate::harness::process::Program;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
 use super::host::Host;
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 
 /// More than any of them takes on a slow machine under load.
 const PATIENCE: Duration = Duration::from_mins(4);

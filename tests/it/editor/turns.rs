@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::editor::{Editor, choosing};
-use crate::harness::process::{Program, is_alive};
+use crate::harness::process::Program;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -8,8 +8,9 @@ use punie_host::terminals::StopSequence;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::process::{PROGRAM, Program, carrying, is_alive};
-use crate::harness::program::copy_program;
+use crate::harness::process::copy_program;
+use crate::harness::process::{PROGRAM, Program};
+use crate::harness::running::{carrying, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::tools;
 use crate::harness::wait::until;

@@ -1,7 +1,7 @@
 //! Being stopped at a bad moment.
 
 use crate::harness::caller::Ask;
-use crate::harness::process::is_alive;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -13,6 +13,7 @@ pub mod inside;
 pub mod instant_backend;
 #[cfg(unix)]
 pub mod interrupt_signal;
+pub mod left_out;
 pub mod on_terminal;
 pub mod pairing;
 pub mod process;
@@ -20,6 +21,7 @@ pub mod program;
 pub mod proxy;
 pub mod relay;
 pub mod reserved_port;
+pub mod running;
 pub mod stage;
 pub mod stepped_time;
 #[cfg(unix)]

@@ -28,9 +28,3 @@ pub fn make_program(path: &Path, text: &str) {
         path.display()
     );
 }
-
-/// Copies the program under test to where a test runs it. Another process writes the copy, for the same reason.
-pub fn copy_program(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg(from).arg(to).status();
-    assert!(copied.expect("cp runs").success(), "{}", to.display());
-}

@@ -12,7 +12,7 @@ use super::Yard;
 use super::absence::Bare;
 use super::kept_from_commands::{APPEARED, fails, furnish, furnished};
 use super::processes::Ordinary;
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 
 const BEYOND: &str = "not protected";
 

@@ -55,7 +55,7 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h104_a_home_of_another_user_is_not_started_on() {
-    if !crate::harness::foreign::can_be_tried(
+    if !crate::harness::left_out::can_be_tried(
         "H104, a home of another user",
         (!rustix::process::geteuid().is_root()).then_some("only root can give files away"),
     ) {

@@ -11,9 +11,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Yard, compiled};
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
-use crate::harness::program::copy_program;
+use crate::harness::process::copy_program;
 
 /// Somebody who is not root, with the program, a workspace and a home.
 pub(super) struct Ordinary {

@@ -9,7 +9,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use crate::file::Bench;
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 
 /// Every file tool that writes refuses the path by its rule, and nothing has come to be.

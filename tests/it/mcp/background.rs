@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{TestClient, User, connect_to};
-use crate::harness::process::is_alive;
+use crate::harness::running::is_alive;
 use crate::harness::wait::until;
 
 #[tokio::test]

@@ -32,7 +32,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::harness::process::carrying;
+use crate::harness::running::carrying;
 use crate::harness::wait::until;
 
 /// A user with a home and a workspace of their own. Dropping it ends the runner of the home.

@@ -10,7 +10,8 @@ use super::release::{Release, TARGET, VERSION};
 use super::{run, run_well};
 use crate::harness::caller::Ask;
 use crate::harness::process::PROGRAM;
-use crate::harness::program::{copy_program, make_program};
+use crate::harness::process::copy_program;
+use crate::harness::program::make_program;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

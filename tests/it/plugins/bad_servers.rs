@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{call, install, listed, marker, problems, server, text_of, until_offered};
 use crate::harness::caller::Ask;
-use crate::harness::process::carrying;
+use crate::harness::running::carrying;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

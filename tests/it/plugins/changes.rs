@@ -76,7 +76,7 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
     runner.terminate();
     runner.end().await;
     until("the end of the runner", || {
-        !crate::harness::process::is_alive(&pid)
+        !crate::harness::running::is_alive(&pid)
     })
     .await;
 }
@@ -100,7 +100,7 @@ async fn a_cancelled_call_ends_its_server() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled", "{answer:?}");
     until("the end of its processes", || {
-        crate::harness::process::carrying(&marker).is_empty()
+        crate::harness::running::carrying(&marker).is_empty()
     })
     .await;
     runner.terminate();
@@ -127,7 +127,7 @@ async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     until("the end of its processes", || {
-        crate::harness::process::carrying(&marker).is_empty()
+        crate::harness::running::carrying(&marker).is_empty()
     })
     .await;
     next.terminate();

@@ -2,7 +2,7 @@
 //! were.
 
 use crate::harness::caller::Ask;
-use crate::harness::process::is_alive;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -5,8 +5,8 @@ use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::process::is_alive;
 use crate::harness::relay::{Fate, Relay};
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -5,7 +5,7 @@ use punie_text::redact::Secret;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::process::is_alive;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

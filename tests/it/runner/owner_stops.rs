@@ -17,8 +17,9 @@ use tokio::sync::Notify;
 
 use crate::harness::caller::Ask;
 use crate::harness::inside::Inside;
-use crate::harness::process::{Program, carrying, is_alive};
+use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
+use crate::harness::running::{carrying, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::caller::Ask;
-use crate::harness::process::{carrying, is_alive};
+use crate::harness::running::{carrying, is_alive};
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 

@@ -4,7 +4,8 @@ use rustix::process::Signal;
 
 use crate::harness::caller::Ask;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::{Program, is_alive};
+use crate::harness::process::Program;
+use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 

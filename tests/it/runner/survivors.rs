@@ -1,7 +1,7 @@
 //! What a killed runner leaves running: commands in the foreground are ended by the next life, daemons of theirs too.
 
 use crate::harness::caller::Ask;
-use crate::harness::process::carrying;
+use crate::harness::running::carrying;
 use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use punie_host::terminals::StopSequence;
 
 use super::*;
-use crate::harness::process::carrying;
+use crate::harness::running::carrying;
 use crate::harness::wait::until;
 
 /// Ways to move away from the command that started one. `@` stands for the marker.

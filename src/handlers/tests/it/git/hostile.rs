@@ -9,7 +9,7 @@ use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path, tools_in};
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 use crate::harness::program::make_program;
 use crate::harness::tools::call;
 

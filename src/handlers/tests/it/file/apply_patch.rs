@@ -29,31 +29,6 @@ impl Bench {
         self.assert_tidy();
         error
     }
-
-    /// Every file with its content, but for temporary ones, of which there are none.
-    pub fn tree(&self) -> Vec<(String, Vec<u8>)> {
-        self.assert_tidy();
-        let mut files = Vec::new();
-        let mut folders = vec![self.root.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    let name = path
-                        .strip_prefix(&self.root)
-                        .unwrap()
-                        .to_str()
-                        .unwrap()
-                        .to_owned();
-                    files.push((name, fs::read(&path).unwrap()));
-                }
-            }
-        }
-        files.sort();
-        files
-    }
 }
 
 const FOUR: &str = "*** Begin Patch

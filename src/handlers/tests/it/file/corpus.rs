@@ -121,7 +121,7 @@ fn hunks(diff: &str) -> Vec<Hunk> {
 
 /// Changed text files of the newest commits, until there are enough edits; the oldest first.
 fn own_history() -> Vec<Step> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let args = [
         "log",
         "--no-merges",

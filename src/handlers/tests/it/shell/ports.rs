@@ -1,15 +1,33 @@
-//! Where a shell listens, and who holds a port that another command wanted. The server is this project's own backend.
+//! Where a shell listens, and who holds a port that another command wanted.
+
+use std::io::Write as _;
 
 use super::*;
 
-/// A command that serves on this port, 0 for any, with a home of its own.
-fn serve(bench: &Bench, home: &str, port: &str) -> String {
-    let home = bench.outputs.path().join(home);
+const PORT_VARIABLE: &str = "TEST_SERVER_PORT";
+
+/// A command that serves on this port, 0 for any: this program again, with the one test below.
+fn serve(port: &str) -> String {
+    let program = std::env::current_exe().expect("a path");
     format!(
-        "{} --home {} backend --port {port}",
-        env!("CARGO_BIN_EXE_punie-runner"),
-        home.display()
+        "env {PORT_VARIABLE}={port} {} --exact shell::ports::only_by_name_a_server --ignored --nocapture",
+        program.display()
     )
+}
+
+#[test]
+#[ignore = "the server of the other tests here"]
+fn only_by_name_a_server() {
+    let port = std::env::var(PORT_VARIABLE).expect("a port to serve");
+    let mut out = std::io::stdout();
+    match std::net::TcpListener::bind(("127.0.0.1", port.parse().expect("a port"))) {
+        Ok(listener) => {
+            let address = listener.local_addr().expect("an address");
+            writeln!(out, "http://{address} is served").expect("stdout");
+            listener.incoming().for_each(drop);
+        }
+        Err(cause) => panic!("127.0.0.1:{port}: {cause}"),
+    }
 }
 
 /// The address in the first line that a server prints.
@@ -30,7 +48,7 @@ async fn address(bench: &Bench, shell: &str) -> String {
 async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
     let bench = Bench::new();
     // In a session of its own, and in the background of its shell.
-    let command = format!("setsid {} & wait", serve(&bench, "one", "0"));
+    let command = format!("setsid {} & wait", serve("0"));
     bench
         .text(
             "Bash",
@@ -71,12 +89,12 @@ async fn a_command_that_finds_its_port_taken_is_told_by_whom() {
     bench
         .text(
             "Bash",
-            json!({"command": serve(&bench, "one", "0"), "run_in_background": true}),
+            json!({"command": serve("0"), "run_in_background": true}),
         )
         .await;
     let address = address(&bench, "sh_1").await;
     let port = address.rsplit(':').next().expect("a port");
-    let (text, meta) = bench.bash(&serve(&bench, "two", port)).await;
+    let (text, meta) = bench.bash(&serve(port)).await;
     assert_ne!(meta.exit_code, Some(0), "{text}");
     assert!(
         text.contains(&format!("Port {port} is held by shell sh_1 (pid ")),

@@ -11,7 +11,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::foreign::can_be_tried;
+use crate::harness::left_out::can_be_tried;
 use crate::harness::tools::text;
 
 // Texts that name no file.
