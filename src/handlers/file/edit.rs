@@ -1,5 +1,5 @@
-//! Edit: replaces one text in a file and leaves every other byte unchanged. Not here: finding the
-//! place (quote_search) and reporting the edit (edit_report).
+//! Edit: replaces one text in a file and leaves every other byte unchanged. Not here: its place, one of those found
+//! (requested_edit), and the report (edit_report).
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The paths in the user's home that are hidden from commands. Not here: enforcement by the kernel's rules.
+//! The paths in the user's home that are hidden from commands where they have no view: there the home is not shown at all
+//! but for what `view_contents` lists. Not here: enforcement by the kernel's rules (path_grants).
 
 use std::fs::Metadata;
 use std::io;

@@ -1,4 +1,5 @@
-//! The time of the next poll, decided from the result of the last one. This file does no I/O.
+//! The time of the next poll, decided from the result of the last one, unless the backend names one (`NextPoll`, applied in
+//! the `mod.rs` beside). This file does no I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
