@@ -31,9 +31,7 @@ mod file;
 #[cfg(debug_assertions)]
 mod fuzz_seeds;
 mod generated_pages;
-mod home;
 mod hostile;
-mod journal;
 mod mcp;
 mod output;
 mod packaging;

@@ -17,7 +17,17 @@ fn page(name: &str) -> String {
     repository_file(&format!("docs/{name}"))
 }
 
-/// The names of all functions in the tests.
+/// The names of all functions where tests are.
+fn all_tests() -> BTreeSet<String> {
+    let mut tests = BTreeSet::new();
+    for folder in ["tests/it", "src", "crates"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        tests_of(&folder, &mut tests);
+    }
+    tests
+}
+
+/// The names of all functions in this folder.
 fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("an entry").path();
@@ -67,11 +77,7 @@ fn every_tool_on_the_page_has_limits_and_two_examples() {
 
 #[test]
 fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
-    let mut tests = BTreeSet::new();
-    tests_of(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"),
-        &mut tests,
-    );
+    let tests = all_tests();
     let text = page("capabilities.md");
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -96,13 +102,7 @@ fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
 
 #[test]
 fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
-    let mut tests = BTreeSet::new();
-    for folder in ["tests/it", "src", "crates"] {
-        tests_of(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
-            &mut tests,
-        );
-    }
+    let tests = all_tests();
     let text = page("contributing/faults.md");
     let mut named = BTreeSet::new();
     for number in 1..=68 {

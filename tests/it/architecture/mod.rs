@@ -74,13 +74,16 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file below a folder, by its path from there.
+/// Every Rust file below a folder but for the tests of a crate, by its path from there.
 fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
     fn walk(top: &Path, folder: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(folder).expect("the folder can be read") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                walk(top, &path, found);
+                // A crate's tests use what they test.
+                if !(path.ends_with("tests") && folder.join("Cargo.toml").exists()) {
+                    walk(top, &path, found);
+                }
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let text = fs::read_to_string(&path).expect("the file can be read");
                 found.push((path.strip_prefix(top).expect("below it").to_owned(), text));
