@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::GitDeps;
 use super::commit_order::CommitOrder;
 use super::create_commit::create_commit;
 use super::repository::{GitRepository, RepoPath};
-use super::requested_path::{here, read_access};
+use super::requested_path::{here, path_in_folder, read_access};
 use super::staging::{StagingScope, collect_batch, open_with_paths};
 use punie_host::RawPath;
 use punie_tool::{
@@ -22,7 +23,7 @@ use punie_tool::{
 pub(super) struct GitCommit {
     /// First line, blank line, reasons.
     message: String,
-    /// Stage and commit only these.
+    /// Stage and commit only these, in `path`.
     paths: Option<Vec<RawPath>>,
     /// Stage all but new files.
     #[serde(default)]
@@ -59,8 +60,20 @@ impl Tool for GitCommit {
     type Deps = GitDeps;
     type Output = ToolReply;
 
+    /// Takes `paths` as paths in the folder that `path` names.
+    fn normalize(arguments: &mut Map<String, Value>) {
+        let folder = arguments.get("path").and_then(Value::as_str);
+        let folder = folder.unwrap_or(".").to_owned();
+        let paths = arguments.get_mut("paths").and_then(Value::as_array_mut);
+        for path in paths.into_iter().flatten() {
+            if let Some(inside) = path.as_str().map(|path| path_in_folder(&folder, path)) {
+                *path = Value::from(inside);
+            }
+        }
+    }
+
     fn access(&self) -> DeclaredAccess {
-        // With `paths`, the repository is found from them and `path` is ignored.
+        // With `paths`, the repository is found from them.
         let folder = self.paths.is_none().then_some(&self.path);
         read_access(self.paths.iter().flatten().chain(folder)).starting_programs()
     }

@@ -70,7 +70,13 @@ impl GitRepository {
         let root = resolved.root_path();
         let shown = resolved.display_text();
         let (folder, kind) = find_start_folder(resolved.absolute_path(), root, &shown)?;
-        let marker = find_git_marker(&folder, root)?;
+        let marker = find_git_marker(&folder, root).map_err(|error| {
+            if kind == RepoPathKind::Missing && error.stable_code() == ErrorCode::NotFound {
+                ToolError::not_found(format!("There is nothing at {shown}."))
+            } else {
+                error
+            }
+        })?;
         let mut git = GitCommand::new(cx, deps, &folder, root.parent().unwrap_or(root))?;
         let [top, git_dir, _] = find_repo_folders(&git, &marker).await?;
         let Ok(path) = resolved.absolute_path().strip_prefix(&top) else {

@@ -1,4 +1,7 @@
-//! The path argument of the git tools: its default and its declared access. Not here: finding its repository.
+//! The path arguments of the git tools: the default, paths within a named folder, the declared access. Not here: finding
+//! the repository.
+
+use std::path::Path;
 
 use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, DefaultLocation};
@@ -12,4 +15,15 @@ pub(super) fn here() -> RawPath {
 pub(super) fn read_access<'a>(paths: impl IntoIterator<Item = &'a RawPath>) -> DeclaredAccess {
     DeclaredAccess::reading_paths(paths.into_iter().map(RawPath::as_str))
         .with_default_location(DefaultLocation::FirstWorkspace)
+}
+
+/// Returns a relative path as one in this folder, unless the folder is named in it already.
+pub(super) fn path_in_folder(folder: &str, path: &str) -> String {
+    let folder = folder.trim_end_matches('/');
+    let is_whole = path.starts_with(['/', '~']) || matches!(folder, "" | ".");
+    if is_whole || Path::new(path).starts_with(folder) {
+        path.to_owned()
+    } else {
+        format!("{folder}/{path}")
+    }
 }

@@ -1,5 +1,7 @@
 //! GitShow: one commit with its changes, or a file at a commit. Not here: comparing two commits (GitDiff).
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,7 +12,7 @@ use super::captured_output::OutputCapture;
 use super::commit_details::CommitDetails;
 use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
-use super::requested_path::{here, read_access};
+use super::requested_path::{here, path_in_folder, read_access};
 use super::resolve_revision::short_id;
 use super::tree_entry::TreeEntry;
 use punie_host::RawPath;
@@ -80,7 +82,7 @@ impl Tool for GitShow {
         read_access([&self.path])
     }
 
-    /// Splits `HEAD:src/main.rs` into commit and path.
+    /// Splits `HEAD:src/main.rs` into commit and path, which is one in the folder that `path` names.
     fn normalize(arguments: &mut Map<String, Value>) {
         let asked = arguments
             .get("ref")
@@ -93,7 +95,13 @@ impl Tool for GitShow {
         };
         // `main@{10:00}` is a time.
         let is_whole = revision.matches('{').count() == revision.matches('}').count();
-        if is_whole && !revision.is_empty() && !path.is_empty() && !arguments.contains_key("path") {
+        if is_whole && !revision.is_empty() && !path.is_empty() {
+            let given = arguments.get("path").and_then(Value::as_str).unwrap_or(".");
+            let path = if Path::new(given).ends_with(&path) {
+                given.to_owned()
+            } else {
+                path_in_folder(given, &path)
+            };
             arguments.insert("ref".to_owned(), Value::from(revision));
             arguments.insert("path".to_owned(), Value::from(path));
         }

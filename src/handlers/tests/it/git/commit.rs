@@ -398,3 +398,22 @@ async fn refusals_and_the_cancel() {
         "-F/etc/passwd --amend\nfirst"
     );
 }
+
+#[tokio::test]
+async fn paths_are_those_of_the_folder_that_path_names() {
+    let bench = Bench::new();
+    for (name, args) in [
+        ("b.txt", json!({"path": "repo", "paths": ["b.txt"]})),
+        ("sub/c.txt", json!({"cwd": "repo/sub", "files": ["c.txt"]})),
+        ("d.txt", json!({"path": "repo", "paths": ["repo/d.txt"]})),
+        ("e.txt", json!({"paths": ["repo/e.txt"]})),
+    ] {
+        bench.write(name, "new\n");
+        bench.write("left.txt", name);
+        let mut args = args;
+        args["message"] = json!("Adds one");
+        bench.answer("GitCommit", args.clone()).await;
+        let shown = bench.told(&["show", "--name-only", "--format=", "HEAD"]);
+        assert_eq!(shown, name, "{args}");
+    }
+}

@@ -46,6 +46,7 @@ async fn every_tool_of_the_domain_is_tried_here() {
 #[tokio::test]
 async fn outside_a_repository_the_answer_is_an_error() {
     let bench = Bench::new();
+    std::fs::write(bench.inside.path().join("a.txt"), "").expect("a file");
     for (tool, args) in every_tool(".") {
         let text = bench.refused_as(tool, args, ErrorCode::NotFound).await;
         assert_eq!(text, "Error: Not a git repository", "{tool}");

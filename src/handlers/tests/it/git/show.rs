@@ -131,7 +131,7 @@ async fn refusals_and_the_cancel() {
         ),
         (json!({"path": "repo", "ref": ""}), ErrorCode::InvalidArgs),
         (
-            json!({"path": "repo", "ref": "HEAD:a.txt"}),
+            json!({"path": "repo", "ref": "HEAD:no.txt"}),
             ErrorCode::NotFound,
         ),
         (
@@ -150,4 +150,20 @@ async fn refusals_and_the_cancel() {
         .await;
     assert!(text.contains("Did you mean feature?"), "{text}");
     bench.cancelled("GitShow", json!({"path": "repo"})).await;
+}
+
+#[tokio::test]
+async fn a_path_behind_the_revision_is_one_in_the_named_folder() {
+    let bench = Bench::new();
+    bench.write("sub/b.txt", "then\n");
+    bench.commit_all("second");
+    for args in [
+        json!({"ref": "HEAD:sub/b.txt", "path": "repo"}),
+        json!({"ref": "HEAD:b.txt", "repo_path": "repo/sub/"}),
+        json!({"ref": "HEAD:sub/b.txt", "path": "repo/sub/b.txt"}),
+        json!({"ref": "HEAD:repo/sub/b.txt"}),
+    ] {
+        let answer = bench.answer("GitShow", args.clone()).await;
+        assert!(answer.contains("then"), "{args}: {answer}");
+    }
 }

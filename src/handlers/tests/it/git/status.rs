@@ -214,3 +214,21 @@ async fn refusals_and_the_cancel() {
         .await;
     bench.cancelled("GitStatus", json!({"path": "repo"})).await;
 }
+
+#[tokio::test]
+async fn a_path_at_which_nothing_is_gets_that_answer() {
+    let bench = Bench::new();
+    for tool in ["GitStatus", "GitLog", "GitShow", "get_git_status"] {
+        let told = bench
+            .refused_as(tool, json!({"path": "nope"}), ErrorCode::NotFound)
+            .await;
+        assert!(
+            told.starts_with("There is nothing at ") && told.ends_with("/nope."),
+            "{tool}: {told}"
+        );
+    }
+    let told = bench
+        .refused_as("GitStatus", json!({"path": "."}), ErrorCode::NotFound)
+        .await;
+    assert!(told.contains("Not a git repository"), "{told}");
+}
