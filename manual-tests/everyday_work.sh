@@ -239,6 +239,21 @@ PY
     works 'python3 a.py'
 }
 
+# A thread of ZeroMQ sets its own scheduling; Jupyter's kernels are made of it.
+row_zeromq() {
+    needs python3
+    python3 -c 'import zmq' 2> /dev/null || skip "no module zmq"
+    cat > "$work/a.py" <<'PY'
+import zmq
+context = zmq.Context()
+answers, asks = context.socket(zmq.REP), context.socket(zmq.REQ)
+asks.connect(f"tcp://127.0.0.1:{answers.bind_to_random_port('tcp://127.0.0.1')}")
+asks.send(b"asked")
+assert answers.recv() == b"asked"
+PY
+    works 'python3 a.py'
+}
+
 row_pytest() {
     needs python3
     python3 -c 'import pytest' 2> /dev/null || skip "no module pytest"

@@ -24,6 +24,29 @@ async fn a_program_is_built_and_run_in_the_workspace() {
 }
 
 #[tokio::test]
+async fn a_thread_is_given_the_usual_policy_by_its_id() {
+    let yard = Yard::new();
+    let program = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+static void *set(void *unused) {
+    struct sched_param none = {0};
+    printf("%d %d\n", pthread_setschedparam(pthread_self(), SCHED_OTHER, &none),
+           pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) != 0);
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    return pthread_create(&thread, 0, set, 0) || pthread_join(thread, 0);
+}
+"#;
+    std::fs::write(yard.path("work/a.c"), program).expect("written");
+    let text = yard.bash("cc -pthread a.c -o a && ./a").await;
+    assert_eq!(text, "0 1");
+}
+
+#[tokio::test]
 async fn git_commits_in_the_workspace() {
     let yard = Yard::new();
     let text = yard
