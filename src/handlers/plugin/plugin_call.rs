@@ -167,6 +167,11 @@ impl PluginCall {
         }
         let meta = ResultMeta {
             network: admitted.map_or_else(Vec::new, |admitted| admitted.traffic()),
+            warnings: server
+                .take_skipped()
+                .into_iter()
+                .map(|skipped| format!("{}: {skipped}", loaded.plugin.title()))
+                .collect(),
             ..ResultMeta::default()
         };
         CallEnd::Reply(Box::new(if read.is_error {

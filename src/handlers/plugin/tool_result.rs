@@ -34,16 +34,39 @@ pub(super) fn read_result(mut result: Value) -> ReadResult {
         .map(block_text)
         .collect();
     let structured = &result["structuredContent"];
-    let text = if texts.is_empty() && !structured.is_null() {
-        structured.to_string()
-    } else {
-        texts.join("\n")
-    };
+    let mut text = texts.join("\n");
+    if !structured.is_null() && !hold_value(&texts, structured) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&structured.to_string());
+    }
     ReadResult {
         text,
         image,
         is_error: result["isError"] == true,
     }
+}
+
+/// Returns whether texts hold a structured value: one as JSON, as the protocol asks, or as plain text; or one each of its
+/// items. Libraries of servers wrap what is no object in one with the only field `result`.
+fn hold_value(texts: &[Cow<'_, str>], value: &Value) -> bool {
+    let is_value = |text: &Cow<'_, str>, value: &Value| {
+        value.as_str() == Some(text)
+            || serde_json::from_str::<Value>(text).is_ok_and(|read| read == *value)
+    };
+    let wrapped = value.as_object().filter(|fields| fields.len() == 1);
+    let inner = wrapped.and_then(|fields| fields.get("result"));
+    [Some(value), inner].into_iter().flatten().any(|value| {
+        texts.iter().any(|text| is_value(text, value))
+            || value.as_array().is_some_and(|items| {
+                items.len() == texts.len()
+                    && texts
+                        .iter()
+                        .zip(items)
+                        .all(|(text, item)| is_value(text, item))
+            })
+    })
 }
 
 impl ReadResult {
@@ -119,6 +142,32 @@ mod tests {
         let only = json!({"content": [], "structuredContent": {"n": 1}, "isError": true});
         let read = read_result(only);
         assert_eq!((read.text.as_str(), read.is_error), ("{\"n\":1}", true));
+        for (texts, structured, expected) in [
+            (
+                json!(["2 rows"]),
+                json!({"rows": [1, 2]}),
+                "2 rows\n{\"rows\":[1,2]}",
+            ),
+            (
+                json!(["{\"rows\": [1, 2]}"]),
+                json!({"rows": [1, 2]}),
+                "{\"rows\": [1, 2]}",
+            ),
+            (json!(["plain"]), json!({"result": "plain"}), "plain"),
+            (json!(["a", "2"]), json!({"result": ["a", 2]}), "a\n2"),
+            (
+                json!(["a", "3"]),
+                json!({"result": ["a", 2]}),
+                "a\n3\n{\"result\":[\"a\",2]}",
+            ),
+        ] {
+            let texts = texts.as_array().expect("texts").iter();
+            let content: Vec<Value> = texts
+                .map(|text| json!({"type": "text", "text": text}))
+                .collect();
+            let read = read_result(json!({"content": content, "structuredContent": structured}));
+            assert_eq!(read.text, expected);
+        }
         let empty = read_result(json!({}));
         assert_eq!((empty.text.as_str(), empty.is_error), ("", false));
     }

@@ -104,21 +104,38 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_that_is_no_message_is_told() {
+async fn a_line_that_is_no_message_is_skipped_and_told() {
     let stage = Stage::new().await;
-    install(
-        &stage,
-        "chatty",
-        "",
-        &server(&["probe"], "echo 'Hello, I am no message'"),
-    );
+    let chatty = server(&["probe"], "echo '{\"level\":30}'; text found")
+        .replace("id_pattern=", "echo 'Hello, I am a banner'\nid_pattern=");
+    install(&stage, "chatty", "", &chatty);
     let answer = call(&stage, "probe").await;
+    assert_eq!(answer["result"], "found", "{answer}");
+    let told = answer["meta"]["warnings"].to_string();
+    assert!(
+        told.contains("skipped (2 lines, the first: Hello, I am a banner)"),
+        "{told}"
+    );
+
+    let broken = server(&["garbled"], "echo '{\"jsonrpc\":\"2.0\",\"id\":'$id'}'");
+    install(&stage, "broken", "", &broken);
+    let answer = call(&stage, "garbled").await;
     let (code, text) = error_of(&answer);
     assert_eq!(code, "interrupted", "{answer}");
-    assert!(
-        text.contains("no message of the protocol: Hello, I am no message"),
-        "{text}"
+    assert!(text.contains("no message of the protocol: {"), "{text}");
+
+    let unlike = server(&["usable"], "text found").replace(
+        "{\"tools\":[",
+        "{\"tools\":[{\"name\":\"without\"},{\"name\":\"odd\",\"inputSchema\":3},",
     );
+    install(&stage, "unlike", "", &unlike);
+    let said = problems(&listed(&stage).await["unlike"]);
+    assert!(
+        said.contains("without is not offered") && said.contains("odd is not offered"),
+        "{said}"
+    );
+    let answer = call(&stage, "usable").await;
+    assert_eq!(answer["result"], "found", "{answer}");
 
     install(
         &stage,

@@ -151,8 +151,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
         "{said}"
     );
     assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
-    // The content is for the model, whatever its schema promised.
-    assert_eq!(call(&stage, "liar__odd").await["result"], "no n");
+    // The content is for the model, whatever its schema promised, and so are the fields that it does not hold.
+    assert_eq!(call(&stage, "liar__odd").await["result"], "no n\n{\"m\":1}");
     let tools = stage.command(&["tools"]).await;
     assert!(
         tools.log.contains("liar__wrong is not offered"),

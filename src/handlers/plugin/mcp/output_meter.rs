@@ -25,6 +25,8 @@ pub(super) struct OutputMeter {
     messages: AtomicU64,
     errors: AtomicU64,
     last_errors: Mutex<Vec<u8>>,
+    /// The number of skipped lines, and the first.
+    skipped: Mutex<(u64, String)>,
     fault: Mutex<Option<String>>,
     /// Cancelled with the first fault.
     broken: CancellationToken,
@@ -68,6 +70,25 @@ impl OutputMeter {
             self.record_fault(format!("it sent more than {most} MiB of {kind}"));
         }
         fits
+    }
+
+    /// Records a line that was skipped.
+    pub fn record_skipped(&self, line: String) {
+        let mut skipped = self.skipped.lock();
+        if skipped.0 == 0 {
+            skipped.1 = line;
+        }
+        skipped.0 += 1;
+    }
+
+    /// Describes the lines that were skipped since this was last asked; `None` if there were none.
+    pub fn take_skipped(&self) -> Option<String> {
+        let (lines, first) = std::mem::take(&mut *self.skipped.lock());
+        (lines > 0).then(|| {
+            format!(
+                "it printed what is no message of the protocol, which was skipped ({lines} lines, the first: {first})"
+            )
+        })
     }
 
     /// Records why the server can no longer be used. The first reason stays.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest,
+    Implementation, ListToolsRequest, PaginatedRequestParams,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, RoleClient, RunningService, ServiceError,
@@ -50,6 +51,20 @@ pub(crate) struct ListedTool {
     /// The server says that it only adds and destroys nothing.
     #[serde(default)]
     pub is_additive: bool,
+}
+
+impl ListedTool {
+    /// Reads an entry of the list; `None` without a name. A missing schema is null.
+    fn from_entry(entry: &Value) -> Option<Self> {
+        let hints = &entry["annotations"];
+        Some(Self {
+            name: entry["name"].as_str()?.to_owned(),
+            description: entry["description"].as_str().unwrap_or_default().to_owned(),
+            schema: entry["inputSchema"].clone(),
+            is_read_only: hints["readOnlyHint"] == true,
+            is_additive: hints["destructiveHint"] == false,
+        })
+    }
 }
 
 /// Called when a server says that its list of tools has changed.
@@ -163,7 +178,7 @@ impl McpServer {
     /// Asks for its tools.
     pub async fn list_tools(&self, limit: Duration) -> Result<Vec<ListedTool>, McpFailure> {
         let listed = tokio::select! {
-            listed = timeout(limit, self.service.list_all_tools()) => listed,
+            listed = timeout(limit, self.list_pages()) => listed,
             () = self.meter.wait_for_fault() => return Err(self.broken("").await),
         };
         let Ok(listed) = listed else {
@@ -181,17 +196,32 @@ impl McpServer {
             let text = format!("it lists {} tools; the most are {MAX_TOOLS}", tools.len());
             return Err(McpFailure::Refused(text));
         }
-        let tools = tools.into_iter().map(|tool| {
-            let hints = tool.annotations.unwrap_or_default();
-            ListedTool {
-                name: tool.name.into_owned(),
-                description: tool.description.unwrap_or_default().into_owned(),
-                schema: Value::Object(tool.input_schema.as_ref().clone()),
-                is_read_only: hints.read_only_hint == Some(true),
-                is_additive: hints.destructive_hint == Some(false),
+        Ok(tools.iter().filter_map(ListedTool::from_entry).collect())
+    }
+
+    /// Asks for every page of the list. Returns the entries as they came: one that the protocol's types do not fit hides no
+    /// other.
+    async fn list_pages(&self) -> Result<Vec<Value>, ServiceError> {
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let page = serde_json::to_value(self.service.send_request(request).await?);
+            let mut page = page.map_err(|_| ServiceError::UnexpectedResponse)?;
+            let Some(listed) = page["tools"].as_array_mut() else {
+                return Err(ServiceError::UnexpectedResponse);
+            };
+            tools.append(listed);
+            cursor = page["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() || tools.len() > MAX_TOOLS {
+                return Ok(tools);
             }
-        });
-        Ok(tools.collect())
+        }
+    }
+
+    /// Describes what was skipped of its output since this was last asked; `None` if nothing was.
+    pub fn take_skipped(&self) -> Option<String> {
+        self.meter.take_skipped()
     }
 
     /// Runs a tool, without a limit of time. Returns the result as the protocol has it.
@@ -282,10 +312,10 @@ async fn broken(
 }
 
 fn last_words(meter: &OutputMeter) -> String {
+    let skipped = meter.take_skipped().map(|skipped| format!("; {skipped}"));
     let words = meter.last_words();
-    words.map_or_else(String::new, |words| {
-        format!("; the end of its standard error: {words}")
-    })
+    let words = words.map(|words| format!("; the end of its standard error: {words}"));
+    [skipped, words].into_iter().flatten().collect()
 }
 
 /// Reads standard error to its end, or until it is too much.

@@ -1,5 +1,5 @@
-//! Messages of the protocol over a program's standard streams: one JSON-RPC message a line, bounded in length. Not here:
-//! the limits over several messages (output_meter).
+//! Messages of the protocol over a program's standard streams: one JSON-RPC message a line, bounded in length. A line that
+//! does not look like one is skipped. Not here: the limits over several messages (output_meter).
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::{Map, Value};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
@@ -81,23 +82,29 @@ where
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let line = match self.read_message_line().await {
-            Ok(Some(line)) => line,
-            Ok(None) => return None,
-            Err(error) => {
-                self.meter.record_fault(error.to_string());
+        loop {
+            let line = match self.read_message_line().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return None,
+                Err(error) => {
+                    self.meter.record_fault(error.to_string());
+                    return None;
+                }
+            };
+            if let Ok(message) = serde_json::from_str(&line) {
+                return Some(message);
+            }
+            let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
+            let shown = escape_to_one_line(&shown);
+            // An answer that cannot be read is missed by a call. Anything else is a banner, or what the program prints.
+            let fields = serde_json::from_str::<Map<String, Value>>(&line);
+            if fields.is_ok_and(|fields| fields.contains_key("jsonrpc")) {
+                let text = format!("it printed a line that is no message of the protocol: {shown}");
+                self.meter.record_fault(text);
                 return None;
             }
-        };
-        if let Ok(message) = serde_json::from_str(&line) {
-            return Some(message);
+            self.meter.record_skipped(shown);
         }
-        let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
-        self.meter.record_fault(format!(
-            "it printed a line that is no message of the protocol: {}",
-            escape_to_one_line(&shown)
-        ));
-        None
     }
 
     async fn close(&mut self) -> io::Result<()> {
