@@ -20,7 +20,7 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
 use super::Instruction;
-use super::mount_step;
+use super::make_mount::{make_mount, mount_overlay, refresh_overlay};
 use super::process_limit::{self, MAX_COMMAND_TASKS, MAX_USER_TASKS};
 use super::profile::{FIRST_PORT_DESCRIPTOR, NamespaceChoice, SandboxProfile};
 
@@ -192,7 +192,7 @@ fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
         move_into_link_name_space(view.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
         for cache in &view.shared_caches {
             // One that cannot be refreshed is older, and is there.
-            let _ = mount_step::refresh_overlay(cache);
+            let _ = refresh_overlay(cache);
         }
     }
     if has_mounts {
@@ -206,10 +206,10 @@ fn enter_view(cage: &SandboxProfile) -> io::Result<()> {
             .iter()
             .flat_map(|caches| caches.overlay_mounts())
         {
-            mount_step::mount_overlay(mount);
+            mount_overlay(mount);
         }
         for step in &cage.mounts {
-            mount_step::make_mount(step)?;
+            make_mount(step)?;
         }
     }
     rustix::process::chdir(here)?;

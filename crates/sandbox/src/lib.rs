@@ -22,7 +22,7 @@ pub mod hint;
 mod home_table;
 pub mod level;
 #[cfg(target_os = "linux")]
-mod mount_step;
+mod make_mount;
 #[cfg(target_os = "linux")]
 mod mount_steps;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
 //! The steps by which a view of the files is made, in the mount namespace of its own. Not here: their choice (view), and
-//! the system calls (host::local).
+//! the system calls (make_mount).
 
 use std::ffi::CString;
 

@@ -1,5 +1,5 @@
 //! The namespaces of commands: which ones a process enters, and the descriptors that hold them. Not here: making and
-//! entering them (host::local).
+//! entering them (enter_sandbox).
 
 use std::ffi::CString;
 use std::io;

@@ -1,5 +1,5 @@
 //! Converts the grants to a Landlock ruleset. Not here: the choice of the grants, and applying the ruleset
-//! (host::local).
+//! (enter_sandbox).
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;

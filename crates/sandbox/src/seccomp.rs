@@ -1,5 +1,5 @@
 //! The system calls that are refused to confined commands. Not here: compiling the filter (bpf) and loading it
-//! (host::local).
+//! (enter_sandbox).
 //!
 //! The listed calls bypass the other restrictions: kernel interfaces with a history of vulnerabilities, the memory of
 //! other processes, namespaces, and sockets of families that the network setting does not include.

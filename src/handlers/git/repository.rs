@@ -70,12 +70,11 @@ impl GitRepository {
         let root = resolved.root_path();
         let shown = resolved.display_text();
         let (folder, kind) = find_start_folder(resolved.absolute_path(), root, &shown)?;
-        let marker = find_git_marker(&folder, root).map_err(|error| {
-            if kind == RepoPathKind::Missing && error.stable_code() == ErrorCode::NotFound {
-                ToolError::not_found(format!("There is nothing at {shown}."))
-            } else {
-                error
-            }
+        let marker = find_git_marker(&folder, root)?.ok_or_else(|| {
+            ToolError::not_found(match kind {
+                RepoPathKind::Missing => format!("There is nothing at {shown}."),
+                _ => "Error: Not a git repository".to_owned(),
+            })
         })?;
         let mut git = GitCommand::new(cx, deps, &folder, root.parent().unwrap_or(root))?;
         let [top, git_dir, _] = find_repo_folders(&git, &marker).await?;
@@ -272,12 +271,12 @@ fn find_start_folder(
     )))
 }
 
-/// Finds the `.git` above a folder. Without one inside the workspace, git is not even started.
-fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
+/// Finds the `.git` above a folder, if there is one. Without one inside the workspace, git is not even started.
+fn find_git_marker(folder: &Path, root: &Path) -> Result<Option<PathBuf>, ToolError> {
     let found = |dir: &Path| Some(dir.join(".git")).filter(|git| git.symlink_metadata().is_ok());
     let inside = || folder.ancestors().take_while(|dir| dir.starts_with(root));
     if let Some(git) = inside().find_map(found) {
-        return Ok(git);
+        return Ok(Some(git));
     }
     // git's own test for a bare repository.
     let is_bare = |dir: &&Path| {
@@ -293,7 +292,7 @@ fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
             "it begins above the workspace, at {}",
             above.display()
         ))),
-        None => Err(ToolError::not_found("Error: Not a git repository")),
+        None => Ok(None),
     }
 }
 

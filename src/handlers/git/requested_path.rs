@@ -19,11 +19,11 @@ pub(super) fn read_access<'a>(paths: impl IntoIterator<Item = &'a RawPath>) -> D
 
 /// Returns a relative path as one in this folder, unless the folder is named in it already.
 pub(super) fn path_in_folder(folder: &str, path: &str) -> String {
-    let folder = folder.trim_end_matches('/');
-    let is_whole = path.starts_with(['/', '~']) || matches!(folder, "" | ".");
-    if is_whole || Path::new(path).starts_with(folder) {
+    let without_dots = |path| Path::new(path).strip_prefix(".").unwrap_or(Path::new(path));
+    let (inner, outer) = (without_dots(path), without_dots(folder));
+    if path.starts_with(['/', '~']) || inner.starts_with(outer) {
         path.to_owned()
     } else {
-        format!("{folder}/{path}")
+        format!("{}/{path}", folder.trim_end_matches('/'))
     }
 }

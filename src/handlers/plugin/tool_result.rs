@@ -51,17 +51,20 @@ pub(super) fn read_result(mut result: Value) -> ReadResult {
 /// Returns whether texts hold a structured value: one as JSON, as the protocol asks, or as plain text; or one each of its
 /// items. Libraries of servers wrap what is no object in one with the only field `result`.
 fn hold_value(texts: &[Cow<'_, str>], value: &Value) -> bool {
-    let is_value = |text: &Cow<'_, str>, value: &Value| {
-        value.as_str() == Some(text)
-            || serde_json::from_str::<Value>(text).is_ok_and(|read| read == *value)
+    let read = texts
+        .iter()
+        .map(|text| (text, serde_json::from_str(text).ok()));
+    let read: Vec<(_, Option<Value>)> = read.collect();
+    let is_value = |(text, read): &(&Cow<'_, str>, Option<Value>), value: &Value| {
+        value.as_str() == Some(text) || read.as_ref() == Some(value)
     };
     let wrapped = value.as_object().filter(|fields| fields.len() == 1);
     let inner = wrapped.and_then(|fields| fields.get("result"));
     [Some(value), inner].into_iter().flatten().any(|value| {
-        texts.iter().any(|text| is_value(text, value))
+        read.iter().any(|text| is_value(text, value))
             || value.as_array().is_some_and(|items| {
-                items.len() == texts.len()
-                    && texts
+                items.len() == read.len()
+                    && read
                         .iter()
                         .zip(items)
                         .all(|(text, item)| is_value(text, item))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::harness::running::is_alive;
+use crate::harness::wait::PATIENCE;
 use punie_editor::protocol::{
     CreateTerminalRequest, EnvVariable, Error, KillTerminalRequest, ReleaseTerminalRequest,
     TerminalExitStatus, TerminalId, TerminalOutputRequest, TerminalOutputResponse,
@@ -171,7 +172,8 @@ async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
     let id = lent.create(lent.bash("sleep 60 & echo left; exit 0")).await;
-    let status = lent.wait(&id).await.expect("an end");
+    let ended = tokio::time::timeout(PATIENCE, lent.wait(&id)).await;
+    let status = ended.expect("an end in time").expect("an end");
     assert_eq!(status.exit_code, Some(0));
     lent.release(&id).await.expect("and the rest with it");
 }

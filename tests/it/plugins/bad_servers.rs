@@ -113,16 +113,20 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
     assert_eq!(answer["result"], "found", "{answer}");
     let told = answer["meta"]["warnings"].to_string();
     assert!(
-        told.contains("skipped (2 lines, the first: Hello, I am a banner)"),
+        told.contains("2 lines of its output skipped") && told.contains("Hello, I am a banner"),
         "{told}"
     );
 
-    let broken = server(&["garbled"], "echo '{\"jsonrpc\":\"2.0\",\"id\":'$id'}'");
-    install(&stage, "broken", "", &broken);
-    let answer = call(&stage, "garbled").await;
-    let (code, text) = error_of(&answer);
-    assert_eq!(code, "interrupted", "{answer}");
-    assert!(text.contains("no message of the protocol: {"), "{text}");
+    for (id, line) in [
+        ("garbled", r#"{"jsonrpc":"2.0","id":'$id'}"#),
+        ("unmarked", r#"{"id":'$id',"result":{}}"#),
+    ] {
+        install(&stage, id, "", &server(&[id], &format!("echo '{line}'")));
+        let answer = call(&stage, id).await;
+        let (code, text) = error_of(&answer);
+        assert_eq!(code, "interrupted", "{answer}");
+        assert!(text.contains("no message of the protocol: {"), "{text}");
+    }
 
     let unlike = server(&["usable"], "text found").replace(
         "{\"tools\":[",

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use punie_text::output::hidden_characters::escape_to_one_line;
+use punie_text::output::number_format::format_count;
 
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 8 << 20;
@@ -85,8 +86,9 @@ impl OutputMeter {
     pub fn take_skipped(&self) -> Option<String> {
         let (lines, first) = std::mem::take(&mut *self.skipped.lock());
         (lines > 0).then(|| {
+            let lines = format_count(lines, "line");
             format!(
-                "it printed what is no message of the protocol, which was skipped ({lines} lines, the first: {first})"
+                "{lines} of its output skipped, as no message of the protocol; the first: {first}"
             )
         })
     }

@@ -96,9 +96,11 @@ where
             }
             let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
             let shown = escape_to_one_line(&shown);
-            // An answer that cannot be read is missed by a call. Anything else is a banner, or what the program prints.
-            let fields = serde_json::from_str::<Map<String, Value>>(&line);
-            if fields.is_ok_and(|fields| fields.contains_key("jsonrpc")) {
+            // A call waits for an answer, also for one that cannot be read. Anything else is a banner, or what the program
+            // prints.
+            let fields = serde_json::from_str::<Map<String, Value>>(&line).unwrap_or_default();
+            let has = |name| fields.contains_key(name);
+            if has("jsonrpc") || has("id") && (has("result") || has("error")) {
                 let text = format!("it printed a line that is no message of the protocol: {shown}");
                 self.meter.record_fault(text);
                 return None;

@@ -407,6 +407,9 @@ async fn paths_are_those_of_the_folder_that_path_names() {
         ("sub/c.txt", json!({"cwd": "repo/sub", "files": ["c.txt"]})),
         ("d.txt", json!({"path": "repo", "paths": ["repo/d.txt"]})),
         ("e.txt", json!({"paths": ["repo/e.txt"]})),
+        ("f.txt", json!({"path": "./repo", "paths": ["repo/f.txt"]})),
+        ("g.txt", json!({"path": "./repo/", "paths": ["./g.txt"]})),
+        ("h.txt", json!({"path": ".", "paths": ["repo/h.txt"]})),
     ] {
         bench.write(name, "new\n");
         bench.write("left.txt", name);
