@@ -15,7 +15,7 @@ use crate::protocol::{
     WaitForTerminalExitRequest, WaitForTerminalExitResponse,
 };
 use punie_core::ids::RequestId;
-use punie_host::local::command_environment::is_runner_setting;
+use punie_host::local::variable_names::is_runner_setting;
 use punie_host::terminals::{
     CommandLaunch, CreateTerminal, ExitStatus, OutputQuery, StopSequence, TerminalClient,
     TerminalExit, TerminalId,

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use punie_host::local::command_environment::refused_name_patterns;
+use punie_host::local::variable_names::refused_name_patterns;
 use punie_host::terminals::CommandLaunch;
 
 /// Makes bash read no startup file, and take no functions or options from the environment.

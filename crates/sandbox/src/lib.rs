@@ -13,6 +13,8 @@ mod bpf;
 #[cfg(target_os = "linux")]
 mod cache_layers;
 #[cfg(target_os = "linux")]
+mod certificates;
+#[cfg(target_os = "linux")]
 pub mod enter_sandbox;
 #[cfg(target_os = "linux")]
 mod git_settings;
@@ -64,7 +66,9 @@ pub use mount_steps::{BindAccess, MountStep};
 pub use profile::{ProfileBuilder, SandboxProfile};
 #[cfg(target_os = "linux")]
 pub use ruleset::restrict_thread;
-pub use sandbox_rules::{KnownFolders, ResolvedHiddenPaths, SandboxRules, WorkspaceAccess};
+pub use sandbox_rules::{
+    KnownFolders, LoginPaths, ResolvedHiddenPaths, SandboxRules, WorkspaceAccess,
+};
 #[cfg(target_os = "linux")]
 pub use seccomp::filter_without_network;
 pub use untrusted_links::resolve_owner_paths;

@@ -26,6 +26,7 @@ pub use super::namespaces::{FIRST_PORT_DESCRIPTOR, HeldView, NamespaceChoice, Na
 use super::path_grants::{
     PathGrant, compute_grants, compute_self_test_grants, compute_view_grants,
 };
+use super::sandbox_rules::LoginPaths;
 use super::sandbox_rules::SandboxRules;
 #[cfg(target_os = "linux")]
 use super::seccomp::OtherRestrictions;
@@ -111,9 +112,9 @@ pub struct ProfileBuilder {
     /// The namespaces and the filter of a command that a person allowed the whole network.
     #[cfg(target_os = "linux")]
     whole_network: OnceLock<WholeNetwork>,
-    /// The folders of the login shell's PATH, known later than the rules.
+    /// Known later than the rules.
     #[cfg(target_os = "linux")]
-    added_folders: Mutex<Vec<PathBuf>>,
+    login_paths: Mutex<LoginPaths>,
     /// The paths whose signature tells whether a view is still right.
     #[cfg(target_os = "linux")]
     signed_paths: Mutex<Option<SignedPaths>>,
@@ -133,7 +134,7 @@ impl ProfileBuilder {
             #[cfg(target_os = "linux")]
             whole_network: OnceLock::new(),
             #[cfg(target_os = "linux")]
-            added_folders: Mutex::default(),
+            login_paths: Mutex::default(),
             #[cfg(target_os = "linux")]
             signed_paths: Mutex::default(),
             #[cfg(target_os = "linux")]
@@ -183,33 +184,24 @@ impl ProfileBuilder {
         self.namespaces.get().cloned().flatten()
     }
 
-    /// Adds folders to the search path: commands may read these from now on.
-    pub fn add_search_folders(&self, folders: impl IntoIterator<Item = PathBuf>) {
-        let known = |folder: &PathBuf| {
-            let added = self.added_folders.lock();
-            self.rules.search_path.contains(folder) || added.contains(folder)
-        };
-        let more: Vec<PathBuf> = folders
-            .into_iter()
-            .filter(|folder| !known(folder))
-            .collect();
-        if more.is_empty() {
-            return;
-        }
-        self.added_folders.lock().extend(more);
+    /// Sets the paths of the login shell: commands may read these from now on.
+    pub fn set_login_paths(&self, paths: LoginPaths) {
+        *self.login_paths.lock() = paths;
         *self.signed_paths.lock() = None;
     }
 
-    /// Returns the folders that were added to the search path.
-    pub fn added_search_folders(&self) -> Vec<PathBuf> {
-        self.added_folders.lock().clone()
+    /// Returns the paths of the login shell.
+    pub fn login_paths(&self) -> LoginPaths {
+        self.login_paths.lock().clone()
     }
 
     fn current_rules(&self) -> SandboxRules {
-        let mut rules = self.rules.clone();
+        let (mut rules, added) = (self.rules.clone(), self.login_paths());
+        let is_new = |folder: &PathBuf| !self.rules.search_path.contains(folder);
         rules
             .search_path
-            .extend(self.added_folders.lock().iter().cloned());
+            .extend(added.search_path.into_iter().filter(is_new));
+        rules.certificates.extend(added.certificates);
         rules
     }
 

@@ -34,6 +34,15 @@ impl KnownFolders {
     }
 }
 
+/// The paths that the variables of the user's login shell name, which are known later than the rules.
+#[derive(Debug, Clone, Default)]
+pub struct LoginPaths {
+    /// The folders of its PATH.
+    pub search_path: Vec<PathBuf>,
+    /// The files and folders of certificate authorities.
+    pub certificates: Vec<PathBuf>,
+}
+
 /// The access of processes to the workspaces, and to the additional paths that the owner makes writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WorkspaceAccess {
@@ -75,6 +84,8 @@ pub struct SandboxRules {
     pub view_stage: PathBuf,
     /// The search path for programs.
     pub search_path: Vec<PathBuf>,
+    /// The files and folders of certificate authorities that the user's variables name.
+    pub certificates: Vec<PathBuf>,
     /// Additional paths that the owner makes writable.
     pub write: Vec<PathBuf>,
     /// Additional paths that the owner makes readable.
@@ -104,6 +115,7 @@ impl SandboxRules {
             cache_layers: own_home.join("commands/caches"),
             view_stage: own_home.join("view"),
             search_path: Vec::new(),
+            certificates: Vec::new(),
             write: Vec::new(),
             read: Vec::new(),
             hide: Vec::new(),

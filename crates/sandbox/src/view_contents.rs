@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::certificates::certificate_files;
 use super::git_settings::copy_git_settings;
 use super::home_table::{SHOWN, SHOWN_IN_RUN};
 use super::private_folders::make_private_folders;
@@ -165,6 +166,9 @@ impl ViewContents {
             .chain(shown)
         {
             self.add_path(path, false);
+        }
+        for path in certificate_files(rules) {
+            self.add_path(&path, false);
         }
         for path in SHOWN_IN_RUN {
             self.add_path(Path::new(path), false);

@@ -51,7 +51,11 @@ impl SignedPaths {
             &rules.search_path,
         ];
         Self {
-            listed: names.chain(settings).filter_map(below_home).collect(),
+            listed: names
+                .chain(settings)
+                .filter_map(below_home)
+                .chain(rules.certificates.iter().cloned())
+                .collect(),
             replaced: owners.into_iter().flatten().cloned().collect(),
             known_folders: rules.known_folders.clone(),
         }

@@ -18,7 +18,7 @@ use punie_home::{
     BridgeStore, Home, StagedBridge, WantedState, check_bridge_name, check_pin, check_secret_name,
     check_variable_name, command_to_type,
 };
-use punie_host::local::command_environment::can_hold_secret;
+use punie_host::local::variable_names::can_hold_secret;
 use punie_host::terminals::StopSequence;
 use punie_policy::HostPattern;
 

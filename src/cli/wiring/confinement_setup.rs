@@ -65,6 +65,7 @@ pub(super) fn confinement_setup(
         cache_layers: real_home_path(home, &home.command_caches_dir()),
         view_stage: real_home_path(home, &home.view_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
+        certificates: Vec::new(),
         write: resolve_owner_paths(
             &writes,
             sandbox

@@ -11,8 +11,10 @@ use std::process::{Command, Stdio};
 
 use super::git_binary::is_program;
 use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, SAFE_SETTINGS};
+use punie_host::local::variable_names::names_authorities;
 
-/// Variables of the owner that reach git: how the network is reached, and the agent with SSH keys.
+/// Variables of the owner that reach git: how the network is reached, and the agent with SSH keys. Those of certificate
+/// authorities reach it, too.
 const PASSED_VARIABLES: &[&str] = &[
     "HOME",
     "USERPROFILE",
@@ -24,8 +26,6 @@ const PASSED_VARIABLES: &[&str] = &[
     "all_proxy",
     "NO_PROXY",
     "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
 ];
 
 /// Ends a transfer that stands still.
@@ -77,10 +77,16 @@ pub fn clone_repository(
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_ALLOW_PROTOCOL", "https:ssh:file")
         .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
-    let passed = PASSED_VARIABLES
+    let is_passed = |name: &str, value: &OsStr| {
+        let leads_to_authorities = value
+            .to_str()
+            .is_some_and(|value| names_authorities(name, value));
+        PASSED_VARIABLES.contains(&name) || leads_to_authorities
+    };
+    let passed = variables
         .iter()
-        .filter_map(|name| Some((name, value(name)?)));
-    command.envs(passed.map(|(name, value)| (OsStr::new(name), value)));
+        .filter(|(name, value)| name.to_str().is_some_and(|name| is_passed(name, value)));
+    command.envs(passed.map(|(name, value)| (name, value)));
     let settings = SAFE_SETTINGS
         .iter()
         .chain([&NO_HOOKS_SETTING])

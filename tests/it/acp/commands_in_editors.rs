@@ -537,7 +537,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
     let startup = bench.put("startup.sh", "echo hijacked\n");
     let prefix = format!(
         "export SERVICE_TOKEN=s3cret my_password=s3cret LD_LIBRARY_PATH=/s3cret GIT_DIR=/s3cret NODE_OPTIONS=s3cret \
-         SHOWN=seen; exec env BASH_ENV={} SHELLOPTS=xtrace 'odd-key=s3cret' 'BASH_FUNC_echo%%=() {{ printf hijacked; }}' ",
+         SHOWN=seen GIT_SSL_CAINFO=/c.pem; exec env BASH_ENV={} SHELLOPTS=xtrace 'odd-key=s3cret' 'BASH_FUNC_echo%%=() {{ printf hijacked; }}' ",
         startup.display()
     );
     let fake = Arc::new(FakeClient::with_shell_and_prefix(
@@ -558,6 +558,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
         }
         for kept in [
             "SHOWN=seen",
+            "GIT_SSL_CAINFO=/c.pem",
             "GIT_PAGER=cat",
             "GIT_TERMINAL_PROMPT=0",
             "PUNIE_RUNNER=1",

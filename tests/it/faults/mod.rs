@@ -29,7 +29,7 @@ mod room;
 mod slow_uplink;
 mod stops;
 mod strangers;
-mod tls;
+pub(crate) mod tls;
 mod upgrade;
 
 use crate::harness::process::Program;

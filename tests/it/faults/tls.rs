@@ -17,10 +17,10 @@ use crate::harness::process::{Ended, Program, Setting};
 use crate::harness::stage::Stage;
 use crate::harness::worker::Worker;
 
-pub(super) type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 /// An authority of this name.
-pub(super) fn authority(name: &str) -> Authority {
+pub(crate) fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,7 +28,7 @@ pub(super) fn authority(name: &str) -> Authority {
 }
 
 /// A certificate for this name, valid or expired, by this authority or by nobody but itself.
-pub(super) fn certificate(
+pub(crate) fn certificate(
     name: &str,
     expired: bool,
     by: Option<&Authority>,
@@ -52,7 +52,7 @@ pub(super) fn certificate(
 }
 
 /// Speaks TLS with this certificate before a plain backend; its address.
-pub(super) async fn gate(
+pub(crate) async fn gate(
     upstream: &str,
     certificate: (CertificateDer<'static>, KeyPair),
 ) -> (String, JoinSet<()>) {

@@ -62,6 +62,11 @@ impl Yard {
 
     /// With other rules.
     fn with(network: NetworkAccess, change: impl FnOnce(&mut SandboxRules)) -> Self {
+        Self::start_in(Self::lay_out(), network, &[], change)
+    }
+
+    /// A user's folder with secrets, and a workspace beside it.
+    fn lay_out() -> Arc<TempDir> {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a real one");
         for made in ["user/.ssh", "user/notes", "work", "outside"] {
@@ -77,17 +82,19 @@ impl Yard {
         ] {
             std::fs::write(root.join(file), text).expect("written");
         }
-        Self::start_in(Arc::new(folder), network, change)
+        Arc::new(folder)
     }
 
     /// Another runner of the same home and user.
     fn beside(&self) -> Self {
-        Self::start_in(Arc::clone(&self.folder), NetworkAccess::Loopback, |_| {})
+        let folder = Arc::clone(&self.folder);
+        Self::start_in(folder, NetworkAccess::Loopback, &[], |_| {})
     }
 
     fn start_in(
         folder: Arc<TempDir>,
         network: NetworkAccess,
+        variables: &[(String, String)],
         change: impl FnOnce(&mut SandboxRules),
     ) -> Self {
         let root = folder.path().canonicalize().expect("a real one");
@@ -115,10 +122,13 @@ impl Yard {
         let store = OutputStore::open_output_folder(&home.outputs_dir()).expect("a store");
         let path = std::env::var("PATH").expect("a PATH");
         let terminals = LocalTerminals::new(LocalTerminalSetup {
-            base_env: vec![
+            base_env: [
                 entry("PATH", &path),
                 entry("HOME", &root.join("user").display().to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(variables.iter().cloned())
+            .collect(),
             store,
             filters: Arc::new(|| Box::new(UnfilteredStream)),
             log: Arc::new(NoChildLog),

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{call, install, listed, server, text_of, until_offered};
+use crate::faults::tls::authority;
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
@@ -118,6 +119,22 @@ async fn a_plugin_gets_no_secret_of_the_environment() {
     );
     assert!(!all.contains("PUNIE_WORKSPACES"), "{all}");
     assert_eq!(listed(&stage).await["curious"]["state"], "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_can_read_the_authority_that_the_users_variables_name() {
+    let mut stage = Stage::new().await;
+    let roots = stage.setting.logs.join("company.pem");
+    std::fs::write(&roots, authority("A company").pem()).expect("written");
+    std::fs::write(stage.setting.logs.join("notes"), "a note").expect("written");
+    stage.setting.roots = Some(roots);
+    let reads = prints("grep -c BEGIN $SSL_CERT_FILE; echo x >> $SSL_CERT_FILE; cat ~/notes");
+    install(&stage, "trusting", "", &server(&["trusting"], &reads));
+    let read = said(&stage, "trusting").await;
+    assert!(
+        read.starts_with("1;") && read.contains("Read-only") && !read.contains("a note"),
+        "{read}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Builds the environment of commands from nothing, by a list of names. Not here: the capture of the user's values
+//! Builds the environment of commands from nothing. Not here: the names (variable_names), the capture of the user's values
 //! (login_environment), and the decision whether a command may run.
 
 use std::collections::BTreeMap;
@@ -6,140 +6,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(unix)]
+use super::variable_names::DESKTOP_NAMES;
+use super::variable_names::{
+    RUNNER_SETTINGS, SECRET_WORDS, can_hold_secret, is_passed_on, names_authorities, refusal_reason,
+};
 use punie_core::ids::RequestId;
 use punie_home::{FOLDER_VARIABLE, MountedSecrets};
+#[cfg(target_os = "linux")]
+use punie_sandbox::LoginPaths;
 use punie_tool::{ErrorCode, ToolError};
-
-/// Names that commands get from the user's own environment.
-const PASSED_NAMES: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    // Locations of toolchains and their caches.
-    "ANDROID_HOME",
-    "ANDROID_SDK_ROOT",
-    "ASDF_DATA_DIR",
-    "ASDF_DIR",
-    "BUN_INSTALL",
-    "CARGO_HOME",
-    "COMPOSER_HOME",
-    "CONDA_DEFAULT_ENV",
-    "CONDA_PREFIX",
-    "CPATH",
-    "DENO_INSTALL",
-    "DOTNET_ROOT",
-    "FLUTTER_ROOT",
-    "FNM_DIR",
-    "FNM_MULTISHELL_PATH",
-    "GEM_HOME",
-    "GEM_PATH",
-    "GOBIN",
-    "GOPATH",
-    "GOROOT",
-    "GRADLE_HOME",
-    "GRADLE_USER_HOME",
-    "HOMEBREW_CELLAR",
-    "HOMEBREW_PREFIX",
-    "HOMEBREW_REPOSITORY",
-    "JAVA_HOME",
-    "LIBRARY_PATH",
-    "M2_HOME",
-    "MANPATH",
-    "MAVEN_HOME",
-    "MISE_DATA_DIR",
-    "NIX_PATH",
-    "NIX_PROFILES",
-    "NIX_SSL_CERT_FILE",
-    "NVM_BIN",
-    "NVM_DIR",
-    "PKG_CONFIG_PATH",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "RBENV_ROOT",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "SDKMAN_DIR",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "VIRTUAL_ENV",
-    "VOLTA_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-];
-
-/// Variables by which an application finds the screen and the desktop session. Commands do not get these.
-#[cfg(unix)]
-const DESKTOP_NAMES: &[&str] = &[
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DESKTOP_SESSION",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "XDG_CURRENT_DESKTOP",
-    "XDG_DATA_DIRS",
-    "XDG_RUNTIME_DIR",
-    "XDG_SESSION_TYPE",
-];
 
 /// The PATH if the user's environment has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// Variables set after all others: no program waits for a person, and output is plain.
-const RUNNER_SETTINGS: &[(&str, &str)] = &[
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("NO_COLOR", "1"),
-    ("TERM", "dumb"),
-    ("PUNIE_RUNNER", "1"),
-];
-
-/// Returns whether every command gets this entry anyway.
-pub fn is_runner_setting(name: &str, value: &str) -> bool {
-    RUNNER_SETTINGS.contains(&(name, value))
-}
-
-/// Variables that make a program, a shell or an interpreter load or run other code.
-const LOADER_NAMES: &[&str] = &[
-    "BASH_ENV",
-    "ENV",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "IFS",
-    "PS4",
-    "PROMPT_COMMAND",
-    "NODE_OPTIONS",
-    "PYTHONSTARTUP",
-    "PERL5OPT",
-    "PERL5LIB",
-    "RUBYOPT",
-    "JAVA_TOOL_OPTIONS",
-    "SSH_AUTH_SOCK",
-    "DOCKER_HOST",
-];
-const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
-const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
-
-/// Returns two bash patterns: the names that are never passed on, and those of them that the runner sets. Match them
-/// without regard to case.
-pub fn refused_name_patterns() -> (String, String) {
-    let names = LOADER_NAMES.iter().map(|name| (*name).to_owned());
-    let prefixes = LOADER_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
-    let words = SECRET_WORDS.iter().map(|word| format!("*{word}*"));
-    let refused: Vec<String> = names.chain(prefixes).chain(words).collect();
-    let ours: Vec<&str> = RUNNER_SETTINGS.iter().map(|(name, _)| *name).collect();
-    (refused.join("|"), ours.join("|"))
-}
 
 /// A folder at the front of a command's PATH, and a variable that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +60,10 @@ impl UserEnvironment {
     pub fn from_entries(entries: impl IntoIterator<Item = (String, String)>) -> Self {
         let passed = entries
             .into_iter()
-            .filter(|(name, _)| is_passed_on(name) && refusal_reason(name).is_none())
+            .filter(|(name, value)| {
+                names_authorities(name, value)
+                    || is_passed_on(name) && refusal_reason(name).is_none()
+            })
             .map(|(name, value)| {
                 if name == "PATH" {
                     (name, keep_absolute_entries(&value))
@@ -196,6 +78,19 @@ impl UserEnvironment {
     /// Returns a value that is passed on.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.passed.get(name).map(String::as_str)
+    }
+
+    /// Returns the paths that these variables name.
+    #[cfg(target_os = "linux")]
+    pub(super) fn login_paths(&self) -> LoginPaths {
+        let of_authorities = |(name, value): &(&String, &String)| names_authorities(name, value);
+        let named = self.passed.iter().filter(of_authorities);
+        LoginPaths {
+            search_path: std::env::split_paths(self.get("PATH").unwrap_or_default()).collect(),
+            certificates: named
+                .flat_map(|(_, value)| std::env::split_paths(value))
+                .collect(),
+        }
     }
 
     /// Builds the environment of a desktop application: the variables passed on, and those of the runner that lead to
@@ -267,10 +162,6 @@ pub(super) fn without_refused_names(own: &[(String, String)]) -> BTreeMap<String
         .collect()
 }
 
-fn is_passed_on(name: &str) -> bool {
-    PASSED_NAMES.contains(&name) || name.starts_with("LC_")
-}
-
 /// Removes relative entries from a PATH: they would find programs in whatever folder a command starts in.
 fn keep_absolute_entries(path: &str) -> String {
     path.split(':')
@@ -326,21 +217,6 @@ pub(super) fn insert_secrets(
     Ok(())
 }
 
-/// Returns whether a secret may be given to a program in this variable: programs get it for nothing else, and it does not
-/// change which code they load.
-pub fn can_hold_secret(name: &str) -> bool {
-    let ours = RUNNER_SETTINGS.iter().any(|(known, _)| *known == name) || is_passed_on(name);
-    !ours && !is_loader_name(name)
-}
-
-fn is_loader_name(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    LOADER_NAMES.contains(&upper.as_str())
-        || LOADER_PREFIXES
-            .iter()
-            .any(|prefix| upper.starts_with(prefix))
-}
-
 /// Receives the values of variables that commands do not get because they are secrets.
 pub type WithheldObserver = Arc<dyn Fn(Vec<String>) + Send + Sync>;
 
@@ -378,18 +254,6 @@ fn is_distinctive(value: &str) -> bool {
         && !is_address
         && !is_path
         && value.len() >= 8
-}
-
-/// Returns why a name is never set or passed on, or `None` if it may be.
-fn refusal_reason(name: &str) -> Option<&'static str> {
-    let upper = name.to_ascii_uppercase();
-    if is_loader_name(name) {
-        return Some("it changes which code other programs load, or whom they talk to");
-    }
-    if SECRET_WORDS.iter().any(|word| upper.contains(word)) {
-        return Some("its name says that it is a secret, and arguments are recorded");
-    }
-    None
 }
 
 #[cfg(test)]
@@ -524,6 +388,49 @@ mod tests {
             passed.keys().map(String::as_str).collect::<Vec<_>>(),
             expected
         );
+    }
+
+    #[test]
+    fn paths_of_certificate_authorities_pass_from_the_user_and_not_from_a_caller() {
+        let given = [
+            ("NODE_EXTRA_CA_CERTS", "/c.pem"),
+            ("REQUESTS_CA_BUNDLE", "/c.pem"),
+            ("CURL_CA_BUNDLE", "/c.pem"),
+            ("PIP_CERT", "/c.pem"),
+            ("GIT_SSL_CAINFO", "/c.pem"),
+            ("GIT_SSL_CAPATH", "/certs"),
+            ("GIT_PROXY_SSL_CAINFO", "/c.pem"),
+            ("AWS_CA_BUNDLE", "/c.pem"),
+            ("CARGO_HTTP_CAINFO", "/c.pem"),
+            ("DENO_CERT", "/c.pem"),
+            ("SSL_CERT_DIR", "/certs:/etc/ssl/certs"),
+            ("SSL_CERT_FILE", "/c.pem"),
+            ("npm_config_cafile", "/c.pem"),
+            ("COMPOSER_CAFILE", "/c.pem"),
+        ];
+        let passed = UserEnvironment::from_entries(entries(&given)).passed;
+        assert_eq!(passed.len(), given.len(), "{passed:?}");
+        let others = [
+            ("GIT_SSL_CERT", "/c.pem"),
+            ("GIT_SSL_KEY", "/k.pem"),
+            ("GIT_CA_TOKEN", "/c.pem"),
+            ("CA_KEY", "/k.pem"),
+            ("LD_CA", "/c.so"),
+            ("GIT_LD_CA", "/c.so"),
+            ("DOCKER_CERT_PATH", "/certs"),
+            ("PIP_CLIENT_CERT", "/c.pem"),
+            ("REQUESTS_CA_BUNDLE", "c.pem"),
+            ("SSL_CERT_DIR", "/certs:certs"),
+            ("MY_CA", "hunter2"),
+            ("LOCATION", "/x"),
+            ("A B_CA", "/c.pem"),
+        ];
+        let passed = UserEnvironment::from_entries(entries(&others)).passed;
+        assert!(passed.is_empty(), "{passed:?}");
+        let asked = entries(&[("GIT_SSL_CAINFO", "/c.pem")]);
+        let refused = UserEnvironment::from_entries([]).environment_for_command(&asked);
+        let refused = refused.expect_err("a caller");
+        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
     }
 
     #[test]

@@ -175,10 +175,9 @@ impl LocalTerminals {
                 tell(withheld);
             }
             #[cfg(target_os = "linux")]
-            environment
-                .get("PATH")
-                .into_iter()
-                .for_each(|path| setup.confinement.add_search_path(path));
+            setup
+                .confinement
+                .set_login_paths(&environment.login_paths());
             environment
         });
         captured.await

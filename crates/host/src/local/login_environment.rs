@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::command_environment::{UserEnvironment, is_runner_setting, withheld_values};
+use super::command_environment::{UserEnvironment, withheld_values};
 use super::spawn_plan::SpawnPlan;
+use super::variable_names::is_runner_setting;
 use crate::terminals::StopSignal;
 
 /// The time that a profile may take.

@@ -142,6 +142,7 @@ pub mod terminal_holder;
 mod text_detection;
 mod text_lines;
 mod text_window;
+pub mod variable_names;
 mod window_text;
 
 #[cfg(unix)]

@@ -11,6 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::certificates::certificate_files;
 use super::hidden_paths::{HiddenPaths, hidden_paths, is_absent};
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
@@ -43,7 +44,7 @@ struct PathGrants {
 }
 
 /// The folders of programs and their dependencies. Not temporary files, mail, removable media or other users' folders.
-const SYSTEM_FOLDERS: &[&str] = &[
+pub(super) const SYSTEM_FOLDERS: &[&str] = &[
     "/bin",
     "/sbin",
     "/lib",
@@ -95,7 +96,12 @@ pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<Vec<PathGrant>>
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    Ok(grant_except_hidden(&paths, rules))
+    let mut grants = grant_except_hidden(&paths, rules);
+    grants.extend(certificate_files(rules).into_iter().map(|path| PathGrant {
+        path,
+        access: PathAccess::Read,
+    }));
+    Ok(grants)
 }
 
 /// Computes the grants for the self-test, which runs no foreign code; ignores hidden paths that cannot be resolved.

@@ -1,6 +1,7 @@
 //! The network by consent: what commands reach through the runner's proxy, and what they do not.
 
 mod bad_clients;
+mod company_authority;
 mod package_managers;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use punie_sandbox::NetworkAccess;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{CallGate as _, GateDecision, ToolContext};
 use serde_json::json;
+use tempfile::TempDir;
 
 use super::Yard;
 use crate::harness::tools;
@@ -123,7 +125,12 @@ fn one_file() -> FileServer {
 
 /// A yard whose commands ask about hosts, by these rules.
 fn asking_yard(policy: &str) -> Yard {
-    let yard = Yard::with(NetworkAccess::Ask, |rules| {
+    asking_yard_in(Yard::lay_out(), policy, &[])
+}
+
+/// The same in this folder, for a user with these variables.
+fn asking_yard_in(folder: Arc<TempDir>, policy: &str, variables: &[(String, String)]) -> Yard {
+    let yard = Yard::start_in(folder, NetworkAccess::Ask, variables, |rules| {
         let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
         let tools = home
             .into_iter()

@@ -76,7 +76,7 @@ fn repository() -> HashMap<String, Vec<u8>> {
 }
 
 /// A server that plays the registries of all package managers.
-fn registries() -> FileServer {
+pub(super) fn registries() -> FileServer {
     let npm = tar_gz(&[
         (
             "package/package.json",

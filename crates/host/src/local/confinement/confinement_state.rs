@@ -88,9 +88,7 @@ impl ConfinementState {
             ..Self::new(setup, self.proxy.clone())
         };
         #[cfg(target_os = "linux")]
-        state
-            .profiles
-            .add_search_folders(self.profiles.added_search_folders());
+        state.profiles.set_login_paths(self.profiles.login_paths());
         state
     }
 

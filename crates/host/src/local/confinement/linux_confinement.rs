@@ -22,7 +22,7 @@ use crate::network_proxy::PROXY_PORT;
 use crate::terminals::{CommandLaunch, WindowSize};
 use punie_sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
 use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
-use punie_sandbox::{BindAccess, ConfinementLevel, MountStep, NetworkAccess, ViewPlan};
+use punie_sandbox::{BindAccess, ConfinementLevel, LoginPaths, MountStep, NetworkAccess, ViewPlan};
 use punie_tool::ToolError;
 
 /// What one process is confined for.
@@ -89,14 +89,12 @@ impl Confinement {
         Ok(Some(profile))
     }
 
-    /// Adds the folders of this PATH to those searched for programs, which makes them visible to commands.
-    pub(in crate::local) fn add_search_path(&self, path: &str) {
+    /// Makes the paths that the login shell's variables name visible to commands.
+    pub(in crate::local) fn set_login_paths(&self, paths: &LoginPaths) {
         if let Some(shared) = self.state() {
-            shared
-                .profiles
-                .add_search_folders(std::env::split_paths(path));
+            shared.profiles.set_login_paths(paths.clone());
             for narrowed in shared.narrowed.lock().values() {
-                narrowed.add_search_path(path);
+                narrowed.set_login_paths(paths);
             }
         }
     }

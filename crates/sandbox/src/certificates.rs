@@ -1,0 +1,165 @@
+//! The files of certificate authorities that the user's variables name, such as `SSL_CERT_FILE`: commands may read these,
+//! wherever they lie. Not here: which variables those are (host::local::command_environment).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files that the user's variables name are looked at as they are"
+)]
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::hidden_paths::hidden_paths;
+use super::path_grants::SYSTEM_FOLDERS;
+use super::sandbox_rules::SandboxRules;
+use super::untrusted_links::WritableFolders;
+
+/// The most bytes of a file. The bundles of systems have about 300 KB.
+const MAX_BYTES: u64 = 8 << 20;
+/// The most files of one folder.
+const MAX_FILES: usize = 1_000;
+/// The blocks of PEM that a file may hold.
+const PUBLIC_BLOCKS: &[&str] = &[
+    "CERTIFICATE-----",
+    "TRUSTED CERTIFICATE-----",
+    "X509 CERTIFICATE-----",
+    "X509 CRL-----",
+];
+
+/// Returns the named files, and those in the named folders, that hold certificates and nothing else. A file in a hidden
+/// place is not among them, nor one to which a link leads that a command may have made.
+pub(super) fn certificate_files(rules: &SandboxRules) -> Vec<PathBuf> {
+    if rules.certificates.is_empty() {
+        return Vec::new();
+    }
+    let (trusted, hidden) = (
+        WritableFolders::from_rules(rules),
+        hidden_paths(rules).paths,
+    );
+    let is_of_system =
+        |path: &PathBuf| SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
+    let is_hidden = |path: &PathBuf| hidden.iter().any(|folder| path.starts_with(folder));
+    let places = |path: &Path| Some([path.to_owned(), trusted.resolve_trusted(path)?]);
+    // Commands read what lies in the system's folders anyway.
+    let is_elsewhere =
+        |path: &&PathBuf| places(path).is_some_and(|places| !places.iter().all(is_of_system));
+    let is_shown = |path: &PathBuf| {
+        places(path).is_some_and(|places| {
+            !places.iter().any(is_hidden) && holds_only_certificates(&places[1])
+        })
+    };
+    let named = rules.certificates.iter().filter(is_elsewhere);
+    named
+        .flat_map(|path| list_files(path))
+        .filter(is_shown)
+        .collect()
+}
+
+/// Lists the files in a folder. For a file, this is the file.
+fn list_files(path: &Path) -> Vec<PathBuf> {
+    match fs::read_dir(path) {
+        Ok(folder) => {
+            let entries = folder.filter_map(Result::ok).take(MAX_FILES);
+            entries.map(|entry| entry.path()).collect()
+        }
+        Err(_) => vec![path.to_owned()],
+    }
+}
+
+fn holds_only_certificates(path: &Path) -> bool {
+    // A pipe is not opened: that could wait for ever.
+    let is_file = fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_BYTES);
+    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_BYTES).read_to_end(&mut text);
+    read.is_ok() && has_only_certificates(&String::from_utf8_lossy(&text))
+}
+
+fn has_only_certificates(text: &str) -> bool {
+    let mut blocks = text.split("-----BEGIN ").skip(1).peekable();
+    let is_public = |block: &str| PUBLIC_BLOCKS.iter().any(|label| block.starts_with(label));
+    blocks.peek().is_some() && blocks.all(is_public) && !text.contains("PRIVATE KEY")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const CERTIFICATE: &str =
+        "# A company\n-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n";
+
+    #[test]
+    fn files_of_certificates_are_shown_and_nothing_beside_them() {
+        let place = tempfile::tempdir().expect("a folder");
+        let home = place.path().canonicalize().expect("real");
+        for folder in [".ssh", ".punie", "certs", "work", "hidden", "notes"] {
+            fs::create_dir(home.join(folder)).expect("made");
+        }
+        for (file, text) in [
+            ("company.pem", CERTIFICATE.to_owned()),
+            ("certs/one.pem", CERTIFICATE.repeat(2)),
+            ("certs/key.pem", KEY.to_owned()),
+            ("certs/readme", "about these".to_owned()),
+            (".ssh/company.pem", CERTIFICATE.to_owned()),
+            (".punie/company.pem", CERTIFICATE.to_owned()),
+            ("hidden/company.pem", CERTIFICATE.to_owned()),
+            ("key.pem", KEY.to_owned()),
+            ("both.pem", format!("{CERTIFICATE}{KEY}")),
+            ("notes/list", "a note".to_owned()),
+        ] {
+            fs::write(home.join(file), text).expect("written");
+        }
+        for (link, target) in [
+            ("certs/0a1b2c3d.0", "one.pem"),
+            ("certs/key.0", "key.pem"),
+            ("linked.pem", ".ssh/company.pem"),
+            (".ssh/own.pem", "../company.pem"),
+            ("work/theirs.pem", "../company.pem"),
+        ] {
+            symlink(target, home.join(link)).expect("a link");
+        }
+        rustix::fs::mkfifoat(rustix::fs::CWD, home.join("pipe"), 0o600.into()).expect("a pipe");
+        let shown = |named: &str| {
+            let rules = SandboxRules {
+                workspaces: vec![home.join("work")],
+                user_home: Some(home.clone()),
+                hide: vec![home.join("hidden")],
+                certificates: vec![home.join(named)],
+                ..SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"))
+            };
+            let mut files = certificate_files(&rules);
+            files.sort();
+            let below = |path: &PathBuf| path.strip_prefix(&home).expect("below").to_owned();
+            files.iter().map(below).collect::<Vec<_>>()
+        };
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for (named, files) in [
+            ("company.pem", &["company.pem"][..]),
+            ("certs", &["certs/0a1b2c3d.0", "certs/one.pem"]),
+            ("key.pem", &[]),
+            ("both.pem", &[]),
+            ("certs/key.pem", &[]),
+            ("notes", &[]),
+            ("notes/list", &[]),
+            ("absent.pem", &[]),
+            ("pipe", &[]),
+            (".ssh", &[]),
+            (".ssh/company.pem", &[]),
+            ("linked.pem", &[]),
+            (".ssh/own.pem", &[]),
+            (".punie/company.pem", &[]),
+            ("hidden/company.pem", &[]),
+            ("work/theirs.pem", &[]),
+            // The home itself opens no more than the certificates that lie in it.
+            ("", &["company.pem"]),
+            ("/", &[]),
+        ] {
+            assert_eq!(shown(named), paths(files), "{named:?}");
+        }
+    }
+}

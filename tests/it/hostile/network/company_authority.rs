@@ -1,0 +1,167 @@
+//! A company's certificate authority, which a server of its network has its certificate from: programs find it by the
+//! variables of the user, and no such variable shows them anything else.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::super::Yard;
+use super::package_managers::registries;
+use super::{ALLOW, asking_yard_in};
+use crate::faults::tls::{authority, certificate, gate};
+
+/// A folder of certificates as OpenSSL wants it, in the user's home, with a key beside them.
+fn write_authority(folder: &TempDir, pem: &str) {
+    let certs = folder.path().join("user/certs");
+    std::fs::create_dir(&certs).expect("made");
+    for (file, text) in [
+        ("company.pem", pem),
+        ("key.pem", "-----BEGIN PRIVATE KEY-----\nxyz\n"),
+        ("notes", "a note"),
+    ] {
+        std::fs::write(certs.join(file), text).expect("written");
+    }
+    let hashed = Command::new("openssl")
+        .arg("rehash")
+        .arg(&certs)
+        .output()
+        .expect("OpenSSL");
+    assert!(hashed.status.success(), "{hashed:?}");
+}
+
+fn yard_with(folder: Arc<TempDir>, name: &str, path: &str) -> Yard {
+    let path = folder.path().canonicalize().expect("real").join(path);
+    let variable = (name.to_owned(), path.display().to_string());
+    asking_yard_in(folder, ALLOW, &[variable])
+}
+
+/// A program that trusts a server, which it reaches through the proxy, or says why not.
+fn node_program(url: &str) -> String {
+    let target = url.trim_start_matches("https://");
+    format!(
+        "const name = btoa(new URL(process.env.HTTPS_PROXY).username + \":x\"); \
+         require(\"http\").request({{port: 13128, method: \"CONNECT\", path: \"{target}\", \
+         headers: {{\"Proxy-Authorization\": \"Basic \" + name}}}}).on(\"connect\", (_, socket) => \
+         require(\"tls\").connect({{socket, servername: \"packages.test\"}}, () => process.exit(0)).on(\"error\", error => {{ \
+         console.log(error.message); process.exit(1) }})).end()"
+    )
+}
+
+/// The programs with a command that says `reached`. One that is not installed on this machine is left out.
+fn clients(url: &str) -> Vec<(&'static str, &'static str, String)> {
+    let all = [
+        ("curl", "CURL_CA_BUNDLE", format!("curl -sS {url}/file")),
+        ("curl", "SSL_CERT_FILE", format!("curl -sS {url}/file")),
+        (
+            "git",
+            "GIT_SSL_CAINFO",
+            format!("git ls-remote {url}/demo.git main"),
+        ),
+        (
+            "node",
+            "NODE_EXTRA_CA_CERTS",
+            format!("node -e '{}'", node_program(url)),
+        ),
+        (
+            "pip",
+            "PIP_CERT",
+            format!("python3 -m pip download -q --no-cache-dir -d p --index-url {url}/simple demo"),
+        ),
+        (
+            "python3",
+            "REQUESTS_CA_BUNDLE",
+            format!(
+                "python3 -c 'import requests; requests.get(\"{url}/file\").raise_for_status()'"
+            ),
+        ),
+    ];
+    let is_installed = |command: &str, name: &str| {
+        let probe = if command.contains("requests") {
+            vec!["-c", "import requests"]
+        } else {
+            vec!["--version"]
+        };
+        let probed = Command::new(name).args(probe).output();
+        probed.is_ok_and(|probed| probed.status.success())
+    };
+    all.into_iter()
+        .filter(|(name, _, command)| is_installed(command, name))
+        .collect()
+}
+
+#[tokio::test]
+async fn programs_trust_the_authority_that_the_users_variables_name() {
+    let (company, server) = (authority("A company"), registries());
+    let upstream = format!("http://127.0.0.1:{}", server.port);
+    let own = certificate("packages.test", false, Some(&company));
+    let (address, _serving) = gate(&upstream, own).await;
+    let url = address.replace("127.0.0.1", "packages.test");
+    let by_folder = ("curl", "SSL_CERT_DIR", format!("curl -sS {url}/file"));
+    for (program, name, command) in clients(&url).into_iter().chain([by_folder]) {
+        let folder = Yard::lay_out();
+        write_authority(&folder, &company.pem());
+        let named = if name == "SSL_CERT_DIR" {
+            "user/certs"
+        } else {
+            "user/certs/company.pem"
+        };
+        let yard = yard_with(folder, name, named);
+        let text = yard.bash(&format!("{command} 2>&1 && echo reached")).await;
+        assert!(text.ends_with("reached"), "{program} with {name}: {text}");
+        let text = yard.bash(&format!("env -u {name} {command} 2>&1")).await;
+        let text = text.to_ascii_lowercase();
+        assert!(
+            text.contains("certificate") || text.contains("issuer"),
+            "{program}: {text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_variable_opens_certificates_read_only_and_nothing_beside_them() {
+    let company = authority("A company");
+    let start = |named: &str| {
+        let folder = Yard::lay_out();
+        write_authority(&folder, &company.pem());
+        std::fs::write(folder.path().join("user/.ssh/company.pem"), company.pem())
+            .expect("written");
+        yard_with(folder, "CURL_CA_BUNDLE", named)
+    };
+    let look = "cd $OUT/user; echo seen: $(cat certs/company.pem | grep -c BEGIN) $(ls certs); \
+                cat certs/key.pem certs/notes .ssh/company.pem .ssh/id_rsa notes/list 2>/dev/null; \
+                echo x 2>/dev/null >> certs/company.pem && echo written; \
+                echo x 2>/dev/null > certs/new && echo written";
+    let seen = "seen: 1 company.pem";
+    for (named, seen) in [
+        ("user/certs/company.pem", seen),
+        ("user/certs/key.pem", "seen: 0"),
+        ("user/.ssh/company.pem", "seen: 0"),
+        ("user/.ssh/id_rsa", "seen: 0"),
+        ("user/.ssh", "seen: 0"),
+        ("user/notes", "seen: 0"),
+        ("user", "seen: 0"),
+        ("", "seen: 0"),
+    ] {
+        let text = start(named).bash(&format!("{look} 2>&1")).await;
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.contains("No such"))
+            .collect();
+        assert_eq!(lines.first(), Some(&seen), "{named}: {text}");
+        for closed in ["PRIVATE", "a note", "the-private-key", "written"] {
+            assert!(!text.contains(closed), "{named}: {text}");
+        }
+    }
+    let text = start("user/certs").bash("ls $OUT/user/certs").await;
+    let hash = text.lines().find(|line| line.ends_with(".0"));
+    assert!(
+        hash.is_some_and(|hash| Path::new(hash).file_stem().is_some()),
+        "{text}"
+    );
+    assert!(
+        text.contains("company.pem") && !text.contains("key.pem"),
+        "{text}"
+    );
+}
