@@ -47,6 +47,7 @@ impl Home {
             self.outputs_dir(),
             self.call_records_dir(),
             self.shells_dir(),
+            self.hooks_dir(),
             self.switches_dir(),
             self.approvals_dir(),
             self.mounts_dir(),
@@ -165,6 +166,10 @@ impl Home {
     /// Returns `state/shells/`: named pipes of background commands.
     pub fn shells_dir(&self) -> PathBuf {
         self.state_dir().join("shells")
+    }
+    /// Returns `state/hooks/`: the programs through which git starts the hooks of a commit.
+    pub fn hooks_dir(&self) -> PathBuf {
+        self.state_dir().join("hooks")
     }
     /// Returns `tmp/`: the temporary files of commands. It is at the top level because a socket's path has at most 107
     /// characters.

@@ -18,6 +18,7 @@ use punie_handlers::git::{self, GitDeps};
 use punie_home::{DeviceIdentity, Home, SecretStore};
 use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_host::local::command_environment::WithheldObserver;
+use punie_host::local::hook_environment::HookWrappers;
 use punie_host::local::intent_recovery;
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::process_identity::ProcessIdentity;
@@ -130,6 +131,18 @@ pub(super) fn install_trash_shims(
         Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
         Err(cause) => tracing::warn!(%cause, "what commands remove cannot be brought back"),
     }
+}
+
+/// Installs what gives the hooks of commits the environment of commands. Without it they have that of git.
+pub(super) fn install_hook_wrappers(
+    home: &Home,
+    terminals: &LocalTerminals,
+) -> Option<HookWrappers> {
+    let (folder, names) = (home.hooks_dir(), &git::COMMIT_HOOKS);
+    let installed = HookWrappers::install_wrappers(&folder, names, terminals.clone());
+    installed
+        .inspect_err(|cause| tracing::warn!(%cause, "hooks of commits get the environment of git"))
+        .ok()
 }
 
 /// Removes expired items from the trash and commands' temporary files, now and every hour.

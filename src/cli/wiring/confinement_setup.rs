@@ -53,6 +53,7 @@ pub(super) fn confinement_setup(
             home.skills_dir(),
             home.plugins_dir(),
             home.trash_programs_dir(),
+            home.hooks_dir(),
         ]
         .iter()
         .chain(&own_program)

@@ -204,7 +204,11 @@ impl HostBase {
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &reachable)));
         let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
-        let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
+        let hook_wrappers = adapters::install_hook_wrappers(home, &terminals);
+        let git = git::GitDeps {
+            hook_wrappers,
+            ..git_dependencies(environment, &workspace, &outputs, &redactor, &confinement)
+        };
         Ok(Self {
             signals: signal_deps(config, home, environment, &redactor),
             redactor,
@@ -362,6 +366,7 @@ fn git_dependencies(
         outputs: outputs.clone(),
         filters: adapters::masking_filters(redactor),
         repo_locks: git::RepoLocks::default(),
+        hook_wrappers: None,
         confinement: confinement.clone(),
     }
 }

@@ -1,12 +1,18 @@
-//! The repository's hooks that a commit would run. Not here: running them, which git does.
+//! The repository's hooks that a commit would run, and what they find in their environment. Not here: running them, which
+//! git does.
+
+use std::path::PathBuf;
 
 use super::git_binary::is_program;
 use super::git_command::GitRunOptions;
 use super::repository::GitRepository;
+use super::safe_settings::GIT_VARIABLES;
+use punie_host::local::hook_environment::HookEnvironment;
+use punie_host::terminals::{CommandLaunch, CreateTerminal};
 use punie_tool::ToolError;
 
 /// The hooks that a commit can run.
-const COMMIT_HOOKS: [&str; 7] = [
+pub const COMMIT_HOOKS: [&str; 7] = [
     "pre-commit",
     "prepare-commit-msg",
     "commit-msg",
@@ -16,10 +22,52 @@ const COMMIT_HOOKS: [&str; 7] = [
     "post-index-change",
 ];
 
-/// Returns the executable commit hooks, in the hooks folder or in the settings.
+/// The hooks of a repository for commits.
+pub(super) struct CommitHooks {
+    pub(super) names: Vec<&'static str>,
+    folder: PathBuf,
+}
+
+impl CommitHooks {
+    /// Prepares them to find what a command of this call would find, in place of what git itself is restricted by. `None`
+    /// if there are none, or no wrappers for them.
+    pub(super) async fn prepare(
+        &self,
+        repository: &GitRepository,
+        tool: &'static str,
+    ) -> Result<Option<HookEnvironment>, ToolError> {
+        let (git, cx) = (&repository.git, &repository.git.cx);
+        let Some(wrappers) = git.deps.hook_wrappers.as_ref() else {
+            return Ok(None);
+        };
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        let launch = CommandLaunch::Program {
+            command: "git".to_owned(),
+            args: vec!["commit".to_owned()],
+        };
+        let request = CreateTerminal {
+            tool,
+            conversation: Some(cx.conversation.clone()),
+            folders: cx.session_folders(),
+            ..CreateTerminal::new(&cx.request, launch, repository.top.clone())
+        };
+        // git itself says to hooks that they have no editor.
+        let names = GIT_VARIABLES.iter().map(|(name, _)| *name);
+        let restricted: Vec<&str> = names
+            .filter(|name| *name != "GIT_EDITOR")
+            .chain(["GIT_CEILING_DIRECTORIES"])
+            .collect();
+        let prepared = wrappers.prepare_hooks(&self.folder, &request, &restricted);
+        prepared.await.map(Some)
+    }
+}
+
+/// Finds the executable commit hooks, in the hooks folder or in the settings.
 pub(super) async fn find_commit_hooks(
     repository: &GitRepository,
-) -> Result<Vec<&'static str>, ToolError> {
+) -> Result<CommitHooks, ToolError> {
     let options = GitRunOptions {
         hooks: true,
         ..GitRunOptions::default()
@@ -32,7 +80,10 @@ pub(super) async fn find_commit_hooks(
     let named = configured_hooks(repository).await?;
     let is_one =
         |name: &&str| is_program(&folder.join(name)) || named.iter().any(|event| event == name);
-    Ok(COMMIT_HOOKS.into_iter().filter(is_one).collect())
+    Ok(CommitHooks {
+        names: COMMIT_HOOKS.into_iter().filter(is_one).collect(),
+        folder,
+    })
 }
 
 /// Returns the events of hooks in the settings, if this git supports them (since 2.54).

@@ -1,6 +1,7 @@
 //! The answer about a commit that was made. Not here: making it.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::diff_output::DiffQuery;
 use super::display_text::escape_line;
@@ -9,6 +10,7 @@ use super::pending_operation::find_pending_operations;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::status::{format_state_counts, read_status};
+use punie_host::network_proxy::CallNetwork;
 use punie_text::output::TextBudget;
 use punie_text::output::text_budget::clip_to_budget;
 use punie_tool::{ResultMeta, ToolContext, ToolError, ToolReply};
@@ -32,6 +34,8 @@ pub(super) struct CommitReport {
     pub(super) hooks: Vec<&'static str>,
     pub(super) amended: bool,
     pub(super) warnings: Vec<String>,
+    /// The network of the hooks.
+    pub(super) network: Option<Arc<CallNetwork>>,
 }
 
 impl CommitReport {
@@ -74,10 +78,15 @@ impl CommitReport {
         }
         text.push_str(&self.format_messages());
         text.truncate(text.trim_end().len());
+        let network = self.network.take();
+        if let Some(failed) = network.as_ref().and_then(|network| network.failure_text()) {
+            let _ = write!(text, "\n{failed}");
+        }
         self.warn_about_ending(&repository.git.cx).await;
         let meta = ResultMeta {
             exit_code: self.answer.exit_code,
             warnings: self.warnings,
+            network: network.map_or_else(Vec::new, |network| network.traffic()),
             ..ResultMeta::default()
         };
         Ok(ToolReply::from_text(text).with_meta(meta))

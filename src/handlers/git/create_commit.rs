@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::add::format_refusals;
-use super::commit_hooks;
+use super::commit_hooks::{CommitHooks, find_commit_hooks};
 use super::commit_order::{CommitOrder, refuse_conflicts, require_identity};
 use super::commit_recovery::{find_own_commit, message_hash};
 use super::commit_report::{CommitReport, clip_hook_output};
@@ -14,6 +14,8 @@ use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::staging::stage_batch;
 use super::status::read_status;
+use punie_host::local::hook_environment::HookEnvironment;
+use punie_host::network_proxy::CallNetwork;
 use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
 /// The time limit for hooks.
@@ -42,7 +44,10 @@ pub(super) async fn create_commit(
     refuse_conflicts(&status)?;
     let selected = order.select_paths(repository, &status)?;
     let warnings = commit_warnings(repository, &order).await?;
-    let ran = run_commit(repository, &order, selected).await;
+    let environment = hooks.prepare(repository, order.tool).await?;
+    let network = environment.as_ref().and_then(|hooks| hooks.network.clone());
+    let hooks = hooks.names;
+    let ran = run_commit(repository, &order, selected, environment).await;
     // The commit itself tells the outcome, even when the call has ended.
     let after = repository.outliving_call();
     let made = find_made_commit(&after, &order, before.as_deref()).await?;
@@ -54,11 +59,20 @@ pub(super) async fn create_commit(
                 hooks,
                 amended: order.amend,
                 warnings,
+                network,
             };
             report.into_reply(&after).await
         }
-        (Ok(answer), None) => Err(explain_commit_failure(repository, &answer, &hooks)?),
-        (Err(stopped), made) => Err(explain_stopped_commit(&stopped, made.as_deref())),
+        (Ok(answer), None) => {
+            let network = network.as_deref();
+            Err(explain_commit_failure(
+                repository, &answer, &hooks, network,
+            )?)
+        }
+        (Err(stopped), made) => {
+            let refused = network.and_then(|network| network.failure_text());
+            Err(explain_stopped_commit(&stopped, made.as_deref(), refused))
+        }
     }
 }
 
@@ -66,9 +80,9 @@ pub(super) async fn create_commit(
 async fn find_allowed_hooks(
     repository: &GitRepository,
     order: &CommitOrder,
-) -> Result<Vec<&'static str>, ToolError> {
-    let hooks = commit_hooks::find_commit_hooks(repository).await?;
-    if order.hooks || hooks.is_empty() {
+) -> Result<CommitHooks, ToolError> {
+    let hooks = find_commit_hooks(repository).await?;
+    if order.hooks || hooks.names.is_empty() {
         return Ok(hooks);
     }
     Err(ToolError::new(
@@ -76,7 +90,7 @@ async fn find_allowed_hooks(
         format!(
             "The repository has hooks for commits ({}), and {} runs no programs. Nothing was staged or committed. \
              GitCommit runs them and takes the same paths and message.",
-            hooks.join(", "),
+            hooks.names.join(", "),
             order.tool
         ),
     ))
@@ -108,6 +122,7 @@ async fn run_commit(
     repository: &GitRepository,
     order: &CommitOrder,
     paths: Option<Vec<Vec<u8>>>,
+    hook_environment: Option<HookEnvironment>,
 ) -> Result<GitOutput, ToolError> {
     let message = format!("--message={}", order.message);
     let mut arguments = vec!["commit", "--quiet", "--no-gpg-sign", "--cleanup=whitespace"];
@@ -122,6 +137,7 @@ async fn run_commit(
     }
     options.writes = true;
     options.hooks = order.hooks;
+    options.hook_environment = hook_environment;
     options.limit = order.hooks.then_some(HOOK_TIMEOUT);
     repository.git.run_with_options(&arguments, options).await
 }
@@ -162,6 +178,7 @@ fn explain_commit_failure(
     repository: &GitRepository,
     answer: &GitOutput,
     hooks: &[&str],
+    network: Option<&CallNetwork>,
 ) -> Result<ToolError, ToolError> {
     refuse_if_locked(repository)?;
     if hooks.is_empty() {
@@ -179,23 +196,32 @@ fn explain_commit_failure(
     } else {
         clip_hook_output(answer)
     };
+    let refused = network.and_then(CallNetwork::failure_text);
+    let confinement = &repository.git.deps.confinement;
+    let hint = refused.or_else(|| confinement.output_hint(&answer.stderr_text, true));
     let meta = ResultMeta {
         exit_code: answer.exit_code,
+        network: network.map_or_else(Vec::new, CallNetwork::traffic),
         ..ResultMeta::default()
     };
     Ok(ToolError::new(
         ErrorCode::Io,
         format!(
             "Nothing was committed: git ended with {code}. The repository has the hooks {}, and one of them refused, or git \
-             did. What was staged stays staged. What they printed:\n{printed}",
-            hooks.join(", ")
+             did. What was staged stays staged. What they printed:\n{printed}{}",
+            hooks.join(", "),
+            hint.map_or_else(String::new, |hint| format!("\n{hint}"))
         ),
     )
     .with_meta(meta))
 }
 
 /// Explains a run that the call's end stopped, by the commit that it made, if any.
-fn explain_stopped_commit(stopped: &ToolError, made: Option<&str>) -> ToolError {
+fn explain_stopped_commit(
+    stopped: &ToolError,
+    made: Option<&str>,
+    refused: Option<String>,
+) -> ToolError {
     let why = stopped.model_text();
     let text = match (made, stopped.stable_code()) {
         (Some(id), _) => format!(
@@ -210,5 +236,6 @@ fn explain_stopped_commit(stopped: &ToolError, made: Option<&str>) -> ToolError 
         }
         (None, _) => format!("{why} Nothing was committed."),
     };
-    ToolError::new(stopped.stable_code(), text)
+    let refused = refused.map_or_else(String::new, |refused| format!("\n{refused}"));
+    ToolError::new(stopped.stable_code(), text + &refused)
 }

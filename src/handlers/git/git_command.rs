@@ -17,8 +17,11 @@ use super::GitDeps;
 use super::display_text::escape_block;
 use super::git_binary;
 use super::git_process::{GitExit, GitOutputTarget, GitRunPlan, MAX_STDERR_BYTES, run_to_exit};
-use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS};
+use super::safe_settings::{
+    GIT_VARIABLES, HOOKS_PATH, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS,
+};
 use punie_host::local::child_log::CALL_MARK;
+use punie_host::local::hook_environment::HookEnvironment;
 use punie_text::output::terminal_text::TerminalTextCleaner;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
@@ -119,7 +122,7 @@ pub(super) trait GitOutputSink: Send + 'static {
 }
 
 /// Options of a run that is more than a quick read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct GitRunOptions {
     /// Standard input for git.
     pub(super) input: Option<Vec<u8>>,
@@ -128,6 +131,8 @@ pub(super) struct GitRunOptions {
     /// The repository's hooks run and see git as the user has it. Only settings that run other programs are
     /// overridden.
     pub(super) hooks: bool,
+    /// The environment that the hooks find.
+    pub(super) hook_environment: Option<HookEnvironment>,
     /// For a subcommand that does not accept literal pathspecs. The caller's paths then need a prefix that makes them
     /// literal.
     pub(super) with_patterns: bool,
@@ -235,8 +240,10 @@ impl GitCommand {
         let confinement = &self.deps.confinement;
         let wrapper = confinement.wrapper_arguments(&self.folder).await?;
         let mut command = self.build_command(arguments, &options, &wrapper);
+        let hooks = options.hook_environment.as_ref();
+        let temp = hooks.and_then(|hooks| hooks.temp.as_deref());
         confinement
-            .apply_confinement(&mut command, options.writes)
+            .apply_confinement(&mut command, options.writes, temp)
             .await?;
         let plan = GitRunPlan {
             input: options.input,
@@ -279,7 +286,7 @@ impl GitCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        self.set_environment(&mut command, options.hooks);
+        self.set_environment(&mut command, options);
         // Set up before the confinement, because a confined process can neither lower its limit nor raise its OOM
         // score.
         #[cfg(unix)]
@@ -287,7 +294,7 @@ impl GitCommand {
         command
     }
 
-    fn set_environment(&self, command: &mut Command, hooks: bool) {
+    fn set_environment(&self, command: &mut Command, options: &GitRunOptions) {
         command
             .env_clear()
             .env("HOME", &self.deps.home)
@@ -305,11 +312,16 @@ impl GitCommand {
             command.env("SystemRoot", root);
         }
         let mut settings = SAFE_SETTINGS.to_vec();
-        if !hooks {
+        if !options.hooks {
             settings.push(NO_HOOKS_SETTING);
             settings.extend(PLAIN_OUTPUT_SETTINGS);
         }
-        let hook_overrides = self.hook_overrides.iter().filter(|_| !hooks);
+        let wrappers = options.hook_environment.as_ref().map(|hooks| {
+            command.env(hooks.variable.0, &hooks.variable.1);
+            hooks.wrappers.to_string_lossy()
+        });
+        settings.extend(wrappers.as_deref().map(|folder| (HOOKS_PATH, folder)));
+        let hook_overrides = self.hook_overrides.iter().filter(|_| !options.hooks);
         let further = hook_overrides.chain(&self.overrides);
         settings.extend(further.map(|(key, value)| (key.as_str(), *value)));
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());

@@ -46,6 +46,7 @@ mod status;
 mod tree_entry;
 
 pub use clone_repository::clone_repository;
+pub use commit_hooks::COMMIT_HOOKS;
 pub use commit_recovery::{has_git_intent, resolve_git_intents};
 pub use repo_locks::RepoLocks;
 
@@ -54,6 +55,7 @@ use std::path::PathBuf;
 
 use punie_host::Workspace;
 use punie_host::local::confinement::Confinement;
+use punie_host::local::hook_environment::HookWrappers;
 use punie_text::output::{FilterFactory, OutputStore};
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
@@ -72,6 +74,8 @@ pub struct GitDeps {
     pub filters: FilterFactory,
     /// Locks that let one call at a time change a repository.
     pub repo_locks: RepoLocks,
+    /// Gives the hooks of commits the environment of commands. Without them, hooks have that of git.
+    pub hook_wrappers: Option<HookWrappers>,
     /// The sandbox for git and its child processes.
     pub confinement: Confinement,
 }

@@ -29,8 +29,10 @@ pub(super) const SAFE_SETTINGS: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
 ];
 
+/// The setting that names the folder of hooks.
+pub(super) const HOOKS_PATH: &str = "core.hooksPath";
 /// Disables hooks for everything except a commit.
-pub(super) const NO_HOOKS_SETTING: (&str, &str) = ("core.hooksPath", "/dev/null");
+pub(super) const NO_HOOKS_SETTING: (&str, &str) = (HOOKS_PATH, "/dev/null");
 
 /// Override settings that change the output format.
 pub(super) const PLAIN_OUTPUT_SETTINGS: &[(&str, &str)] = &[

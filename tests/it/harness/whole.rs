@@ -104,6 +104,7 @@ fn assemble(is_switched_on: bool) -> Whole {
             outputs: outputs.clone(),
             filters: Arc::new(|| Box::new(UnfilteredStream)),
             repo_locks: git::RepoLocks::default(),
+            hook_wrappers: None,
             confinement: punie_host::local::confinement::Confinement::default(),
         },
         state: state::StateDeps {

@@ -30,11 +30,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use punie_handlers::git::{self, GitDeps};
 use punie_handlers::shell::{self as shell_tools, ShellDeps, ShellList};
 use punie_home::Home;
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::{Confinement, ConfinementSetup};
+use punie_host::local::hook_environment::HookWrappers;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::terminals::TerminalClient;
 use punie_sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
@@ -102,7 +104,7 @@ impl Yard {
         let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],
             user_home: Some(root.join("user")),
-            shown: vec![home.skills_dir()],
+            shown: vec![home.skills_dir(), home.hooks_dir()],
             pipes: home.shells_dir(),
             search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
                 .collect(),
@@ -129,7 +131,7 @@ impl Yard {
             .into_iter()
             .chain(variables.iter().cloned())
             .collect(),
-            store,
+            store: store.clone(),
             filters: Arc::new(|| Box::new(UnfilteredStream)),
             log: Arc::new(NoChildLog),
             confinement: confinement.clone(),
@@ -137,9 +139,25 @@ impl Yard {
         .expect("a thread");
         terminals.enable_persistence(home.shells_dir());
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
+        let wrappers = HookWrappers::install_wrappers(
+            &home.hooks_dir(),
+            &git::COMMIT_HOOKS,
+            terminals.clone(),
+        );
+        let workspace = Workspace::open_roots(&[root.join("work")]).expect("a workspace");
+        let git = git::tools(GitDeps {
+            workspace: workspace.clone(),
+            search_path: path,
+            home: root.join("user"),
+            outputs: store,
+            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            repo_locks: git::RepoLocks::default(),
+            hook_wrappers: Some(wrappers.expect("installed")),
+            confinement: confinement.clone(),
+        });
         let entries = shell_tools::tools(ShellDeps {
             terminals: client,
-            workspace: Workspace::open_roots(&[root.join("work")]).expect("a workspace"),
+            workspace,
             shells: Arc::new(ShellList::new()),
             apps: Arc::new(terminals),
             home,
@@ -148,7 +166,7 @@ impl Yard {
             apps_obstacle: None,
         });
         Self {
-            registry: ToolRegistry::new([entries]).expect("the names differ"),
+            registry: ToolRegistry::new([entries, git]).expect("the names differ"),
             confinement,
             folder,
         }

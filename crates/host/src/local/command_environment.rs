@@ -11,6 +11,7 @@ use super::variable_names::DESKTOP_NAMES;
 use super::variable_names::{
     RUNNER_SETTINGS, SECRET_WORDS, can_hold_secret, is_passed_on, names_authorities, refusal_reason,
 };
+use crate::network_proxy::CallNetwork;
 use punie_core::ids::RequestId;
 use punie_home::{FOLDER_VARIABLE, MountedSecrets};
 #[cfg(target_os = "linux")]
@@ -27,6 +28,15 @@ pub struct PathPrefix {
     pub path: String,
     /// The variable's name and value.
     pub variable: (String, String),
+}
+
+/// What the programs of a request find beside files.
+pub(super) struct RequestEnvironment {
+    pub variables: BTreeMap<String, String>,
+    /// The folder for temporary files of the conversation, if it has a name.
+    pub temp: Option<PathBuf>,
+    /// Their network, if they reach other hosts through the proxy.
+    pub network: Option<Arc<CallNetwork>>,
 }
 
 /// A source of PATH folders for commands.

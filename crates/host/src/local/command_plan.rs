@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::child_log::call_mark;
 use super::child_tracking::ChildTracking;
 use super::command_checks::{check_command, check_working_folder, resolve_program};
-use super::command_environment::{PathPrefix, insert_secrets};
+use super::command_environment::{PathPrefix, RequestEnvironment, insert_secrets};
 #[cfg(target_os = "linux")]
 use super::confinement::ConfinedProcess;
 use super::confinement::Confinement;
@@ -44,10 +44,6 @@ impl LocalTerminals {
         &self,
         request: &CreateTerminal,
     ) -> Result<PlannedCommand, ToolError> {
-        let mut env = self
-            .user_environment()
-            .await
-            .environment_for_command(&request.env)?;
         if !descriptor_limit::has_free_descriptors() {
             return Err(descriptor_limit::no_descriptors_error());
         }
@@ -56,25 +52,20 @@ impl LocalTerminals {
         let confinement = self.confinement_for(request);
         let words = confinement.wrapper_arguments(&request.cwd).await?;
         let (program, args) = resolve_program(&request.launch)?;
-        let mounted = request.mounted.as_deref();
-        mounted.map_or(Ok(()), |mounted| insert_secrets(&mut env, mounted))?;
         let (program, args) = wrap_program(words, program, args);
         let watch = confinement.watch_protected_paths(&request.cwd).await;
+        let RequestEnvironment {
+            variables: mut env,
+            temp,
+            network,
+        } = self.environment_of_request(request).await?;
+        let mounted = request.mounted.as_deref();
         let shown_folder = mounted.and_then(MountedSecrets::secrets_folder);
-        // Requests that name no conversation share their temporary files.
-        let conversation = request.conversation.as_ref();
-        let temp = conversation.filter(|conversation| conversation.is_named());
-        let temp = temp.and_then(|conversation| confinement.conversation_temp(conversation));
         let folders = (shown_folder, temp.as_deref());
         let profile = build_command_profile(&confinement, watch.as_ref(), folders, request).await?;
-        confinement.set_temp_variables(&mut env, &request.env);
-        let network = admit_to_network(&confinement, request, &mut env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
-        }
-        if let Some(prefix) = self.find_path_prefix(request).await {
-            prefix.apply_to_environment(&mut env);
         }
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM_NAME.to_owned());
@@ -98,6 +89,32 @@ impl LocalTerminals {
             watch,
             network,
             confinement,
+        })
+    }
+
+    /// Builds the environment of the programs of a request, and admits them to the network.
+    pub(super) async fn environment_of_request(
+        &self,
+        request: &CreateTerminal,
+    ) -> Result<RequestEnvironment, ToolError> {
+        let user = self.user_environment().await;
+        let mut variables = user.environment_for_command(&request.env)?;
+        if let Some(mounted) = request.mounted.as_deref() {
+            insert_secrets(&mut variables, mounted)?;
+        }
+        let confinement = self.confinement_for(request);
+        confinement.set_temp_variables(&mut variables, &request.env);
+        let network = admit_to_network(&confinement, request, &mut variables);
+        if let Some(prefix) = self.find_path_prefix(request).await {
+            prefix.apply_to_environment(&mut variables);
+        }
+        // Requests that name no conversation share their temporary files.
+        let conversation = request.conversation.as_ref();
+        let conversation = conversation.filter(|conversation| conversation.is_named());
+        Ok(RequestEnvironment {
+            variables,
+            temp: conversation.and_then(|conversation| confinement.conversation_temp(conversation)),
+            network,
         })
     }
 

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::child_log::ChildLog;
-use super::command_environment::{PathPrefixSource, WithheldObserver, without_refused_names};
+use super::command_environment::{
+    PathPrefixSource, RequestEnvironment, WithheldObserver, without_refused_names,
+};
 use crate::ToolFuture;
 use crate::terminals::{
     CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence,
@@ -58,6 +60,19 @@ impl LocalTerminals {
     /// Returns the environment of a desktop application.
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         without_refused_names(&self.base_env)
+    }
+
+    /// Returns the environment that the programs of a request would have.
+    #[expect(clippy::unused_async, reason = "the same as where commands run")]
+    pub(super) async fn environment_of_request(
+        &self,
+        _request: &CreateTerminal,
+    ) -> Result<RequestEnvironment, ToolError> {
+        Ok(RequestEnvironment {
+            variables: without_refused_names(&self.base_env),
+            temp: None,
+            network: None,
+        })
     }
 
     /// Does nothing.

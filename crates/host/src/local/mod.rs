@@ -52,6 +52,7 @@ mod guard_state;
 mod guarded_places;
 #[cfg(unix)]
 mod hidden_output;
+pub mod hook_environment;
 #[cfg(unix)]
 mod input_wait;
 pub mod intent_recovery;

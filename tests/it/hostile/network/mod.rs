@@ -1,6 +1,7 @@
 //! The network by consent: what commands reach through the runner's proxy, and what they do not.
 
 mod bad_clients;
+mod commit_hooks;
 mod company_authority;
 mod package_managers;
 

@@ -33,6 +33,7 @@ impl Confinement {
         &self,
         _command: &mut tokio::process::Command,
         _writes: bool,
+        _temp: Option<&Path>,
     ) -> Result<(), ToolError> {
         Ok(())
     }

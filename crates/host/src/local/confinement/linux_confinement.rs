@@ -115,7 +115,7 @@ impl Confinement {
     }
 
     /// Confines a program that the standard library starts, like a command. If it writes, or starts other programs,
-    /// it sees the protected paths read-only.
+    /// it sees the protected paths read-only. `temp` is the folder for temporary files of its conversation.
     ///
     /// # Errors
     /// As for a command's confinement.
@@ -123,6 +123,7 @@ impl Confinement {
         &self,
         command: &mut tokio::process::Command,
         writes: bool,
+        temp: Option<&Path>,
     ) -> Result<(), ToolError> {
         let cwd = command
             .as_std()
@@ -135,6 +136,7 @@ impl Confinement {
         };
         let process = ConfinedProcess {
             watch: watch.as_ref(),
+            temp,
             ..ConfinedProcess::default()
         };
         if let Some(profile) = self.sandbox_profile(process).await? {

@@ -6,10 +6,18 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_handlers::git::{GitDeps, RepoLocks, tools};
+use punie_handlers::git::{COMMIT_HOOKS, GitDeps, RepoLocks, tools};
+use punie_handlers::shell::{self, ShellDeps};
+use punie_home::Home;
 use punie_host::Workspace;
+use punie_host::local::child_log::NoChildLog;
+use punie_host::local::confinement::Confinement;
+use punie_host::local::hook_environment::HookWrappers;
+use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::terminals::TerminalClient;
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
+use punie_text::redact::Redactor;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
@@ -234,6 +242,21 @@ pub fn tools_in(
     search_path: &str,
 ) -> (ToolRegistry, OutputStore) {
     let outputs = OutputStore::open_output_folder(&home.join("outputs")).expect("a store");
+    let terminals = local_terminals(home, search_path, &outputs);
+    let own = Home::open_home(&home.join("punie")).expect("a home");
+    let wrappers =
+        HookWrappers::install_wrappers(&own.hooks_dir(), &COMMIT_HOOKS, terminals.clone());
+    let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
+    let commands = shell::tools(ShellDeps {
+        terminals: client,
+        workspace: workspace.clone(),
+        shells: Arc::default(),
+        apps: Arc::new(terminals),
+        home: own,
+        redactor: Redactor::default(),
+        command_rules: String::new(),
+        apps_obstacle: None,
+    });
     let deps = GitDeps {
         workspace,
         search_path: search_path.to_owned(),
@@ -241,9 +264,33 @@ pub fn tools_in(
         outputs: outputs.clone(),
         filters: Arc::new(|| Box::new(UnfilteredStream)),
         repo_locks: RepoLocks::default(),
-        confinement: punie_host::local::confinement::Confinement::default(),
+        hook_wrappers: Some(wrappers.expect("installed")),
+        confinement: Confinement::default(),
     };
-    (registry(tools(deps)), outputs)
+    let entries = tools(deps).into_iter().chain(commands);
+    (registry(entries.collect()), outputs)
+}
+
+fn local_terminals(home: &Path, search_path: &str, store: &OutputStore) -> LocalTerminals {
+    let home = home.display().to_string();
+    let variables = [
+        ("PATH", search_path),
+        ("HOME", &home),
+        ("SHELL", "/opt/shell"),
+        ("USER", "ada"),
+        ("TZ", "Europe/Berlin"),
+        ("GIT_SSL_CAINFO", "/opt/company's.pem"),
+    ];
+    let setup = LocalTerminalSetup {
+        base_env: variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        store: store.clone(),
+        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        log: Arc::new(NoChildLog),
+        confinement: Confinement::default(),
+    };
+    LocalTerminals::new(setup).expect("a thread")
 }
 
 /// A git token as a scanner would find it, built from parts so that none finds it here.

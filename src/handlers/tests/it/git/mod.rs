@@ -16,6 +16,7 @@ mod git_add_commit;
 mod git_diff;
 mod git_log;
 mod git_status;
+mod hook_environment;
 mod hostile;
 mod linked;
 mod log;

@@ -1,0 +1,75 @@
+//! The network of the hooks of a commit: the same as that of a command.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::super::Yard;
+use super::{ALLOW, asking_yard, one_file};
+use crate::harness::program::make_program;
+use crate::harness::tools;
+
+/// A repository in the workspace whose commits run these lines.
+fn lay_out_hook(yard: &Yard, lines: &str) {
+    let work = yard.path("work");
+    for args in [
+        &["init", "-q"][..],
+        &["config", "user.name", "Ada"],
+        &["config", "user.email", "ada@example.org"],
+    ] {
+        let git = Command::new("git").args(args).current_dir(&work).output();
+        assert!(git.expect("git").status.success(), "{args:?}");
+    }
+    std::fs::write(work.join("file"), "new").expect("written");
+    let hook = work.join(".git/hooks/pre-commit");
+    make_program(Path::new(&hook), &format!("#!/bin/sh\n{lines}\n"));
+}
+
+#[tokio::test]
+async fn a_hook_reaches_hosts_like_a_command() {
+    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let target = format!("packages.test:{}", server.port);
+    lay_out_hook(&yard, &format!("curl -sS http://{target}/file"));
+    let args = json!({"message": "one", "paths": ["file"]});
+    let reply = tools::call(&yard.registry, "GitCommit", args).await;
+    let reply = reply.expect("committed");
+    let text = tools::text(&reply);
+    assert!(text.ends_with("The hooks printed:\nserved"), "{text}");
+    let hosts: Vec<&str> = reply
+        .meta
+        .network
+        .iter()
+        .map(|host| host.host.as_str())
+        .collect();
+    assert_eq!(hosts, [target]);
+}
+
+#[tokio::test]
+async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
+    let (yard, server) = (asking_yard(""), one_file());
+    let url = format!("http://packages.test:{}/file", server.port);
+    lay_out_hook(&yard, &format!("curl -sSf {url}"));
+    let args = json!({"message": "one", "paths": ["file"]});
+    let refused = tools::call(&yard.registry, "GitCommit", args).await;
+    let refused = refused.expect_err("the hook failed");
+    let text = refused.model_text();
+    let allow = format!(
+        "punie-runner policy allow --host packages.test:{}",
+        server.port
+    );
+    assert!(
+        text.starts_with("Nothing was committed") && text.contains(&allow),
+        "{text}"
+    );
+    // What uses no proxy is told why it has no network.
+    lay_out_hook(&yard, &format!("curl -sS --noproxy '*' {url}"));
+    let args = json!({"message": "one", "path": "."});
+    let refused = tools::call(&yard.registry, "GitCommit", args).await;
+    let refused = refused.expect_err("the hook failed");
+    let text = refused.model_text();
+    assert!(
+        text.contains("only through the proxy in HTTPS_PROXY"),
+        "{text}"
+    );
+}
