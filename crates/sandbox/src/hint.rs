@@ -33,6 +33,12 @@ const NO_NETWORK: &[&str] = &[
     "dns error",
     "no such host",
     "Couldn't connect to server",
+    "UnknownHostException",
+    "UnresolvedAddressException",
+    "Unknown host",
+    "Proxy Authentication Required",
+    "HTTP/1.1 407",
+    "HTTP response code: 407",
 ];
 
 /// The words for a port at which no command listens.
@@ -430,8 +436,18 @@ mod tests {
 
     #[test]
     fn a_network_that_is_not_there_is_named() {
-        let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
-        assert!(text.contains("network = \"full\""), "{text}");
+        for line in [
+            "curl: (6) Could not resolve host: example.com",
+            "Exception in thread \"main\" java.net.UnknownHostException: example.com",
+            "Caused by: java.nio.channels.UnresolvedAddressException",
+            "[ERROR] transfer failed for https://example.com/a.pom: Unknown host example.com -> [Help 1]",
+            "[ERROR] status code: 407, reason phrase: Proxy Authentication Required (407)",
+            "java.io.IOException: Unable to tunnel through proxy. Proxy returns \"HTTP/1.1 407 Unauthorized\"",
+            "java.io.IOException: Server returned HTTP response code: 407 for URL: http://example.com",
+        ] {
+            let text = said(line).expect(line);
+            assert!(text.contains("network = \"full\""), "{text}");
+        }
         assert_eq!(
             hint_after_failure(
                 &rules(),

@@ -1,4 +1,4 @@
-//! Finds the addresses that processes listen on. Not here: finding the processes.
+//! The TCP sockets of processes, and the addresses that they listen on. Not here: finding the processes.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "sockets are read from /proc")
@@ -20,16 +20,11 @@ pub(super) fn list_listening_addresses(members: &[TreeMember]) -> Vec<String> {
         return Vec::new();
     };
     let mut found = BTreeSet::new();
-    for table in ["tcp", "tcp6"] {
-        let text =
-            std::fs::read_to_string(format!("/proc/{}/net/{table}", first.pid)).unwrap_or_default();
-        let ours = text
-            .lines()
-            .filter_map(parse_listening_socket)
-            .filter(|(_, inode)| sockets.contains(inode));
-        // By port first, because a reader looks for that.
-        found.extend(ours.map(|(address, _)| (address.port(), address.to_string())));
-    }
+    let ours = read_sockets(first.pid)
+        .into_iter()
+        .filter(|socket| socket.is_listening() && sockets.contains(&socket.inode));
+    // By port first, because a reader looks for that.
+    found.extend(ours.map(|socket| (socket.local.port(), socket.local.to_string())));
     found.into_iter().map(|(_, address)| address).collect()
 }
 
@@ -39,9 +34,29 @@ pub(super) fn list_listening_addresses(_members: &[TreeMember]) -> Vec<String> {
     Vec::new()
 }
 
+/// A line of the tables of TCP sockets.
+#[cfg(target_os = "linux")]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TcpSocket {
+    pub local: std::net::SocketAddr,
+    pub remote: std::net::SocketAddr,
+    state: String,
+    pub inode: u64,
+}
+
+/// Reads the TCP sockets of a process's network namespace.
+#[cfg(target_os = "linux")]
+pub(super) fn read_sockets(pid: u32) -> Vec<TcpSocket> {
+    let tables = ["tcp", "tcp6"].map(|table| {
+        std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default()
+    });
+    let lines = tables.iter().flat_map(|text| text.lines());
+    lines.filter_map(TcpSocket::parse_line).collect()
+}
+
 /// Lists the sockets among a process's open files, by inode.
 #[cfg(target_os = "linux")]
-fn socket_inodes(pid: u32) -> Vec<u64> {
+pub(super) fn socket_inodes(pid: u32) -> Vec<u64> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten()
@@ -58,25 +73,34 @@ fn socket_inodes(pid: u32) -> Vec<u64> {
     files.filter_map(inode).collect()
 }
 
-/// Returns the address and the inode of a line in /proc/net/tcp, if that socket listens.
 #[cfg(target_os = "linux")]
-fn parse_listening_socket(line: &str) -> Option<(std::net::SocketAddr, u64)> {
-    const LISTEN_STATE: &str = "0A";
-    let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
-    let (address, port) = fields.get(1)?.split_once(':')?;
-    if *fields.get(3)? != LISTEN_STATE {
-        return None;
+impl TcpSocket {
+    fn parse_line(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
+        Some(Self {
+            local: parse_address(fields.get(1)?)?,
+            remote: parse_address(fields.get(2)?)?,
+            state: (*fields.get(3)?).to_owned(),
+            inode: fields.get(9)?.parse().ok()?,
+        })
     }
-    let port = u16::from_str_radix(port, 16).ok()?;
-    Some((
-        std::net::SocketAddr::new(parse_address(address)?, port),
-        fields.get(9)?.parse().ok()?,
-    ))
+
+    fn is_listening(&self) -> bool {
+        self.state == "0A"
+    }
 }
 
-/// Parses an address of that table: groups of four bytes, each a number in native byte order.
+/// Parses an address with its port.
 #[cfg(target_os = "linux")]
-fn parse_address(hex: &str) -> Option<std::net::IpAddr> {
+fn parse_address(text: &str) -> Option<std::net::SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some(std::net::SocketAddr::new(parse_ip(address)?, port))
+}
+
+/// Parses an address without its port: groups of four bytes, each a number in native byte order.
+#[cfg(target_os = "linux")]
+fn parse_ip(hex: &str) -> Option<std::net::IpAddr> {
     let mut bytes = Vec::with_capacity(16);
     for at in (0..hex.len()).step_by(8) {
         bytes.extend(
@@ -100,16 +124,18 @@ mod tests {
     fn a_line_of_the_table_is_read() {
         let line = "   1: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1 0 100 0";
         let read = |line: &str| {
-            parse_listening_socket(line).map(|(address, inode)| (address.to_string(), inode))
+            let socket = TcpSocket::parse_line(line)?;
+            let listens = socket.is_listening();
+            Some((socket.local.to_string(), listens, socket.inode))
         };
-        assert_eq!(read(line), Some(("127.0.0.1:3000".to_owned(), 4711)));
+        assert_eq!(read(line), Some(("127.0.0.1:3000".to_owned(), true, 4711)));
+        let connected = line.replace(" 0A ", " 01 ");
         assert_eq!(
-            read(&line.replace(" 0A ", " 01 ")),
-            None,
-            "connected, not listening"
+            read(&connected),
+            Some(("127.0.0.1:3000".to_owned(), false, 4711))
         );
         let six = line.replace("0100007F", "00000000000000000000000001000000");
-        assert_eq!(read(&six), Some(("[::1]:3000".to_owned(), 4711)));
+        assert_eq!(read(&six), Some(("[::1]:3000".to_owned(), true, 4711)));
         assert_eq!(read("  sl  local_address rem_address   st"), None);
     }
 }

@@ -22,6 +22,8 @@ mod command_start;
 mod command_terminal;
 pub mod confinement;
 mod confinement_report;
+#[cfg(target_os = "linux")]
+mod connection_owner;
 #[cfg(unix)]
 mod control_group;
 pub mod descriptor_limit;

@@ -13,6 +13,7 @@ mod tunnel;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::blocking::run_blocking;
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 
@@ -53,6 +55,13 @@ const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("PIP_DEFAULT_TIMEOUT", "600"),
     ("npm_config_fetch_timeout", "600000"),
 ];
+/// Variables with options for a Java machine, which reads no address of a proxy. The last one is for those that no other
+/// reaches; the machine tells of it on its standard error.
+const JAVA_VARIABLES: &[&str] = &["MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "JAVA_TOOL_OPTIONS"];
+
+/// Returns the user name at the proxy of the processes that made a connection from this address. It names none itself.
+/// Blocks.
+pub type FindUserName = Arc<dyn Fn(SocketAddr) -> Option<String> + Send + Sync>;
 
 /// The proxy of a runner. Clones share it.
 #[derive(Clone, Default)]
@@ -64,6 +73,8 @@ pub struct NetworkProxy {
 struct ProxyShared {
     gate: OnceLock<HostGate>,
     calls: Mutex<KnownCalls>,
+    /// Held while the process of a connection is looked for, which takes a look at all processes.
+    finding: tokio::sync::Mutex<()>,
 }
 
 /// The calls by their user names, the oldest first in `order`.
@@ -145,21 +156,36 @@ impl NetworkProxy {
         self.shared.calls.lock().by_key.get(key).cloned()
     }
 
+    /// Finds the call of a connection that names none.
+    async fn find_call_by_process(
+        &self,
+        client: SocketAddr,
+        find_user_name: &FindUserName,
+    ) -> Option<Arc<CallNetwork>> {
+        let _only = self.shared.finding.lock().await;
+        let find = Arc::clone(find_user_name);
+        let found = run_blocking(move || find(client)).await;
+        self.find_call(&found.ok()??)
+    }
+
     /// Serves the clients of a listener, until the future is dropped.
-    pub async fn serve_listener(&self, listener: TcpListener) {
+    pub async fn serve_listener(&self, listener: TcpListener, find_user_name: FindUserName) {
         let mut clients = JoinSet::new();
         loop {
             while clients.try_join_next().is_some() {}
             if clients.len() >= MAX_CONNECTIONS {
                 clients.join_next().await;
             }
-            let Ok((client, _)) = listener.accept().await else {
+            let Ok((client, address)) = listener.accept().await else {
                 // Out of descriptors, which others give back.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let proxy = self.clone();
-            clients.spawn(async move { proxy_connection::serve_client(&proxy, client).await });
+            let (proxy, find) = (self.clone(), Arc::clone(&find_user_name));
+            clients.spawn(async move {
+                let by_process = proxy.find_call_by_process(address, &find);
+                proxy_connection::serve_client(&proxy, client, by_process).await;
+            });
         }
     }
 }
@@ -178,10 +204,33 @@ pub fn add_proxy_variables(
     of_call: &[(String, String)],
 ) {
     let address = format!("http://{key}:x@127.0.0.1:{PROXY_PORT}");
+    let of_java = java_options();
     let ours = PROXY_VARIABLES.iter().map(|name| (*name, address.as_str()));
-    for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()) {
+    let java = JAVA_VARIABLES.iter().map(|name| (*name, of_java.as_str()));
+    for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()).chain(java) {
         if !of_call.iter().any(|(known, _)| known == name) {
             env.insert(name.to_owned(), value.to_owned());
         }
     }
+}
+
+/// Returns the options by which a Java machine finds the proxy. It takes no user name from them.
+fn java_options() -> String {
+    let proxy = ["http", "https"]
+        .map(|scheme| format!("-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={PROXY_PORT}"));
+    // The resolver of Maven from version 3.9 on does not look at these by itself.
+    let of_maven = "-Daether.connector.http.useSystemProperties=true";
+    format!("{} {of_maven}", proxy.join(" "))
+}
+
+/// Returns the user name that [`add_proxy_variables`] put into the environment of a process; `None` if there are several.
+pub fn user_name_in_environment(environment: &[u8]) -> Option<String> {
+    let address_end = format!(":x@127.0.0.1:{PROXY_PORT}");
+    let mut names = environment.split(|byte| *byte == 0).filter_map(|entry| {
+        let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
+        let user = value.strip_prefix("http://")?.strip_suffix(&address_end)?;
+        PROXY_VARIABLES.contains(&name).then_some(user)
+    });
+    let name = names.next()?;
+    names.all(|other| other == name).then(|| name.to_owned())
 }

@@ -22,11 +22,15 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most bytes that are read of a refused client, so that it gets the answer before the end of the connection.
 const MAX_DRAINED: usize = 1 << 20;
 
-const NO_USER_TEXT: &str = "The connection does not say to which call it belongs, so nothing was connected. Use the address \
+const NO_USER_TEXT: &str = "It is not clear to which call the connection belongs, so nothing was connected. Use the address \
                             in the variable HTTPS_PROXY as it is, with its user name.";
 
-/// Serves a client.
-pub(super) async fn serve_client(proxy: &NetworkProxy, mut client: TcpStream) {
+/// Serves a client. `by_process` finds its call if the client names none.
+pub(super) async fn serve_client(
+    proxy: &NetworkProxy,
+    mut client: TcpStream,
+    by_process: impl Future<Output = Option<Arc<CallNetwork>>>,
+) {
     let _ = client.set_nodelay(true);
     let request = match read_request(&mut client).await {
         Ok(request) => request,
@@ -36,8 +40,11 @@ pub(super) async fn serve_client(proxy: &NetworkProxy, mut client: TcpStream) {
         }
         Err(BadRequest::Socks(bytes)) => return answer_and_close(client, bytes).await,
     };
-    let user = request.user.as_deref();
-    let Some(call) = user.and_then(|user| proxy.find_call(user)) else {
+    let call = match request.user.as_deref() {
+        Some(user) => proxy.find_call(user),
+        None => by_process.await,
+    };
+    let Some(call) = call else {
         let answer = match request.protocol {
             ProxyProtocol::Socks => socks_reply(2).to_vec(),
             _ => http_answer(407, NO_USER_TEXT),

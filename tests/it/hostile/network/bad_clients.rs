@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use punie_core::ids::RequestId;
-use punie_host::network_proxy::{CallNetwork, NetworkCaller, NetworkProxy};
+use punie_host::network_proxy::{CallNetwork, FindUserName, NetworkCaller, NetworkProxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -35,7 +35,8 @@ impl Client {
         let at = listener.local_addr().expect("an address");
         let listener = TcpListener::from_std(listener).expect("a listener");
         let mut serving = JoinSet::new();
-        serving.spawn(async move { proxy.serve_listener(listener).await });
+        let nobody: FindUserName = Arc::new(|_| None);
+        serving.spawn(async move { proxy.serve_listener(listener, nobody).await });
         Self {
             at,
             call,

@@ -3,6 +3,7 @@
 mod bad_clients;
 mod commit_hooks;
 mod company_authority;
+mod java_machines;
 mod package_managers;
 
 use std::collections::HashMap;

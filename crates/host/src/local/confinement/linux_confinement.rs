@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::super::command_checks::{explain_shortage, resolve_program};
+use super::super::connection_owner::user_name_finder;
 use super::super::local_ports;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
@@ -286,6 +287,7 @@ pub(super) async fn run_self_test(
     }
     let has_namespaces = made.is_ok();
     let (namespaces, listeners) = made.ok().unzip();
+    let find_user_name = user_name_finder(namespaces.as_ref());
     shared.profiles.set_namespaces(namespaces);
     let mut listeners = ports.into_iter().zip(listeners.unwrap_or_default());
     let proxy = if has_proxy { listeners.next() } else { None };
@@ -293,7 +295,7 @@ pub(super) async fn run_self_test(
     if let Some((_, listener)) = proxy {
         let proxy = shared.proxy.clone();
         let listener = local_ports::open_listener(listener)?;
-        forwarding.spawn(async move { proxy.serve_listener(listener).await });
+        forwarding.spawn(async move { proxy.serve_listener(listener, find_user_name).await });
     }
     *shared.forwarding.lock() = forwarding;
     let (folder, inside) = (

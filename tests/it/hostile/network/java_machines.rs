@@ -1,0 +1,154 @@
+//! Java machines, which read no address of a proxy from a variable and send it no user name. Left out where Java or Maven is
+//! not installed, unless `PUNIE_REQUIRE_JAVA=1`.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+use punie_core::approval_answer::ApprovalOption;
+use serde_json::json;
+
+use super::super::Yard;
+use super::{ALLOW, ASK, DENY, FileServer, Person, asking_yard, one_file};
+use crate::faults::tls::{authority, certificate, gate};
+use crate::harness::left_out::can_be_tried_with;
+use crate::harness::tools;
+
+const PROGRAM: &str = r#"
+import java.net.URI;
+import java.net.http.*;
+
+public class Reach {
+    public static void main(String[] words) throws Exception {
+        URI uri = URI.create(words[1]);
+        if (words[0].equals("connection")) {
+            System.out.write(uri.toURL().openConnection().getInputStream().readAllBytes());
+            System.out.flush();
+        } else {
+            HttpRequest request = HttpRequest.newBuilder(uri).build();
+            var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+            System.out.print(answer.body());
+        }
+    }
+}
+"#;
+
+/// A project whose parent lies in the repository.
+const PROJECT: &str = "<project><modelVersion>4.0.0</modelVersion><parent><groupId>demo</groupId><artifactId>parent\
+                       </artifactId><version>1.0</version></parent><artifactId>own</artifactId><packaging>pom</packaging>\
+                       </project>";
+const PARENT: &str = "<project><modelVersion>4.0.0</modelVersion><groupId>demo</groupId><artifactId>parent</artifactId>\
+                      <version>1.0</version><packaging>pom</packaging></project>";
+
+/// Whether these programs are there. Says so where they are not.
+fn are_installed(programs: &[&str]) -> bool {
+    let is_missing = |name: &&&str| Command::new(name).arg("--version").output().is_err();
+    let missing = programs.iter().find(is_missing);
+    let why = missing.map(|name| format!("{name} is not installed"));
+    can_be_tried_with("PUNIE_REQUIRE_JAVA", "a Java machine", why.as_deref())
+}
+
+fn maven_repository() -> FileServer {
+    FileServer::start_at(Ipv4Addr::LOCALHOST, |path, _| {
+        (path == "/maven2/demo/parent/1.0/parent-1.0.pom").then(|| PARENT.into())
+    })
+}
+
+/// Writes the project, and returns the command that builds it from a repository at this port.
+fn lay_out_project(yard: &Yard, port: u16) -> &'static str {
+    // Maven reads no repository over plain HTTP but one that its settings name.
+    let settings = format!(
+        "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf><url>http://packages.test:{port}/maven2</url>\
+         </mirror></mirrors></settings>"
+    );
+    std::fs::write(yard.path("work/settings.xml"), settings).expect("written");
+    std::fs::write(yard.path("work/pom.xml"), PROJECT).expect("written");
+    "rm -rf local; mvn -B -s settings.xml -Dmaven.repo.local=$PWD/local validate 2>&1"
+}
+
+#[tokio::test]
+async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
+    if !are_installed(&["java", "keytool"]) {
+        return;
+    }
+    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let company = authority("A company");
+    let upstream = format!("http://127.0.0.1:{}", server.port);
+    let own = certificate("packages.test", false, Some(&company));
+    let (address, _serving) = gate(&upstream, own).await;
+    std::fs::write(yard.path("work/Reach.java"), PROGRAM).expect("written");
+    std::fs::write(yard.path("work/company.pem"), company.pem()).expect("written");
+    yard.bash(
+        "keytool -importcert -noprompt -storepass changeit -keystore trust.p12 -file company.pem",
+    )
+    .await;
+    let trust = "-Djavax.net.ssl.trustStore=trust.p12 -Djavax.net.ssl.trustStorePassword=changeit";
+    for way in ["connection", "client"] {
+        for url in [
+            format!("http://packages.test:{}", server.port),
+            address.replace("127.0.0.1", "packages.test"),
+        ] {
+            let command = format!("java {trust} Reach.java {way} {url}/file");
+            let reply = yard.call(json!({"command": command})).await.expect(way);
+            let text = tools::text(&reply);
+            assert!(text.contains("served"), "{command}: {text}");
+            let host = url.split_once("://").expect("an address").1;
+            let hosts: Vec<&str> = reply
+                .meta
+                .network
+                .iter()
+                .map(|of| of.host.as_str())
+                .collect();
+            assert_eq!(hosts, [host], "{command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn maven_asks_like_any_other_program() {
+    if !are_installed(&["mvn"]) {
+        return;
+    }
+    let repository = maven_repository();
+    for (policy, answers, expected) in [
+        (ALLOW, &[][..], "BUILD SUCCESS"),
+        (ASK, &[ApprovalOption::AllowOnce], "BUILD SUCCESS"),
+        (ASK, &[ApprovalOption::RejectOnce], "refused by the person"),
+        (DENY, &[], "not today"),
+    ] {
+        let yard = asking_yard(policy);
+        let command = lay_out_project(&yard, repository.port);
+        let person = (!answers.is_empty()).then(|| Person::answering(&yard, answers));
+        let text = yard.bash(command).await;
+        assert!(text.contains(expected), "{policy}: {text}");
+        if let Some(person) = person {
+            assert_eq!(person.questions().await.len(), 1);
+        }
+    }
+}
+
+/// No Java is needed for this: curl is told not to name its call.
+#[tokio::test]
+async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
+    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let curl = format!(
+        "curl -sS --proxy http://127.0.0.1:13128 http://packages.test:{}/file",
+        server.port
+    );
+    let reply = yard.call(json!({"command": curl})).await.expect("it runs");
+    assert_eq!(tools::text(&reply), "served");
+    assert_eq!(reply.meta.network.len(), 1, "{:?}", reply.meta.network);
+    let unclear = "It is not clear to which call the connection belongs";
+    // A process that has no name, and one that shares its connection with a process that has another name.
+    let text = yard.bash(&format!("env -i {curl}")).await;
+    assert!(text.contains(unclear), "{text}");
+    let shared = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/13128; \
+         HTTP_PROXY=http://other:x@127.0.0.1:13128 bash -c 'touch ready; sleep 1000; :' & \
+         until [ -e ready ]; do :; done; \
+         printf 'GET http://packages.test:{}/file HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; kill $!",
+        server.port
+    );
+    let text = yard.bash(&shared).await;
+    assert!(text.contains(unclear), "{text}");
+    assert_eq!(server.requests(), 1);
+}
