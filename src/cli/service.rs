@@ -1,6 +1,7 @@
 //! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it. Not here: the
 //! service managers' files and commands (service), and `service status`.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -9,11 +10,12 @@ use serde_json::json;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, logs, service_status};
-use crate::config::{Config, ValueOrigin, WorkspaceRule};
+use crate::config::{Config, ProcessEnvironment, ValueOrigin, WorkspaceRule};
 use crate::service::{
     self, ServiceAction, ServiceDefinition, ServiceError, ServiceManager, ServiceState,
 };
 use punie_home::{RunnerLock, command_to_type, shell_word};
+use punie_host::local::variable_names::names_authorities;
 
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -295,14 +297,24 @@ fn define_service(config: &Config, context: &CliContext) -> anyhow::Result<Servi
         home: config.home.clone(),
         program: std::env::current_exe()?,
         arguments,
-        path_variable: environment
-            .path_variable()
-            .map(|path| path.to_string_lossy().into_owned())
-            .unwrap_or_default(),
+        variables: kept_variables(environment),
         // The runner's own grace for calls, and time to deliver and to close the journal.
         stop_timeout: config.limits.drain + std::time::Duration::from_secs(30),
         user_id: current_user_id(),
     })
+}
+
+/// Returns the variables of this terminal that the runner keeps as a service: those by which commands find programs and a
+/// company's certificate authority.
+fn kept_variables(environment: &ProcessEnvironment) -> Vec<(String, String)> {
+    let text = |(name, value): &(OsString, OsString)| {
+        Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+    };
+    let variables = environment.variables().iter().filter_map(text);
+    let is_kept = |(name, value): &(String, String)| {
+        name == "PATH" && !value.is_empty() || names_authorities(name, value)
+    };
+    variables.filter(is_kept).collect()
 }
 
 #[cfg(unix)]

@@ -16,13 +16,11 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
     for word in words {
         let _ = write!(arguments, "\n    <string>{}</string>", escape_xml(word));
     }
-    let path = escape_xml(&service.path_variable);
-    let environment = match path.as_str() {
-        "" => String::new(),
-        path => format!(
-            "  <key>EnvironmentVariables</key>\n  <dict><key>PATH</key><string>{path}</string></dict>\n"
-        ),
-    };
+    let mut variables = String::new();
+    for (name, value) in &service.variables {
+        let (name, value) = (escape_xml(name), escape_xml(value));
+        let _ = write!(variables, "<key>{name}</key><string>{value}</string>");
+    }
     // Background shells live through a crash of the runner: AbandonProcessGroup. launchd cannot keep an exit code
     // from a restart, so a runner that is refused tries again once a minute.
     format!(
@@ -35,7 +33,9 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
   <key>ProgramArguments</key>
   <array>{arguments}
   </array>
-{environment}  <key>RunAtLoad</key><true/>
+  <key>EnvironmentVariables</key>
+  <dict>{variables}</dict>
+  <key>RunAtLoad</key><true/>
   <key>KeepAlive</key>
   <dict><key>SuccessfulExit</key><false/></dict>
   <key>ThrottleInterval</key><integer>60</integer>

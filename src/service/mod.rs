@@ -67,8 +67,8 @@ pub struct ServiceDefinition {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// The PATH of the terminal at the installation, which a service manager does not have. Left out if it is empty.
-    pub path_variable: String,
+    /// The variables of the terminal at the installation that the runner needs and a service manager does not have.
+    pub variables: Vec<(String, String)>,
     /// The time that a stop may take.
     pub stop_timeout: Duration,
     /// The user's number, for managers that address users by it.
@@ -162,7 +162,8 @@ impl ServiceDefinition {
     /// [`ServiceError::Unwritable`], [`ServiceError::ProgramPath`].
     pub fn render_file(&self) -> Result<Option<(PathBuf, String)>, ServiceError> {
         let program = text_for_file(self.program.as_os_str())?;
-        let words = self.arguments.iter().chain([&self.path_variable]);
+        let values = self.variables.iter().map(|(_, value)| value);
+        let words = self.arguments.iter().chain(values);
         for word in words {
             text_for_file(word.as_ref())?;
         }

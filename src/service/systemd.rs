@@ -17,11 +17,11 @@ pub(super) fn render_unit(service: &ServiceDefinition) -> String {
     for argument in &service.arguments {
         let _ = write!(command, " {}", quote_argument(argument));
     }
-    let path = quote_path(&format!("PATH={}", service.path_variable));
-    let environment = match service.path_variable.as_str() {
-        "" => String::new(),
-        _ => format!("Environment={path}\n"),
-    };
+    let mut environment = String::new();
+    for (name, value) in &service.variables {
+        let entry = quote_path(&format!("{name}={value}"));
+        let _ = writeln!(environment, "Environment={entry}");
+    }
     format!(
         "# {AUTHOR_MARK}, which writes it anew.
 [Unit]
@@ -203,12 +203,13 @@ mod tests {
             home: PathBuf::from("/a\\"),
             program: PathBuf::from("/bin/punie-runner"),
             arguments: vec!["run".to_owned()],
-            path_variable: String::new(),
+            variables: vec![("PIP_CERT".to_owned(), "/a 100%.pem".to_owned())],
             stop_timeout: Duration::from_secs(40),
             user_id: 1000,
         };
         let unit = service.render_file().expect("plain").expect("a file").1;
-        assert!(!unit.contains("PATH="), "{unit}");
+        let entry = "\nEnvironment=\"PIP_CERT=/a 100%%.pem\"\nWatchdogSec";
+        assert!(unit.contains(entry), "{unit}");
         assert!(
             unit.contains("Description=punie-runner of /a\\\\\n"),
             "{unit}"

@@ -38,6 +38,7 @@ impl User {
         }
         let mut command = self.command(args);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.text("bin")));
+        command.env("PIP_CERT", "/company.pem");
         command
     }
 
@@ -82,6 +83,8 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
         .done();
     for part in [
         "Would write",
+        &format!("Environment=\"PATH={}:/usr/bin:/bin\"\n", user.text("bin")),
+        "Environment=\"PIP_CERT=/company.pem\"\n",
         "Type=notify\n",
         "RestartPreventExitStatus=2 77 78\n",
         "KillMode=process\n",
