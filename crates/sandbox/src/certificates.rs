@@ -1,5 +1,5 @@
-//! The files of certificate authorities that the user's variables name, such as `SSL_CERT_FILE`: commands may read these,
-//! wherever they lie. Not here: which variables those are (host::local::command_environment).
+//! The files of certificate authorities that the user's variables and git's settings name: commands may read these,
+//! wherever they lie. Not here: which variables those are (host::local::variable_names).
 #![expect(
     clippy::disallowed_methods,
     reason = "the files that the user's variables name are looked at as they are"
@@ -26,10 +26,10 @@ const PUBLIC_BLOCKS: &[&str] = &[
     "X509 CRL-----",
 ];
 
-/// Returns the named files, and those in the named folders, that hold certificates and nothing else. A file in a hidden
+/// Returns those of the named files, and of the files in the named folders, that hold certificates and nothing else. A file in a hidden
 /// place is not among them, nor one to which a link leads that a command may have made.
-pub(super) fn certificate_files(rules: &SandboxRules) -> Vec<PathBuf> {
-    if rules.certificates.is_empty() {
+pub(super) fn certificate_files(rules: &SandboxRules, named: &[PathBuf]) -> Vec<PathBuf> {
+    if named.is_empty() {
         return Vec::new();
     }
     let (trusted, hidden) = (
@@ -48,8 +48,9 @@ pub(super) fn certificate_files(rules: &SandboxRules) -> Vec<PathBuf> {
             !places.iter().any(is_hidden) && holds_only_certificates(&places[1])
         })
     };
-    let named = rules.certificates.iter().filter(is_elsewhere);
     named
+        .iter()
+        .filter(is_elsewhere)
         .flat_map(|path| list_files(path))
         .filter(is_shown)
         .collect()
@@ -129,10 +130,9 @@ mod tests {
                 workspaces: vec![home.join("work")],
                 user_home: Some(home.clone()),
                 hide: vec![home.join("hidden")],
-                certificates: vec![home.join(named)],
                 ..SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"))
             };
-            let mut files = certificate_files(&rules);
+            let mut files = certificate_files(&rules, &[home.join(named)]);
             files.sort();
             let below = |path: &PathBuf| path.strip_prefix(&home).expect("below").to_owned();
             files.iter().map(below).collect::<Vec<_>>()

@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Words in a key that mark its value as a credential.
 const SECRET_KEYS: &[&str] = &[
@@ -29,6 +29,21 @@ pub(super) fn copy_git_settings(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     fs::write(to, copy)
+}
+
+/// Returns the files and folders of certificate authorities that settings in this home name.
+pub(super) fn authorities_in_settings(settings: &Path, home: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(settings).unwrap_or_default();
+    let entries = text.lines().filter_map(|line| line.split_once('='));
+    let named = entries.filter(|(key, _)| {
+        let key = key.trim().to_ascii_lowercase();
+        key == "sslcainfo" || key == "sslcapath"
+    });
+    let paths = named.map(|(_, value)| {
+        let value = value.trim().trim_matches('"');
+        home.join(value.strip_prefix("~/").unwrap_or(value))
+    });
+    paths.collect()
 }
 
 /// Leaves out sections about credentials, keys that name one, addresses with a password, and what signing needs, which

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::certificates::certificate_files;
-use super::git_settings::copy_git_settings;
+use super::git_settings::{authorities_in_settings, copy_git_settings};
 use super::home_table::{SHOWN, SHOWN_IN_RUN};
 use super::private_folders::make_private_folders;
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
@@ -167,22 +167,25 @@ impl ViewContents {
         {
             self.add_path(path, false);
         }
-        for path in certificate_files(rules) {
-            self.add_path(&path, false);
-        }
         for path in SHOWN_IN_RUN {
             self.add_path(Path::new(path), false);
         }
+        let mut authorities = rules.certificates.clone();
         if let Some(home) = &rules.user_home {
             for name in SHOWN {
                 self.add_path(&home.join(name), false);
             }
             if rules.own_folder.is_none() {
                 for name in [".gitconfig", ".config/git/config"] {
-                    copy_git_settings(&home.join(name), &rules.command_home.join(name))?;
+                    let settings = home.join(name);
+                    copy_git_settings(&settings, &rules.command_home.join(name))?;
+                    authorities.extend(authorities_in_settings(&settings, home));
                 }
                 self.private = make_private_folders(&rules.command_home)?;
             }
+        }
+        for path in certificate_files(rules, &authorities) {
+            self.add_path(&path, false);
         }
         if let Some(path) = &rules.own_folder {
             self.add_path(path, true);

@@ -97,10 +97,14 @@ pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<Vec<PathGrant>>
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     let mut grants = grant_except_hidden(&paths, rules);
-    grants.extend(certificate_files(rules).into_iter().map(|path| PathGrant {
-        path,
-        access: PathAccess::Read,
-    }));
+    grants.extend(
+        certificate_files(rules, &rules.certificates)
+            .into_iter()
+            .map(|path| PathGrant {
+                path,
+                access: PathAccess::Read,
+            }),
+    );
     Ok(grants)
 }
 

@@ -120,6 +120,26 @@ async fn programs_trust_the_authority_that_the_users_variables_name() {
 }
 
 #[tokio::test]
+async fn git_trusts_the_authority_that_its_settings_name() {
+    let (company, server) = (authority("A company"), registries());
+    let own = certificate("packages.test", false, Some(&company));
+    let (address, _serving) = gate(&format!("http://127.0.0.1:{}", server.port), own).await;
+    let folder = Yard::lay_out();
+    write_authority(&folder, &company.pem());
+    let settings = "[http]\n\tsslCAInfo = ~/certs/company.pem\n";
+    std::fs::write(folder.path().join("user/.gitconfig"), settings).expect("written");
+    let yard = asking_yard_in(folder, ALLOW, &[]);
+    let url = address.replace("127.0.0.1", "packages.test");
+    let text = yard
+        .bash(&format!("git ls-remote {url}/demo.git main; ls ~/certs"))
+        .await;
+    assert!(
+        text.contains("refs/heads/main") && text.ends_with("\ncompany.pem"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_variable_opens_certificates_read_only_and_nothing_beside_them() {
     let company = authority("A company");
     let start = |named: &str| {
