@@ -13,6 +13,8 @@ mod before_images;
 #[cfg(target_os = "linux")]
 mod command_shims;
 mod content_store;
+#[cfg(unix)]
+mod deep_removal;
 mod entry_sums;
 mod inventory;
 #[cfg(target_os = "linux")]

@@ -203,10 +203,16 @@ fn disk_usage(metadata: &Metadata) -> u64 {
 
 /// Removes something for good, with all that is in it.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return fs::remove_file(path);
+    }
+    match fs::remove_dir_all(path) {
+        // It holds each folder on the way down.
+        #[cfg(unix)]
+        Err(cause) if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            super::deep_removal::remove_deep_tree(path)
+        }
+        removed => removed,
     }
 }
 

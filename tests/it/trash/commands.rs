@@ -495,6 +495,36 @@ fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
 }
 
 #[test]
+fn a_tree_with_paths_too_long_for_the_system_goes_by_the_systems_rm_which_is_told() {
+    let owner = Owner::new();
+    let build = "python3 -c \"import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('file', 'w')\"";
+    for (around, rest) in [("top", ""), ("around/top", "; ls around")] {
+        let (request, code, text) = owner.runs(&format!(
+            "mkdir -p {around} && cd {around} && {build} && cd \"$OLDPWD\" && rm -rf {around}{rest}"
+        ));
+        let told = format!("rm: '{around}' has more folders in each other than the trash takes");
+        assert!(code == 0 && text.contains(&told), "{text}");
+        assert!(!owner.path(&format!("work/{around}")).exists(), "{text}");
+        let undone = owner.types(&["undo", &request]);
+        assert!(undone.err.contains("nothing of it is kept"), "{undone:?}");
+    }
+}
+
+#[test]
+fn a_deep_tree_is_divided_only_at_its_top() {
+    let owner = Owner::with_a_home_far_away();
+    let deep: PathBuf = std::iter::repeat_n("d", 900).collect();
+    owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
+    owner.write("work/top/beside", "kept\n");
+    let (request, code, text) = owner.runs("rm -rf top && ls");
+    let told = "rm: 'top/d' has more folders in each other than the trash takes";
+    assert!(code == 0 && text.contains(told), "{text}");
+    assert!(!owner.path("work/top").exists());
+    owner.types(&["undo", &request]);
+    assert_eq!(owner.read("work/top/beside"), "kept\n");
+}
+
+#[test]
 fn ten_thousand_files_go_and_come_back() {
     let owner = Owner::new();
     for folder in 0..100 {

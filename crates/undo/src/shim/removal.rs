@@ -40,6 +40,7 @@ pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemPro
         asks_about_protected: asks,
         move_failure: None,
         has_warned: false,
+        depth: 0,
         exit_code: 0,
     };
     let paths: Vec<PathBuf> = request.operands.iter().map(PathBuf::from).collect();
@@ -104,7 +105,11 @@ impl RemovalRun<'_> {
             .subtract_bytes(planned.share, planned.size.on_disk);
         self.writer.withdraw_removal(folder, [planned.real.clone()]);
         if planned.is_folder {
-            return self.remove_folder_contents(path);
+            return if self.may_divide(path, planned.depth) {
+                self.remove_folder_contents(path)
+            } else {
+                RemovalResult::Left
+            };
         }
         self.move_failure = Some(format_os_error(&cause));
         RemovalResult::Left
@@ -146,7 +151,10 @@ impl RemovalRun<'_> {
         else {
             return RemovalResult::Left;
         };
-        if !self.remove_paths(&entries) {
+        self.depth += 1;
+        let all_gone = self.remove_paths(&entries);
+        self.depth -= 1;
+        if !all_gone {
             return RemovalResult::Stays;
         }
         let real =

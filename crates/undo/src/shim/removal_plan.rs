@@ -22,6 +22,8 @@ use punie_text::output::number_format;
 
 /// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.
 const SMALL_REST: u64 = 64 << 10;
+/// Trees with more folders in each other are divided at the operand alone: each level is measured with all below it.
+const MAX_DIVIDED_DEPTH: usize = 200;
 
 /// One run of `rm` or `unlink`.
 pub(super) struct RemovalRun<'a> {
@@ -37,6 +39,8 @@ pub(super) struct RemovalRun<'a> {
     /// The reason why a file could not be moved.
     pub move_failure: Option<String>,
     pub has_warned: bool,
+    /// The number of folders whose entries are removed now, one in the other.
+    pub depth: usize,
     pub exit_code: u8,
 }
 
@@ -52,6 +56,15 @@ pub(super) enum RemovalPlan {
     HandOver,
 }
 
+/// The reasons why a tree cannot go in one step, the weaker one first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum TreeObstacle {
+    /// A removal one by one would stop at an entry.
+    Entry,
+    /// An entry's path is longer than the system takes. Only a program that changes its folder gets there.
+    LongPath,
+}
+
 /// A file or a tree that goes to the trash in one step.
 pub(super) struct PlannedMove {
     pub item: String,
@@ -60,6 +73,8 @@ pub(super) struct PlannedMove {
     pub size: TreeSize,
     pub share: QuotaShare,
     pub is_folder: bool,
+    /// The number of folders in each other.
+    pub depth: usize,
 }
 
 impl RemovalRun<'_> {
@@ -94,30 +109,25 @@ impl RemovalRun<'_> {
         let share = QuotaShare::for_path(&real, workspace);
         // Only files are copied to another file system, one by one: what was copied must be what is removed.
         let is_elsewhere = is_folder && self.is_on_other_file_system(&metadata);
-        if is_elsewhere && share == QuotaShare::Full {
-            return RemovalPlan::Empty;
-        }
         let mut size = TreeSize::default();
-        if self
-            .measure_tree(path, &metadata, metadata.dev(), &mut size)
-            .is_err()
-        {
-            return if is_folder {
+        let (obstacle, depth) = self.measure_tree(path, &metadata, &mut size);
+        let free = self.env.share_free_bytes(share, *used);
+        let is_over = obstacle.is_none() && size.on_disk > free;
+        let fills_rest = is_folder && free > SMALL_REST && share == QuotaShare::Full;
+        if is_over && !fills_rest {
+            self.warn_about_quota(path, share);
+            return RemovalPlan::HandOver;
+        }
+        if obstacle.is_some() || is_elsewhere || is_over {
+            if obstacle == Some(TreeObstacle::LongPath) {
+                self.warn_about_depth(path);
+                return RemovalPlan::HandOver;
+            }
+            return if is_folder && self.may_divide(path, depth) {
                 RemovalPlan::Empty
             } else {
                 RemovalPlan::HandOver
             };
-        }
-        let free = self.env.share_free_bytes(share, *used);
-        if size.on_disk > free {
-            if is_folder && free > SMALL_REST && share == QuotaShare::Full {
-                return RemovalPlan::Empty;
-            }
-            self.warn_about_quota(path, share);
-            return RemovalPlan::HandOver;
-        }
-        if is_elsewhere {
-            return RemovalPlan::Empty;
         }
         used.add_bytes(share, size.on_disk);
         RemovalPlan::Move(PlannedMove {
@@ -126,6 +136,7 @@ impl RemovalRun<'_> {
             size,
             share,
             is_folder,
+            depth,
         })
     }
 
@@ -147,32 +158,71 @@ impl RemovalRun<'_> {
         self.asks_about_protected && !metadata.is_symlink() && !has_access(path, Access::WRITE_OK)
     }
 
-    /// Counts the entries of a tree. Fails where a removal one by one would stop, so that the tree cannot go in one
-    /// step.
+    /// Counts the entries of a tree. Returns the worst obstacle, and how many folders lie in each other.
     fn measure_tree(
         &self,
-        path: &Path,
+        top: &Path,
         metadata: &Metadata,
+        size: &mut TreeSize,
+    ) -> (Option<TreeObstacle>, usize) {
+        let (device, mut worst, mut deepest) = (metadata.dev(), None, 0);
+        let mut waiting = vec![(top.to_owned(), 0)];
+        while let Some((path, depth)) = waiting.pop() {
+            deepest = deepest.max(depth);
+            match self.measure_entry(&path, device, size) {
+                Ok(below) => waiting.extend(below.into_iter().map(|path| (path, depth + 1))),
+                Err(obstacle) => worst = worst.max(Some(obstacle)),
+            }
+            if worst == Some(TreeObstacle::LongPath) {
+                break;
+            }
+        }
+        // As `rm -v` names them: what is in a folder before the folder.
+        size.paths.reverse();
+        (worst, deepest)
+    }
+
+    /// Counts one entry of a tree. Returns the entries in it.
+    fn measure_entry(
+        &self,
+        path: &Path,
         device: u64,
         size: &mut TreeSize,
-    ) -> io::Result<()> {
-        if metadata.dev() != device || self.is_protected(path, metadata) {
-            return Err(io::ErrorKind::Other.into());
+    ) -> Result<Vec<PathBuf>, TreeObstacle> {
+        let metadata = fs::symlink_metadata(path).map_err(|cause| obstacle_of(&cause))?;
+        let is_folder = metadata.is_dir();
+        if metadata.dev() != device || self.is_protected(path, &metadata) {
+            return Err(TreeObstacle::Entry);
         }
-        if metadata.is_dir() {
-            let paths = list_folder_paths(path)?;
-            for below in &paths {
-                self.measure_tree(below, &fs::symlink_metadata(below)?, device, size)?;
-            }
-            if !paths.is_empty() && !has_access(path, Access::WRITE_OK | Access::EXEC_OK) {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-        }
-        size.count_entry(metadata);
+        let below = if is_folder {
+            list_folder_paths(path).map_err(|cause| obstacle_of(&cause))?
+        } else {
+            Vec::new()
+        };
+        size.count_entry(&metadata);
         if self.request.verbose {
-            size.paths.push((path.to_owned(), metadata.is_dir()));
+            size.paths.push((path.to_owned(), is_folder));
         }
-        Ok(())
+        if !below.is_empty() && !has_access(path, Access::WRITE_OK | Access::EXEC_OK) {
+            return Err(TreeObstacle::Entry);
+        }
+        Ok(below)
+    }
+
+    /// Returns whether a tree that cannot go in one step is removed entry by entry. Says so if not.
+    pub fn may_divide(&mut self, path: &Path, depth: usize) -> bool {
+        if self.depth == 0 || depth <= MAX_DIVIDED_DEPTH {
+            return true;
+        }
+        self.warn_about_depth(path);
+        false
+    }
+
+    fn warn_about_depth(&mut self, path: &Path) {
+        self.warn_once(&format!(
+            "{} has more folders in each other than the trash takes; it is removed for good",
+            quote_file_name(path)
+        ));
     }
 
     fn warn_about_quota(&mut self, path: &Path, share: QuotaShare) {
@@ -215,6 +265,14 @@ impl RemovalPlan {
 
 fn has_access(path: &Path, access: Access) -> bool {
     accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
+}
+
+fn obstacle_of(cause: &io::Error) -> TreeObstacle {
+    if cause.kind() == io::ErrorKind::InvalidFilename {
+        TreeObstacle::LongPath
+    } else {
+        TreeObstacle::Entry
+    }
 }
 
 fn is_not_found(cause: &io::Error) -> bool {
