@@ -58,7 +58,11 @@ pub(crate) const GIT_PATHS: &[(&str, &str)] = &[
 /// The list of steps of a rebase.
 pub(crate) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
 
-/// Folders that are protected with all their content, anywhere in the workspace.
+/// The folder in an agent's configuration in which the agent puts working trees, one in each subfolder.
+const WORKING_TREES: &str = "worktrees";
+
+/// Folders that are protected with all their content, anywhere in the workspace. Working trees in an agent's folder are
+/// not its configuration.
 const FOLDERS: &[(&str, &str)] = &[
     (".vscode", EDITOR),
     (".idea", EDITOR),
@@ -140,14 +144,22 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
             rules.iter().find(|(rule, _)| *rule == path).copied()
         };
         let nested = || find(NESTED, &format!("{name}/{}", within.first()?));
+        let is_in_working_tree =
+            within.len() > 1 && within.first().is_some_and(|name| name == WORKING_TREES);
         // A file's name protects also if a parent folder has that name.
         let (rule, why) = find(FOLDERS, name)
+            .filter(|(_, why)| !(*why == AGENT && is_in_working_tree))
             .or_else(|| find_repository_rule(name, within))
             .or_else(nested)
             .or_else(|| find(FILES, name))
             .or_else(|| find_suffix(name))?;
         Some(PathProtection { rule, why })
     })
+}
+
+/// Returns the folder of working trees in a protected folder, if an agent may put some there.
+pub(crate) fn working_trees_in(folder: &Path, why: &str) -> Option<PathBuf> {
+    (why == AGENT).then(|| folder.join(WORKING_TREES))
 }
 
 /// Returns the rule and reason for a path that leads into a repository: the repository's folder, and the path within.
@@ -304,6 +316,15 @@ mod tests {
             (".git", ".git"),
             (".claude/settings.json", ".claude"),
             ("sub/.Claude/x", ".claude"),
+            (".claude/worktrees", ".claude"),
+            (".cursor/worktrees.json", ".cursor"),
+            (".claude/agents/worktrees/x/y", ".claude"),
+            (".claude/worktrees/x/.claude/settings.json", ".claude"),
+            (".codex/worktrees/x/sub/.claude/y", ".claude"),
+            (".claude/worktrees/x/.git", ".git"),
+            (".claude/worktrees/x/.envrc", ".envrc"),
+            (".vscode/worktrees/x/y", ".vscode"),
+            (".punie/worktrees/x/y", ".punie"),
             (".v\u{17f}code/tasks.json", ".vscode"),
             (".BASHRC", ".bashrc"),
             ("a/.envrc", ".envrc"),
@@ -328,6 +349,10 @@ mod tests {
             ".git/info/exclude",
             ".gitignore",
             "src/config",
+            ".claude/worktrees/x/src/main.rs",
+            ".Codex/Worktrees/1234/project/a",
+            "sub/.gemini/worktrees/x/y",
+            ".claude/worktrees/x/.codex/worktrees/y/z",
             "hooks/x",
             ".github/workflows/ci.yml",
             "repo.git",

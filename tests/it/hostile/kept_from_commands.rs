@@ -15,7 +15,7 @@ use crate::harness::wait::eventually;
 
 pub(super) const APPEARED: &str = "appeared while a command ran";
 
-fn git(folder: &Path, args: &[&str]) {
+pub(super) fn git(folder: &Path, args: &[&str]) {
     let done = Command::new("git")
         .args([
             "-c",

@@ -25,6 +25,7 @@ mod shell;
 mod shown;
 mod table;
 mod without_links;
+mod working_trees;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -11,6 +11,7 @@ use super::process_kill::stop_process_tree;
 use super::process_tree::ProcessTree;
 use super::protected_path_records::FileContent;
 use super::protected_path_stamp::PathStamp;
+use super::protected_paths::CoverMode;
 use crate::terminals::{StopSequence, StopSignal};
 use punie_core::ids::RequestId;
 
@@ -50,9 +51,9 @@ pub(super) struct LiveCommand {
     pub tree: Option<ProcessTree>,
     pub is_running: bool,
     pub in_background: bool,
-    /// The folders that are read-only to it as a whole, with their inodes: a mount falls off a path that is replaced.
-    /// Files are left out: programs replace them, and the inode of the first may be that of the third.
-    pub covers: HashMap<PathBuf, u64>,
+    /// The folders that are covered for it, with their inodes: a mount falls off a path that is replaced. Files are left
+    /// out: programs replace them, and the inode of the first may be that of the third.
+    pub covers: HashMap<PathBuf, (CoverMode, u64)>,
 }
 
 impl GuardState {
@@ -66,11 +67,13 @@ impl GuardState {
         !self.live.is_empty()
             && inode(path).is_ok_and(|(_, links)| links == 1)
             && self.live.iter().all(|live| {
-                let is_covered = |path: &Path| {
-                    let covered = live.covers.get(path);
-                    covered.is_some_and(|covered| inode(path).is_ok_and(|(now, _)| now == *covered))
+                let cover = |path: &Path| {
+                    let (mode, covered) = live.covers.get(path)?;
+                    let is_there = inode(path).is_ok_and(|(now, _)| now == *covered);
+                    is_there.then_some(*mode)
                 };
-                path.ancestors().any(is_covered)
+                // The innermost decides.
+                path.ancestors().find_map(cover) == Some(CoverMode::ReadOnly)
             })
     }
 

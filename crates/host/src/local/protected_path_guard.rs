@@ -114,11 +114,12 @@ impl ProtectedPathGuard {
         state.unwalked_ms.get_or_insert(now_ms);
         state.last_alive_ms = now_ms;
         let covered = seen.iter().filter_map(|(path, now)| {
-            let is_covered = covers_paths
-                && now.cover == Some(CoverMode::ReadOnly)
-                && now.stamp == PathStamp::Separate;
-            let inode = || path.symlink_metadata().ok().map(|found| found.ino());
-            Some((path.clone(), is_covered.then(inode)??))
+            let is_folder = covers_paths && now.stamp == PathStamp::Separate;
+            let mode = now
+                .cover
+                .filter(|mode| is_folder && *mode != CoverMode::InPlace)?;
+            let inode = path.symlink_metadata().ok()?.ino();
+            Some((path.clone(), (mode, inode)))
         });
         state.last_id += 1;
         let id = state.last_id;

@@ -26,13 +26,16 @@ pub(super) struct ProtectedFiles {
     pub found: Vec<(PathBuf, PathStamp)>,
     /// The number of entries that may still be read.
     pub left: usize,
+    /// A folder that is not protected with the one around it.
+    apart: Option<PathBuf>,
 }
 
 impl ProtectedFiles {
-    pub fn new() -> Self {
+    pub fn new(apart: Option<PathBuf>) -> Self {
         Self {
             found: Vec::new(),
             left: MAX_FOLDER_ENTRIES,
+            apart,
         }
     }
 
@@ -48,6 +51,9 @@ impl ProtectedFiles {
             }
             self.left -= 1;
             let (path, kind) = (entry.path(), entry.file_type());
+            if self.apart.as_ref() == Some(&path) {
+                continue;
+            }
             let is_folder = kind.is_ok_and(|kind| kind.is_dir());
             if !is_folder
                 && path

@@ -27,6 +27,8 @@ pub(super) enum CoverMode {
     InPlace,
     /// Commands cannot write it either.
     ReadOnly,
+    /// Commands write it, although the folder around it is read-only to them.
+    Writable,
 }
 
 /// An existing protected path.
@@ -264,9 +266,13 @@ impl<'a> ProtectedPathScan<'a> {
         }
     }
 
-    /// Adds a protected folder with its files.
+    /// Adds a protected folder with its files, and the working trees in it.
     fn add_folder_contents(&mut self, folder: &Path, why: &'static str) {
-        let mut files = ProtectedFiles::new();
+        let trees = protected_path::working_trees_in(folder, why).filter(|trees| {
+            let metadata = self.metadata_unless_free(trees);
+            metadata.is_some_and(|metadata| metadata.is_dir())
+        });
+        let mut files = ProtectedFiles::new(trees.clone());
         files.walk_files(folder, MAX_FILE_DEPTH);
         self.record_path(folder, why, Some(CoverMode::ReadOnly), PathStamp::Separate);
         for (path, stamp) in files.found {
@@ -277,6 +283,20 @@ impl<'a> ProtectedPathScan<'a> {
                 "{} holds more than is looked through ({MAX_FOLDER_ENTRIES} entries): what changes in the rest is not told of.",
                 folder.display()
             ));
+        }
+        if let Some(trees) = trees {
+            self.add_working_trees(&trees, why);
+        }
+    }
+
+    /// Adds the folder in which an agent has working trees, and the protected paths of each.
+    fn add_working_trees(&mut self, folder: &Path, why: &'static str) {
+        let Some(trees) = self.list_folders(folder) else {
+            return self.cover_whole_folder(folder, "has too many working trees", "remove some");
+        };
+        self.record_path(folder, why, Some(CoverMode::Writable), PathStamp::Separate);
+        for tree in trees {
+            self.add_folder(&tree, None);
         }
     }
 

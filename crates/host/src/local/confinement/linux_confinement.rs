@@ -14,7 +14,7 @@ use super::super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::super::command_checks::{explain_shortage, resolve_program};
 use super::super::connection_owner::user_name_finder;
 use super::super::local_ports;
-use super::super::protected_path_watch::{self, ProtectedPathWatch};
+use super::super::protected_path_watch::{CoverMode, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::cache_mounts::MountedCaches;
@@ -155,26 +155,23 @@ fn to_c_path(path: &Path) -> io::Result<CString> {
 }
 
 fn protected_mounts(watch: &ProtectedPathWatch) -> Vec<MountStep> {
-    let cover = |(path, how): (&Path, protected_path_watch::CoverMode)| {
-        let path = to_c_path(path).ok()?;
-        Some(cover_step(
-            path,
-            how == protected_path_watch::CoverMode::ReadOnly,
-        ))
+    let cover = |(path, how): (&Path, CoverMode)| {
+        let access = match how {
+            CoverMode::InPlace => BindAccess::Unchanged,
+            CoverMode::ReadOnly => BindAccess::ReadOnly,
+            CoverMode::Writable => BindAccess::Writable,
+        };
+        Some(cover_step(to_c_path(path).ok()?, access))
     };
     watch.covered_paths().filter_map(cover).collect()
 }
 
-/// Returns the step that mounts a path onto itself: it cannot be moved or removed then, nor written if it is read-only.
-fn cover_step(path: CString, read_only: bool) -> MountStep {
+/// Returns the step that mounts a path onto itself: it cannot be moved or removed then.
+fn cover_step(path: CString, access: BindAccess) -> MountStep {
     MountStep::Bind {
         from: path.clone(),
         to: path,
-        access: if read_only {
-            BindAccess::ReadOnly
-        } else {
-            BindAccess::Unchanged
-        },
+        access,
     }
 }
 
@@ -338,7 +335,10 @@ async fn test_in_view(
         ..ConfinedProcess::default()
     };
     let mut profile = profile_in_view(shared, spawner, process, None).await?;
-    profile.mounts = vec![cover_step(to_c_path(outside.protected_file())?, true)];
+    profile.mounts = vec![cover_step(
+        to_c_path(outside.protected_file())?,
+        BindAccess::ReadOnly,
+    )];
     run_self_test_once(spawner, outside, shared, profile).await
 }
 
@@ -455,7 +455,10 @@ mod tests {
             .expect("this system confines");
         let spawner = ProcessSpawner::new().expect("a thread");
         let run = async |path: String| {
-            let mounts = vec![cover_step(CString::new(path).expect("no NUL"), true)];
+            let mounts = vec![cover_step(
+                CString::new(path).expect("no NUL"),
+                BindAccess::ReadOnly,
+            )];
             let plan = build_script_plan("echo ran", Vec::new(), &rules).expect("a plan");
             capture_output(
                 &spawner,
