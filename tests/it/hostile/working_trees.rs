@@ -1,7 +1,9 @@
-//! Working trees of a repository under commands: those that an agent keeps in its own folder.
+//! Working trees of a repository under commands: those that an agent keeps in its own folder, and
+//! several repositories beside each other.
 
 use std::path::Path;
 
+use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;
@@ -57,4 +59,65 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
         let text = yard.bash(&format!("echo x > {tree}/.envrc")).await;
         assert!(text.contains("appeared while a command ran"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
+    let yard = Yard::with(NetworkAccess::Loopback, |_| {});
+    for name in ["alpha", "beta", "zeta"] {
+        let folder = yard.path("work").join(name);
+        std::fs::create_dir(&folder).expect("made");
+        furnish(&folder);
+    }
+    let config = |name: &str| {
+        yard.path("work")
+            .join(name)
+            .join(".git/config")
+            .display()
+            .to_string()
+    };
+    for command in [
+        "git -C alpha remote add up x",
+        "git -C beta/../alpha config user.name b",
+        "git -C alpha remote add up x; git -C alpha config user.name b",
+        "git --git-dir=alpha/.git config user.name b",
+        "echo x >> alpha/.git/config",
+    ] {
+        let text = yard.bash(command).await;
+        let line = format!(
+            "may not change {0}: git runs what is configured there. The owner can allow it: write = [\"{0}\"]",
+            config("alpha")
+        );
+        assert!(text.contains(&line), "{command}: {text}");
+        assert!(
+            !text.contains(&config("beta")) && !text.contains(&config("zeta")),
+            "{text}"
+        );
+    }
+    for (command, folder) in [
+        ("cd alpha && git remote add up x", "."),
+        ("git -C alpha remote add up x | cat", "."),
+        ("for r in beta; do git -C $r remote add up x; done", "."),
+        ("sh -c 'cd ../beta; exec git remote add up x'", "alpha"),
+        (
+            "GIT_DIR=../beta/.git; cd ../beta; git remote add up x",
+            "alpha",
+        ),
+    ] {
+        let args = json!({"command": command, "working_directory": folder});
+        let reply = yard.call(args).await.expect("it runs");
+        let text = crate::harness::tools::text(&reply).to_owned();
+        let last = text.lines().last().unwrap_or_default().to_owned();
+        assert!(last.contains("does not say which"), "{command}: {text}");
+        for name in ["alpha", "beta", "zeta"] {
+            assert!(last.contains(&config(name)), "{command}: {text}");
+        }
+    }
+    let args = json!({"command": "git remote add up x", "working_directory": "zeta"});
+    let reply = yard.call(args).await.expect("it runs");
+    let text = crate::harness::tools::text(&reply).to_owned();
+    assert!(
+        text.contains(&config("zeta")) && !text.contains(&config("alpha")),
+        "{text}"
+    );
 }

@@ -54,6 +54,7 @@ impl LocalTerminals {
         let (program, args) = resolve_program(&request.launch)?;
         let (program, args) = wrap_program(words, program, args);
         let watch = confinement.watch_protected_paths(&request.cwd).await;
+        let watch = watch.map(|watch| watch.for_command(&request.launch));
         let RequestEnvironment {
             variables: mut env,
             temp,
