@@ -7,7 +7,9 @@ use super::context::{CliContext, command_runtime};
 use super::embedded_runner::{EmbeddedRunner, RunningRunner};
 use super::exit::Exit;
 use super::runner_screen::RunnerScreen;
-use super::{approvals, console, level_question, process_signals, runner_screen};
+use super::{
+    approvals, console, level_question, process_signals, repository_question, runner_screen,
+};
 use crate::config::{Config, WorkspaceRule};
 use punie_dev_backend::DevBackend;
 use punie_engine::runner::ShutdownSignal;
@@ -53,6 +55,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     // Before anybody is asked at the terminal.
     ApprovalQuestions::in_home(&home).close_earlier_questions();
     level_question::ask_about_level(context, &config, &home)?;
+    repository_question::ask_about_repositories(context, &config, &home)?;
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{console, level_question};
+use super::{console, level_question, repository_question};
 use crate::config::default_file::{self, KnownSettings};
 use crate::config::file_edit::{self, KeyChange};
 use crate::config::{BackendUrl, Config, ValueOrigin, WorkspaceRule};
@@ -83,6 +83,7 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
     // The file that was replaced may have set `require`.
     let config = context.effective_config(WorkspaceRule::NotNeeded)?;
     level_question::ask_about_level(context, &config, &home)?;
+    repository_question::ask_about_repositories(context, &config, &home)?;
     Ok(Exit::Done)
 }
 
@@ -146,6 +147,10 @@ fn add_to_existing_file(file: &Path, context: &CliContext) -> anyhow::Result<Exi
         file,
         &format!("Added {names} to the workspaces. A runner works there from its next start on."),
     );
+    let mut with_them = config;
+    with_them.workspaces.extend(added);
+    let home = Home::open_home(&with_them.home)?;
+    repository_question::ask_about_repositories(context, &with_them, &home)?;
     Ok(Exit::Done)
 }
 

@@ -55,6 +55,7 @@ mod policy;
 mod process_signals;
 mod prompt_line;
 mod questions;
+mod repository_question;
 mod request_ids;
 mod run;
 mod runner_screen;

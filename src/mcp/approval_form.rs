@@ -50,19 +50,29 @@ pub(super) fn question_form(
 
 /// Returns the form of the question whether a client may work in a folder.
 pub(super) fn folder_form(client: &str, folder: &Path) -> Option<ElicitRequestParams> {
-    question_form(&folder_question(client, folder), None)
+    let title = format!(
+        "{client} wants to work in {}, which lies outside of your workspaces.\nAccept allows clients to work there \
+         from now on, until `punie-runner policy revoke`. Decline refuses it for this session.",
+        folder.display()
+    );
+    question_form(&folder_question(title), None)
 }
 
-fn folder_question(client: &str, folder: &Path) -> LinkQuestion {
+/// Returns the form of the question whether git may use a repository, which this sentence without a period describes.
+pub(super) fn repository_form(client: &str, text: &str) -> Option<ElicitRequestParams> {
+    let title = format!(
+        "{text}.\nAccept lets git use it for {client} and other clients from now on, until `punie-runner policy revoke`. \
+         Decline refuses it for this session."
+    );
+    question_form(&folder_question(title), None)
+}
+
+fn folder_question(title: String) -> LinkQuestion {
     let option = |id: &str, label: &str, refuses| (id.to_owned(), label.to_owned(), refuses);
     LinkQuestion {
         id: String::new(),
         request: String::new(),
-        title: format!(
-            "{client} wants to work in {}, which lies outside of your workspaces.\nAccept allows clients to work there \
-             from now on, until `punie-runner policy revoke`. Decline refuses it for this session.",
-            folder.display()
-        ),
+        title,
         options: vec![
             option(ALLOW_OPTION, "Allow", false),
             option("reject_always", "Refuse from now on", true),
@@ -83,7 +93,7 @@ pub(super) enum FolderAnswer {
 
 /// Reads the answer to the question about a folder.
 pub(super) fn folder_answer(answer: &ElicitResult) -> FolderAnswer {
-    let question = folder_question("", Path::new(""));
+    let question = folder_question(String::new());
     match answer.action {
         ElicitationAction::Accept => {
             let chosen = chosen_option(&question, answer);

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rmcp::RoleServer;
+use rmcp::model::ElicitRequestParams;
 use rmcp::service::Peer;
 use tokio::sync::Mutex;
 
-use super::approval_form::{FolderAnswer, folder_answer, folder_form};
+use super::approval_form::{FolderAnswer, folder_answer, folder_form, repository_form};
 use super::client_abilities::{client_name, has_forms, named_roots};
-use super::device_link::{DeviceLink, FolderDecision, LinkError};
+use super::device_link::{DeviceLink, FolderDecision, HiddenRepository, LinkError};
 use punie_core::request_session::RequestSession;
 
 /// The session of a client.
@@ -19,7 +20,7 @@ pub(super) struct ClientSession {
     folders: Option<Vec<PathBuf>>,
     /// The session, until the client says that its folders have changed.
     session: Mutex<Option<RequestSession>>,
-    /// The folders that the person at the client has declined.
+    /// The folders that the person at the client has declined, and the repositories that the person was asked about.
     declined: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -76,6 +77,10 @@ impl ClientSession {
                     .await?;
             }
         }
+        for hidden in link.undecided_repositories(&session.folders).await? {
+            self.ask_about_repository(link, &session.client, &hidden, client)
+                .await?;
+        }
         if is_settled {
             *known = Some(session.clone());
         }
@@ -92,39 +97,49 @@ impl ClientSession {
     ) -> Result<(), LinkError> {
         let mut declined = self.declined.lock().await;
         if !declined.contains(folder) {
-            if show_folder_form(link, name, folder, client).await? {
-                return Ok(());
+            match show_form(folder_form(name, folder), client).await {
+                FolderAnswer::Rule(is_allowed) => {
+                    return link.answer_folder(folder, is_allowed).await;
+                }
+                FolderAnswer::Declined => {
+                    declined.insert(folder.to_owned());
+                }
+                // The device asks the person there, or refuses.
+                FolderAnswer::None => return Ok(()),
             }
-            declined.insert(folder.to_owned());
         }
         Err(link.declined_folder(folder))
     }
+
+    /// Asks the person at the client once in this session about a repository. Without an answer the calls run, and git
+    /// says that it does not reach it.
+    async fn ask_about_repository(
+        &self,
+        link: &dyn DeviceLink,
+        name: &str,
+        hidden: &HiddenRepository,
+        client: &Peer<RoleServer>,
+    ) -> Result<(), LinkError> {
+        if !self.declined.lock().await.insert(hidden.folder.clone()) {
+            return Ok(());
+        }
+        match show_form(repository_form(name, &hidden.text), client).await {
+            FolderAnswer::Rule(is_allowed) => link.answer_folder(&hidden.folder, is_allowed).await,
+            FolderAnswer::Declined | FolderAnswer::None => Ok(()),
+        }
+    }
 }
 
-/// Asks the person at the client about a folder that no rule of the owner names. Returns false if the answer is no for this
-/// session; every other one is a rule.
-async fn show_folder_form(
-    link: &dyn DeviceLink,
-    name: &str,
-    folder: &Path,
-    client: &Peer<RoleServer>,
-) -> Result<bool, LinkError> {
-    let Some(form) = folder_form(name, folder) else {
-        return Ok(true);
+/// Shows the person at the client a question about a folder that no rule of the owner names.
+async fn show_form(form: Option<ElicitRequestParams>, client: &Peer<RoleServer>) -> FolderAnswer {
+    let Some(form) = form else {
+        return FolderAnswer::None;
     };
     let answer = client.create_elicitation(form).await;
     let answer = answer.inspect_err(|error| {
         tracing::warn!(%error, "the client did not show the question about a folder");
     });
-    match answer.as_ref().map_or(FolderAnswer::None, folder_answer) {
-        FolderAnswer::Rule(is_allowed) => {
-            link.answer_folder(folder, is_allowed).await?;
-            Ok(true)
-        }
-        FolderAnswer::Declined => Ok(false),
-        // The device asks the person there, or refuses.
-        FolderAnswer::None => Ok(true),
-    }
+    answer.as_ref().map_or(FolderAnswer::None, folder_answer)
 }
 
 /// Returns a folder as the device knows it, without links.

@@ -1,6 +1,6 @@
 //! The way to a device as this module needs it; `cli` implements it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -65,6 +65,15 @@ pub enum FolderDecision {
     Refused,
 }
 
+/// A repository of a session's folder that git does not reach, because it lies elsewhere.
+#[derive(Debug, Clone)]
+pub struct HiddenRepository {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// A sentence that says so, without its period.
+    pub text: String,
+}
+
 /// A device whose tools a client may use.
 pub trait DeviceLink: Send + Sync + 'static {
     /// Lists the catalog entries of the tools. Where the device cannot be reached, they are those of this program, whose
@@ -80,7 +89,12 @@ pub trait DeviceLink: Send + Sync + 'static {
     ) -> LinkReply<'a, LinkAnswer>;
     /// Returns the owner's decision about sessions in a folder.
     fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision>;
-    /// Makes a rule of the owner's answer about sessions in a folder.
+    /// Returns the repositories of a session's folders about which the owner has not decided.
+    fn undecided_repositories<'a>(
+        &'a self,
+        folders: &'a [PathBuf],
+    ) -> LinkReply<'a, Vec<HiddenRepository>>;
+    /// Makes a rule of the owner's answer about sessions in a folder, or about git in a repository.
     fn answer_folder<'a>(&'a self, folder: &'a Path, is_allowed: bool) -> LinkReply<'a, ()>;
     /// Returns why no call runs in a folder that the person at the client has declined, with what allows it.
     fn declined_folder(&self, folder: &Path) -> LinkError;

@@ -12,7 +12,8 @@ mod output_pages;
 mod tool_answer;
 
 pub use device_link::{
-    DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
+    DeviceLink, FolderDecision, HiddenRepository, LinkAnswer, LinkCall, LinkError, LinkQuestion,
+    LinkReply,
 };
 pub use http_server::serve_http;
 pub use mcp_server::{McpServer, serve_client};

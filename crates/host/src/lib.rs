@@ -17,6 +17,7 @@ pub mod file_content;
 pub mod file_view;
 pub mod files;
 pub mod folders;
+pub mod linked_repository;
 pub mod local;
 pub mod network_proxy;
 pub mod permission;
@@ -35,6 +36,7 @@ use punie_tool::ToolError;
 pub use apps::AppClient;
 pub use file_client::FileClient;
 pub use file_view::{FileView, FileViews};
+pub use linked_repository::LinkedRepository;
 pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, ReachableFolders, Workspace, WorkspacePath};
 

@@ -62,7 +62,9 @@ pub struct SandboxRules {
     pub workspaces: Vec<PathBuf>,
     /// The folders of all sessions: links in them are not trusted, and what of them is no workspace here is hidden.
     pub known_folders: KnownFolders,
-    /// The access to them and to `write`.
+    /// The folders of repositories outside of the workspaces, which git uses for working trees in them.
+    pub repositories: Vec<PathBuf>,
+    /// The access to these and to `write`.
     pub workspace_access: WorkspaceAccess,
     /// The user's home.
     pub user_home: Option<PathBuf>,
@@ -105,6 +107,7 @@ impl SandboxRules {
     pub fn minimal_rules(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),
+            repositories: Vec::new(),
             known_folders: KnownFolders::default(),
             workspace_access: WorkspaceAccess::Write,
             user_home: None,
@@ -138,13 +141,15 @@ impl SandboxRules {
         self
     }
 
-    /// Narrows the rules to the folders of a session, in place of the workspaces.
+    /// Narrows the rules to the folders of a session, in place of the workspaces, and to the repositories that its git
+    /// uses.
     #[must_use]
-    pub fn narrowed_to(self, folders: &[PathBuf]) -> Self {
+    pub fn narrowed_to(self, folders: &[PathBuf], repositories: &[PathBuf]) -> Self {
         self.known_folders.add_folders(&self.workspaces);
         self.known_folders.add_folders(folders);
         Self {
             workspaces: folders.to_vec(),
+            repositories: repositories.to_vec(),
             ..self
         }
     }
@@ -173,8 +178,9 @@ impl SandboxRules {
         }
     }
 
-    /// Returns the workspaces and the additional paths that the owner makes writable.
+    /// Returns the workspaces, and what is writable beside them.
     pub(super) fn writable_paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.workspaces.iter().chain(&self.write)
+        let beside = self.repositories.iter().chain(&self.write);
+        self.workspaces.iter().chain(beside)
     }
 }

@@ -241,7 +241,7 @@ mod tests {
         let folder = PathBuf::from("/Users/a/more/one");
         let mut rules = rules(NetworkAccess::None);
         rules.hide.push(folder.join("private"));
-        let words = sandbox_exec_args(&rules.narrowed_to(&[folder]), &[], &[]);
+        let words = sandbox_exec_args(&rules.narrowed_to(&[folder], &[]), &[], &[]);
         let profile = profile_of(&words);
         let at = |name: &str, path: &str| {
             let word = format!("={path}");

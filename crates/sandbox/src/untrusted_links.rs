@@ -26,16 +26,9 @@ pub struct ResolvedPath {
 impl WritableFolders {
     /// Returns the writable folders of these rules.
     pub fn from_rules(rules: &SandboxRules) -> Self {
-        let SandboxRules {
-            workspaces,
-            write,
-            temp,
-            own_folder,
-            ..
-        } = rules;
-        let own = own_folder.iter().chain([temp]);
+        let own = rules.own_folder.iter().chain([&rules.temp]);
         let known = rules.known_folders.list_folders();
-        Self::from_folders(workspaces.iter().chain(write).chain(own).chain(&known))
+        Self::from_folders(rules.writable_paths().chain(own).chain(&known))
     }
 
     fn from_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {

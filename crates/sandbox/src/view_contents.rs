@@ -322,8 +322,8 @@ mod tests {
             workspaces: vec![folder("/srv/work")],
             ..SandboxRules::minimal_rules(folder("/srv/home"), folder("/srv/temp"))
         };
-        let narrowed = rules.clone().narrowed_to(&[folder("/srv/work/one")]);
-        let other = rules.clone().narrowed_to(&[folder("/opt/other")]);
+        let narrowed = rules.clone().narrowed_to(&[folder("/srv/work/one")], &[]);
+        let other = rules.clone().narrowed_to(&[folder("/opt/other")], &[]);
         let covers = |rules: &SandboxRules| {
             let covered = covered_paths(rules, Path::new("/srv/temp"), Path::new("/srv/view"));
             ["/srv/work", "/srv/work/one", "/opt/other"]
@@ -350,7 +350,7 @@ mod tests {
             search_path: vec![top.join("work/two/bin"), top.join("tools/bin")],
             ..SandboxRules::minimal_rules(top.join("punie"), top.join("temp"))
         };
-        let narrowed = rules.narrowed_to(&[top.join("work/one")]);
+        let narrowed = rules.narrowed_to(&[top.join("work/one")], &[]);
         let contents = ViewContents::collect(&narrowed, &narrowed.temp, None, &top.join("view"))
             .expect("collected");
         let shows = |path: &str| {

@@ -44,6 +44,7 @@ impl SignedPaths {
         let settings = [".gitconfig", ".config/git/config", ".config/git/ignore"];
         let owners = [
             &rules.workspaces,
+            &rules.repositories,
             &rules.write,
             &rules.read,
             &rules.shown,

@@ -161,6 +161,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         config_checks::check_workspaces,
     ),
     home(
+        "repositories",
+        "A workspace is a linked worktree or a submodule, and git does not reach its repository",
+        config_checks::check_repositories,
+    ),
+    home(
         "skills",
         "A skill cannot be loaded, or has flaws",
         config_checks::check_skills,

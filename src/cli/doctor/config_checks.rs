@@ -6,12 +6,14 @@ use std::path::Path;
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::status::{attention, protection, status_facts};
+use crate::cli::wiring;
 use crate::config::{ConfigError, McpServer, McpTarget};
 use punie_handlers::plugin::list_secret_names;
 use punie_home::{
     CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
     load_skills,
 };
+use punie_host::LinkedRepository;
 use punie_text::output::number_format::format_count;
 
 /// Returns the id of the check to which an error of the configuration belongs.
@@ -111,6 +113,20 @@ pub(super) fn check_workspaces(facts: &DoctorFacts) -> CheckResult {
         Finding::problem(join_first(&faults)).with_mend(
             "Create the folder, give your user the right to write there, or name another",
         )
+    })
+}
+
+pub(super) fn check_repositories(facts: &DoctorFacts, home: &Home) -> CheckResult {
+    let workspaces = status_facts::list_workspaces(&facts.config, facts.in_force.as_ref());
+    let environment = &facts.environment;
+    let hidden = wiring::undecided_repositories(&facts.config, home, environment, &workspaces);
+    let texts: Vec<String> = hidden
+        .iter()
+        .map(LinkedRepository::describe_place)
+        .collect();
+    Ok(match hidden.first() {
+        Some(first) => Finding::note(join_first(&texts)).with_command(&first.allow_arguments()),
+        None => Finding::ok("Git reaches the repository of each workspace that is one"),
     })
 }
 

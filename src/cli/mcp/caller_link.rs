@@ -1,6 +1,6 @@
 //! The way of an MCP client to its device: to the runner of this home, or to a device that the command names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -13,7 +13,8 @@ use super::program_tools::list_program_tools;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::mcp::{
-    DeviceLink, FolderDecision, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply,
+    DeviceLink, FolderDecision, HiddenRepository, LinkAnswer, LinkCall, LinkError, LinkQuestion,
+    LinkReply,
 };
 use punie_core::ids::RequestId;
 use punie_home::command_to_type;
@@ -121,6 +122,23 @@ impl DeviceLink for CallerLink {
                 // The device decides.
                 LinkedDevice::Named(_) => Ok(FolderDecision::Allowed),
             }
+        })
+    }
+
+    fn undecided_repositories<'a>(
+        &'a self,
+        folders: &'a [PathBuf],
+    ) -> LinkReply<'a, Vec<HiddenRepository>> {
+        Box::pin(async move {
+            let LinkedDevice::OfHome(device) = &self.device else {
+                return Ok(Vec::new());
+            };
+            let found = device.undecided_repositories(folders).await?.into_iter();
+            let hidden = found.map(|linked| HiddenRepository {
+                text: linked.describe_place(),
+                folder: linked.repository,
+            });
+            Ok(hidden.collect())
         })
     }
 

@@ -1,7 +1,7 @@
 //! The device of this home: the runner that its clients share, found or started anew whenever it is needed.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::cli::background::ensure_runner;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
 use crate::cli::update::is_restart_pause;
-use crate::cli::wiring::{SettingsInForce, session_folders};
+use crate::cli::wiring::{SettingsInForce, open_session_folders};
 use crate::mcp::{LinkAnswer, LinkError};
 use punie_core::ids::RequestId;
 use punie_engine::journal::{JournalReader, RequestState};
@@ -21,8 +21,7 @@ use punie_home::{
     ClientPresence, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches, RunnerLock,
     RunnerLockHolder, command_to_type,
 };
-use punie_host::Workspace;
-use punie_host::active_rules::ActiveRules;
+use punie_host::LinkedRepository;
 use punie_host::permission::{FolderVerdict, SessionFolders};
 
 /// The longest wait for a runner to start, before a call.
@@ -169,7 +168,17 @@ impl HomeDevice {
             .await
     }
 
-    /// Makes a rule of the owner's answer about sessions in a folder.
+    /// Returns the repositories of a session's folders about which the owner has not decided.
+    pub async fn undecided_repositories(
+        &self,
+        folders: &[PathBuf],
+    ) -> Result<Vec<LinkedRepository>, LinkError> {
+        let of_session = folders.to_vec();
+        self.with_session_folders(move |folders| Ok(folders.undecided_repositories(&of_session)))
+            .await
+    }
+
+    /// Makes a rule of the owner's answer about a folder.
     pub async fn answer_folder(&self, folder: &Path, is_allowed: bool) -> Result<(), LinkError> {
         let folder = folder.to_owned();
         let record = move |folders: &SessionFolders| {
@@ -186,19 +195,10 @@ impl HomeDevice {
         let workspaces = self.connect_to_runner(START_LIMIT).await?.workspaces;
         let (home, context) = (self.home()?.clone(), self.context.with_flags(|_| ()));
         let using = tokio::task::spawn_blocking(move || {
-            let config = context.config_despite_faults()?;
-            let workspace = Workspace::open_roots(&workspaces)?;
-            // The runner has checked the names of tools in this file.
-            let is_tool = Arc::new(|_: &str| true);
-            let rules = ActiveRules::load_from_home(&home, workspaces, is_tool)?;
-            let environment = context.environment();
-            use_them(&session_folders(
-                &config,
-                &home,
-                environment,
-                &workspace,
-                Arc::new(rules),
-            ))
+            let mut config = context.config_despite_faults()?;
+            config.workspaces = workspaces;
+            let folders = open_session_folders(&config, &home, context.environment())?;
+            use_them(&folders)
         });
         let used = using.await.map_err(|fault| LinkError(fault.to_string()))?;
         used.map_err(|error| link_error(&error))

@@ -99,7 +99,8 @@ struct TargetOptions {
     /// A host that commands reach through the proxy: a name, '*.NAME', an address or a network such as 10.0.0.0/8
     #[arg(long)]
     host: Option<String>,
-    /// A folder, with all below it, in which clients' sessions may work beside the workspaces
+    /// A folder, with all below it, in which clients' sessions may work beside the workspaces; or the folder of a
+    /// repository (.git), which git may use
     #[arg(long)]
     folder: Option<PathBuf>,
     /// A name for the new rule

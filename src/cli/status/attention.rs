@@ -19,7 +19,7 @@ pub(in crate::cli) const OTHER_PROCESS: &str = "Another process with this device
 /// One matter that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct AttentionItem {
-    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`, `bridges`.
+    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`, `bridges`, `repositories`.
     pub about: &'static str,
     pub text: String,
     /// The command that shows or ends it.
@@ -69,6 +69,10 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     }
     items.extend(describe_stops(status, now_ms));
     items.extend(describe_bridges(&status.bridge_problems));
+    items.extend(status.hidden_repositories.iter().map(|linked| {
+        let text = console::cell_text(&linked.describe_place(), 300);
+        AttentionItem::new("repositories", text).with_command(&linked.allow_arguments())
+    }));
     items
 }
 

@@ -12,6 +12,7 @@ use punie_engine::journal::{DamageReport, InterruptedQuestion, ShellRow, Waiting
 use punie_home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
+use punie_host::LinkedRepository;
 use punie_host::local::confinement::CachesInUse;
 
 /// The whole status.
@@ -63,6 +64,9 @@ pub(super) struct RunnerStatus {
     /// What is wrong with bridges that the owner wants to run.
     #[serde(skip)]
     pub bridge_problems: Vec<String>,
+    /// The repositories of workspaces that are hidden from git until the owner decides.
+    #[serde(skip)]
+    pub hidden_repositories: Vec<LinkedRepository>,
     /// The runner's own attempts that failed, if `canary` is one of the problems.
     #[serde(skip)]
     pub canary: String,

@@ -77,7 +77,10 @@ impl<'a> StatusFacts<'a> {
             total: home.disk_usage(),
             commands: home.commands_disk_usage(),
         });
-        status.user_home = self.context.environment().user_dir().map(Path::to_owned);
+        let environment = self.context.environment();
+        status.user_home = environment.user_dir().map(Path::to_owned);
+        status.hidden_repositories =
+            wiring::undecided_repositories(&config, &home, environment, &status.workspaces);
         status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
             (false, _) => Verdict::NotRunning,
@@ -194,6 +197,7 @@ fn build_status(
         questions,
         interrupted_questions: approvals::list_interrupted_questions(home)?,
         bridge_problems: list_bridge_problems(home, running),
+        hidden_repositories: Vec::new(),
         canary: facts.canary,
         paused: switches.read_switch(OwnerSwitch::Paused),
         safe_mode: switches.read_switch(OwnerSwitch::SafeMode),

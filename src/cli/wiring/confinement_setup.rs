@@ -45,6 +45,7 @@ pub(super) fn confinement_setup(
     // Resolved paths, as the kernel sees them.
     let rules = SandboxRules {
         workspaces: config.workspaces.clone(),
+        repositories: Vec::new(),
         known_folders: KnownFolders::default(),
         workspace_access: WorkspaceAccess::Write,
         user_home: environment.user_dir().map(canonical_or_same),

@@ -110,8 +110,15 @@ pub fn assemble_host(
         Arc::clone(&rules),
     );
     base.reachable.add_folders(&folders.allowed_folders());
-    let (reachable, people) = (base.reachable.clone(), base.people.clone());
-    let sessions = SessionGate::new(folders, reachable, people, config.policy.patience);
+    let repositories = folders.allowed_repositories(None);
+    base.confinement.open_repositories(None, repositories);
+    let sessions = SessionGate::new(
+        folders,
+        base.reachable.clone(),
+        base.confinement.clone(),
+        base.people.clone(),
+        config.policy.patience,
+    );
     let host_questions = host_asker(config, &base);
     let hosts = HostGate::new(Some(Arc::clone(&rules)), Some(host_questions));
     base.confinement.network_proxy().set_gate(hosts);

@@ -41,4 +41,4 @@ pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
 pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};
 pub use user_signals::{open_signal_reader, signal_settings, signal_switch};
-pub use workspaces::{open_reachable_folders, session_folders};
+pub use workspaces::{open_reachable_folders, open_session_folders, undecided_repositories};

@@ -8,7 +8,7 @@ use crate::config::{Config, ProcessEnvironment};
 use punie_home::Home;
 use punie_host::active_rules::ActiveRules;
 use punie_host::permission::SessionFolders;
-use punie_host::{ReachableFolders, Workspace};
+use punie_host::{LinkedRepository, Workspace};
 use punie_sandbox::hidden_by_settings;
 
 /// Opens the configured workspaces.
@@ -32,21 +32,52 @@ pub fn open_reachable_folders(
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<Workspace> {
     let workspace = open_workspace(config, environment)?;
-    let reachable = ReachableFolders::new(workspace.clone());
+    match open_session_folders(config, home, environment) {
+        Ok(folders) => Ok(workspace.with_folders(&folders.allowed_folders())),
+        Err(error) => {
+            tracing::warn!(%error, "the folders of sessions are left out");
+            Ok(workspace)
+        }
+    }
+}
+
+/// Opens what decides about the folders of sessions, by the rules as they are now.
+pub fn open_session_folders(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<SessionFolders> {
+    let workspace = open_workspace(config, environment)?;
     // The runner has checked the names of tools in this file.
     let is_tool = Arc::new(|_: &str| true);
-    match ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool) {
-        Ok(rules) => {
-            let folders = session_folders(config, home, environment, &workspace, Arc::new(rules));
-            reachable.add_folders(&folders.allowed_folders());
-        }
-        Err(error) => tracing::warn!(%error, "the folders of sessions are left out"),
-    }
-    Ok(reachable.current())
+    let rules = ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool)?;
+    let rules = Arc::new(rules);
+    Ok(session_folders(
+        config,
+        home,
+        environment,
+        &workspace,
+        rules,
+    ))
+}
+
+/// Returns the repositories of these workspaces that are hidden from git until the owner decides. None where the rules
+/// cannot be read.
+pub fn undecided_repositories(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    workspaces: &[String],
+) -> Vec<LinkedRepository> {
+    let mut config = config.clone();
+    config.workspaces = workspaces.iter().map(PathBuf::from).collect();
+    open_session_folders(&config, home, environment)
+        .map(|folders| folders.undecided_repositories(&config.workspaces))
+        .unwrap_or_default()
 }
 
 /// Returns what decides about the folders of sessions.
-pub fn session_folders(
+pub(super) fn session_folders(
     config: &Config,
     home: &Home,
     environment: &ProcessEnvironment,

@@ -203,7 +203,7 @@ fn remove_own_locks(
         let gone = is_ours
             && lock
                 .to_str()
-                .is_some_and(|lock| remove_workspace_file(repository, lock));
+                .is_some_and(|lock| remove_lock_file(repository, lock));
         if gone {
             tracing::info!(lock = %lock.display(), "a lock that a killed git of ours left was taken away");
         } else {
@@ -217,9 +217,9 @@ fn remove_own_locks(
     left
 }
 
-/// Removes a file in the workspace. Returns whether it was removed.
-fn remove_workspace_file(repository: &GitRepository, path: &str) -> bool {
-    let workspace = &repository.git.deps.workspace;
+/// Removes a file in the workspace, or in a repository that git uses beside it. Returns whether it was removed.
+fn remove_lock_file(repository: &GitRepository, path: &str) -> bool {
+    let workspace = repository.git.deps.with_repositories();
     let Ok(found) = workspace.resolve_in_workspace(&RawPath::from(path)) else {
         return false;
     };

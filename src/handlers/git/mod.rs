@@ -80,6 +80,14 @@ pub struct GitDeps {
     pub confinement: Confinement,
 }
 
+impl GitDeps {
+    /// Returns the workspace with the repositories outside of it that git uses for working trees in it.
+    fn with_repositories(&self) -> Workspace {
+        self.workspace
+            .with_folders(&self.confinement.repositories())
+    }
+}
+
 impl ToolDeps for GitDeps {
     fn narrowed_to(&self, folders: &[PathBuf]) -> Result<Self, ToolError> {
         Ok(Self {

@@ -89,13 +89,13 @@ pub(super) fn rebase_step(repository: &GitRepository) -> Option<String> {
         ("rebase-merge", "msgnum", "end"),
         ("rebase-apply", "next", "last"),
     ];
-    let workspace = &repository.git.deps.workspace;
+    let workspace = repository.git.deps.with_repositories();
     folders.iter().find_map(|(folder, now, end)| {
         let folder = repository.git_dir.join(folder);
         Some(format!(
             "{} of {}",
-            read_step_number(workspace, &folder.join(now))?,
-            read_step_number(workspace, &folder.join(end))?
+            read_step_number(&workspace, &folder.join(now))?,
+            read_step_number(&workspace, &folder.join(end))?
         ))
     })
 }

@@ -11,7 +11,8 @@ use super::disable_repo_programs;
 use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
 use super::object_paths::find_outside_path;
-use punie_host::{RawPath, Workspace};
+use punie_host::linked_repository::git_dir_of;
+use punie_host::{LinkedRepository, RawPath, Workspace};
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
 
 /// A requested path in its repository. The default is the whole working tree.
@@ -76,6 +77,7 @@ impl GitRepository {
                 _ => "Error: Not a git repository".to_owned(),
             })
         })?;
+        check_linked_repository(&marker, deps)?;
         let mut git = GitCommand::new(cx, deps, &folder, root.parent().unwrap_or(root))?;
         let [top, git_dir, _] = find_repo_folders(&git, &marker).await?;
         let Ok(path) = resolved.absolute_path().strip_prefix(&top) else {
@@ -200,6 +202,29 @@ pub(super) fn append_pathspec<'a>(arguments: &[&'a str], path: Option<&'a str>) 
     arguments
 }
 
+/// Fails where a `.git` file leads to a repository that git cannot reach. Git would only say that there is none.
+fn check_linked_repository(marker: &Path, deps: &GitDeps) -> Result<(), ToolError> {
+    let tree = marker.parent().unwrap_or(marker);
+    let Some(git_dir) = git_dir_of(tree) else {
+        return Ok(());
+    };
+    let reached = deps.with_repositories();
+    let is_reached = |path: &Path| reached.contains_real_path(path);
+    let text = match LinkedRepository::of_tree(tree) {
+        Some(linked) if is_reached(&linked.repository) => return Ok(()),
+        Some(linked) => linked.describe_hidden(),
+        None if is_reached(&git_dir) => return Ok(()),
+        None => format!(
+            "{} leads to a folder outside of the workspace that does not name {} as a working tree, so that git does \
+             not reach it. If it is the right repository, `git worktree repair` there mends a moved worktree. Else the \
+             owner adds that folder to paths under [workspaces] in config.toml.",
+            marker.display(),
+            tree.display()
+        ),
+    };
+    Err(ToolError::new(ErrorCode::OutsideWorkspace, text))
+}
+
 /// Asks git for the folders of the repository and checks that they lie in the workspace. `core.worktree`, a `.git`
 /// file and `commondir` can each lead elsewhere.
 async fn find_repo_folders(git: &GitCommand, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
@@ -221,7 +246,7 @@ async fn find_repo_folders(git: &GitCommand, marker: &Path) -> Result<[PathBuf; 
     }
     let text = String::from_utf8(answer.output)
         .map_err(|_| outside_workspace_error("its folders have names that are no text"))?;
-    let workspace = git.deps.workspace.clone();
+    let workspace = git.deps.with_repositories();
     tokio::task::spawn_blocking(move || check_inside_workspace(&text, &workspace))
         .await
         .map_err(|_| {

@@ -285,6 +285,17 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     open.assert_found("note", &["network", "processes"], found);
 
     let user = User::new();
+    user.make_worktree();
+    Home::open_home(&user.path("home")).expect("a home");
+    let work = user.text("work");
+    user.write(
+        "home/config.toml",
+        &format!("[workspaces]\npaths = [{work:?}]\n"),
+    );
+    let hidden = doctor(&user, &[]).await;
+    hidden.assert_found("note", &["repositories"], found);
+
+    let user = User::new();
     user.write("home", "no folder");
     let wrong = doctor(&user, &[]).await;
     wrong.assert_found("problem", &["home"], found);

@@ -205,6 +205,43 @@ async fn init_beside_a_file_offers_to_add_the_folder() {
 }
 
 #[tokio::test]
+async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
+    let user = User::new();
+    let repository = user.make_worktree();
+    let allow = format!("policy allow --folder {repository}");
+    let said = user.types(&["init", "--force"]).await.done();
+    assert!(said.err.contains(&allow), "{said:?}");
+    let (shown, code) = on_terminal(&user, "work", &["init", "--force"], "n\n").await;
+    assert!(code == 0 && shown.contains("Let git use it?"), "{shown}");
+    assert!(
+        shown.replace(['\r', '\n'], "").contains("policy allow"),
+        "{shown}"
+    );
+    let dev = user.serves(&["dev", "--json"]).await;
+    let status = user.types(&["status", "--json"]).await.json();
+    let attention = status["attention"].as_array().expect("a list");
+    let item = attention
+        .iter()
+        .find(|item| item["about"] == "repositories");
+    let command = item.and_then(|item| item["command"].as_str());
+    assert!(
+        command.is_some_and(|command| command.contains(&allow)),
+        "{status}"
+    );
+    let found = user.types(&["doctor", "--json"]).await.json();
+    let checks = found["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["id"] == "repositories");
+    let mend = check.and_then(|check| check["mend"].as_str());
+    assert!(mend.is_some_and(|mend| mend.contains(&allow)), "{found}");
+    dev.stopped().await;
+    let (shown, code) = on_terminal(&user, "work", &["init", "--force"], "y\n").await;
+    assert!(code == 0 && shown.contains("policy revoke"), "{shown}");
+    user.types(&["call", "GitStatus", "{}"]).await.done();
+    let said = user.types(&["init", "--force"]).await.done();
+    assert!(!said.err.contains("policy allow"), "{said:?}");
+}
+
+#[tokio::test]
 async fn the_user_s_own_folder_gives_the_folders_below_it() {
     let user = User::new();
     user.write("private.txt", "mine");

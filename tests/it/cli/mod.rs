@@ -121,6 +121,24 @@ impl User {
         command
     }
 
+    /// A repository, and `work` as its linked worktree. Returns the folder of the repository.
+    fn make_worktree(&self) -> String {
+        let git = |folder: &str, args: &[&str]| {
+            let done = std::process::Command::new("git")
+                .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+                .args(args)
+                .current_dir(self.path(folder))
+                .output()
+                .expect("git runs");
+            assert!(done.status.success(), "{args:?}: {done:?}");
+        };
+        git("", &["init", "-q", "main"]);
+        git("main", &["commit", "-q", "--allow-empty", "-m", "one"]);
+        std::fs::remove_dir_all(self.path("work")).expect("there");
+        git("main", &["worktree", "add", "-q", "../work", "-b", "topic"]);
+        self.text("main/.git")
+    }
+
     async fn types(&self, args: &[&str]) -> Said {
         said(self.command(args), "").await
     }

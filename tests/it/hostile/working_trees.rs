@@ -1,5 +1,5 @@
-//! Working trees of a repository under commands: those that an agent keeps in its own folder, and
-//! several repositories beside each other.
+//! Working trees of a repository under commands: those that an agent keeps in its own folder, one whose repository lies
+//! outside of the workspaces, and several repositories beside each other.
 
 use std::path::Path;
 
@@ -59,6 +59,65 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
         let text = yard.bash(&format!("echo x > {tree}/.envrc")).await;
         assert!(text.contains("appeared while a command ran"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use() {
+    let yard = Yard::new();
+    let main = yard.path("main");
+    std::fs::create_dir(&main).expect("made");
+    furnish(&main);
+    std::fs::remove_dir(yard.path("work")).expect("empty");
+    git(&main, &["worktree", "add", "-q", "../work", "-b", "topic"]);
+    git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
+    let yard = yard.beside();
+    let text = yard.bash("git status").await;
+    let allow = format!("policy allow --folder {}", main.join(".git").display());
+    assert!(
+        text.contains("not a git repository") && text.contains(&allow),
+        "{text}"
+    );
+    let opened = vec![main.join(".git").canonicalize().expect("real")];
+    yard.confinement.open_repositories(None, opened);
+    let text = yard
+        .bash(
+            "set -e; git status --porcelain -uno; echo two >> a.txt; git commit -q -am two; git checkout -q -b more; \
+             git worktree add -q tree -b third; git -C tree commit -q --allow-empty -m three; git stash list; \
+             git gc -q; git log --format=%s -1; git -C tree log --format=%s -1",
+        )
+        .await;
+    assert_eq!(text, "two\nthree");
+    let git = main.join(".git");
+    for command in [
+        format!("echo x >> {}/config", git.display()),
+        format!("echo x > {}/hooks/pre-push", git.display()),
+        format!("echo x > {}/hooks/post-checkout", git.display()),
+        format!("mv {0} {0}.old", git.display()),
+        format!("echo /tmp > {}/worktrees/work/commondir", git.display()),
+        format!("cat {}/a.txt", main.display()),
+        "git config user.name b".to_owned(),
+    ] {
+        fails(&yard, &command).await;
+    }
+    assert_eq!(yard.read("main/.git/hooks/pre-push"), "hook");
+    yard.confinement.open_repositories(None, Vec::new());
+    fails(&yard, "git status").await;
+}
+
+#[tokio::test]
+async fn a_link_to_a_repository_that_does_not_name_the_worktree_brings_no_hint() {
+    let yard = Yard::new();
+    let main = yard.path("main");
+    std::fs::create_dir(&main).expect("made");
+    furnish(&main);
+    git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
+    let link = format!("gitdir: {}/.git/worktrees/other\n", main.display());
+    std::fs::write(yard.path("work/.git"), link).expect("written");
+    let text = yard.bash("git status").await;
+    assert!(
+        text.contains("not a git repository") && !text.contains("policy allow"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -28,27 +28,27 @@ fn with_projects(user: User) -> User {
     user
 }
 
-fn answering(action: ElicitationAction, content: Value) -> TestClient {
+pub(super) fn answering(action: ElicitationAction, content: Value) -> TestClient {
     TestClient {
         answers: Some((action, content)),
         ..TestClient::default()
     }
 }
 
-async fn connects_in(user: &User, folder: &str, client: TestClient) -> Connected {
+pub(super) async fn connects_in(user: &User, folder: &str, client: TestClient) -> Connected {
     let mut command = user.command(&["mcp"]);
     command.current_dir(user.path(folder));
     connect_to(command, client).await
 }
 
 /// Calls a tool that must fail; returns its text.
-async fn fails(client: &Connected, tool: &'static str, args: Value) -> String {
+pub(super) async fn fails(client: &Connected, tool: &'static str, args: Value) -> String {
     let answer = client.calls(tool, args).await;
     assert_eq!(answer.is_error, Some(true), "{answer:?}");
     text(&answer)
 }
 
-fn policy(user: &User) -> String {
+pub(super) fn policy(user: &User) -> String {
     std::fs::read_to_string(user.path("home/policy.toml")).unwrap_or_default()
 }
 

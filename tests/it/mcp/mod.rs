@@ -9,6 +9,7 @@ mod http;
 mod importing;
 mod profiles;
 mod remote;
+mod repositories;
 mod serving;
 mod sessions;
 mod starting;

@@ -11,7 +11,7 @@ use super::known_repositories::KnownRepositories;
 use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
 use punie_sandbox::SandboxRules;
 
-/// The workspaces, and the paths in them that the owner lets commands write.
+/// The workspaces, the repositories that git uses beside them, and the paths that the owner lets commands write.
 pub(super) struct GuardedPlaces {
     rules: SandboxRules,
     resolved: OnceLock<(Vec<PathBuf>, Vec<PathBuf>)>,
@@ -30,6 +30,7 @@ impl GuardedPlaces {
     /// Returns whether these rules have the same workspaces and let commands write the same paths.
     pub fn has_same_places(&self, rules: &SandboxRules) -> bool {
         self.rules.workspaces == rules.workspaces
+            && self.rules.repositories == rules.repositories
             && self.rules.write == rules.write
             && self.rules.own_home == rules.own_home
     }
@@ -37,7 +38,8 @@ impl GuardedPlaces {
     fn resolve(&self) -> &(Vec<PathBuf>, Vec<PathBuf>) {
         self.resolved.get_or_init(|| {
             let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-            let roots: Vec<PathBuf> = self.rules.workspaces.iter().map(real).collect();
+            let roots = self.rules.workspaces.iter().chain(&self.rules.repositories);
+            let roots: Vec<PathBuf> = roots.map(real).collect();
             let named = self
                 .rules
                 .write
@@ -48,7 +50,7 @@ impl GuardedPlaces {
         })
     }
 
-    /// Returns the workspaces, resolved.
+    /// Returns the workspaces, then the repositories outside of them, resolved.
     pub fn roots(&self) -> &[PathBuf] {
         &self.resolve().0
     }
@@ -64,8 +66,11 @@ impl GuardedPlaces {
         &self,
         folders: &BTreeSet<PathBuf>,
     ) -> (BTreeMap<PathBuf, ProtectedPathState>, Vec<String>) {
-        let (roots, free) = (self.roots(), self.free());
-        let mut found = ProtectedPathScan::new(free);
+        let (roots, repositories) = self.roots().split_at(self.rules.workspaces.len());
+        let mut found = ProtectedPathScan::new(self.free());
+        for repository in repositories {
+            found.add_repository(repository);
+        }
         for folder in self.repositories.repositories_below(roots) {
             found.add_repository(&folder.join(".git"));
         }

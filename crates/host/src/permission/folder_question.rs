@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::{FolderVerdict, SessionFolders};
 use crate::ReachableFolders;
 use crate::blocking::run_blocking;
+use crate::local::confinement::Confinement;
 use punie_core::ids::RequestId;
 use punie_core::request_session::RequestSession;
 use punie_home::{OpenQuestion, PeopleAsker, command_to_type};
@@ -35,6 +36,7 @@ enum QuestionEnd {
 pub struct SessionGate {
     folders: SessionFolders,
     reachable: ReachableFolders,
+    confinement: Confinement,
     people: PeopleAsker,
     patience: Duration,
     /// The questions that wait: several calls in one folder are one question.
@@ -46,26 +48,29 @@ impl SessionGate {
     pub fn new(
         folders: SessionFolders,
         reachable: ReachableFolders,
+        confinement: Confinement,
         people: PeopleAsker,
         patience: Duration,
     ) -> Self {
         Self {
             folders,
             reachable,
+            confinement,
             people,
             patience,
             open: Mutex::default(),
         }
     }
 
-    /// Returns once the session of a call may work in its folders. A call without a session is in the workspaces.
+    /// Returns once the session of a call may work in its folders. A call without a session is in the workspaces. Its git
+    /// gets the repositories that the owner allows.
     ///
     /// # Errors
     /// `outside_workspace` for a folder in which none can work; `policy_denied` where a rule or a person says no, or
     /// nobody says yes.
     pub async fn permit_session(&self, cx: &ToolContext, tool: &str) -> Result<(), ToolError> {
         let Some(session) = &cx.session else {
-            return Ok(());
+            return self.open_repositories(None).await;
         };
         for folder in &session.folders {
             let verdict = match self.judge_folder(folder).await? {
@@ -81,7 +86,20 @@ impl SessionGate {
             }
         }
         let (reachable, folders) = (self.reachable.clone(), session.folders.clone());
-        run_blocking(move || reachable.add_folders(&folders)).await
+        run_blocking(move || reachable.add_folders(&folders)).await?;
+        self.open_repositories(Some(session.folders.clone())).await
+    }
+
+    async fn open_repositories(&self, of_session: Option<Vec<PathBuf>>) -> Result<(), ToolError> {
+        let (folders, confinement) = (self.folders.clone(), self.confinement.clone());
+        run_blocking(move || {
+            confinement.open_repositories(None, folders.allowed_repositories(None));
+            if let Some(of_session) = of_session.as_deref() {
+                let allowed = folders.allowed_repositories(Some(of_session));
+                confinement.open_repositories(Some(of_session), allowed);
+            }
+        })
+        .await
     }
 
     async fn judge_folder(&self, folder: &Path) -> Result<FolderVerdict, ToolError> {

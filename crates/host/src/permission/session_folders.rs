@@ -1,14 +1,17 @@
 //! The decision whether a client's session may work in its folders: in the workspaces, or where the owner's rules allow
-//! it. Not here: the question about another folder (folder_question), and narrowing calls to the folders.
+//! it; and whether git may use a repository outside of them, which only the owner decides. Not here: the question about
+//! another folder (folder_question), and narrowing calls to the folders.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Workspace;
 use crate::active_rules::ActiveRules;
+use crate::linked_repository::{has_tree_in, is_repository_folder};
 use crate::protected_path::{
     PathProtection, find_bare_repository, find_git_state, find_protection,
 };
+use crate::{LinkedRepository, Workspace};
 use punie_core::runner_home::check_outside_homes;
 use punie_home::Home;
 use punie_policy::{AddedPolicyRule, PolicyDecision};
@@ -60,9 +63,25 @@ impl SessionFolders {
 
     /// Decides whether a session may work in a folder. Blocks for some system calls.
     pub fn judge_folder(&self, folder: &Path) -> FolderVerdict {
-        if let Err(why) = self.check_folder(folder) {
+        if let Err(why) = self
+            .check_place(folder)
+            .and_then(|()| self.check_folder(folder))
+        {
             return FolderVerdict::Unusable(why);
         }
+        self.judge_by_rules(folder)
+    }
+
+    /// Decides whether git may use a repository for working trees that are elsewhere. A rule for a folder around it
+    /// counts, since sessions may work in all of that.
+    fn judge_repository(&self, repository: &Path) -> FolderVerdict {
+        match self.check_place(repository) {
+            Err(why) => FolderVerdict::Unusable(why),
+            Ok(()) => self.judge_by_rules(repository),
+        }
+    }
+
+    fn judge_by_rules(&self, folder: &Path) -> FolderVerdict {
         let current = self.rules.current_rules();
         let rule = current.rules.judge_folder(folder);
         let is_inside = self.workspace.contains_real_path(folder);
@@ -80,7 +99,8 @@ impl SessionFolders {
         }
     }
 
-    fn check_folder(&self, folder: &Path) -> Result<(), String> {
+    /// Checks that it is a folder, and that what is in it or around it is neither the runner's nor hidden.
+    fn check_place(&self, folder: &Path) -> Result<(), String> {
         match folder.canonicalize() {
             Err(cause) => return Err(format!("cannot be used: {cause}")),
             Ok(real) if real != folder => {
@@ -109,6 +129,14 @@ impl SessionFolders {
                 hidden.display()
             ));
         }
+        Ok(())
+    }
+
+    fn check_folder(&self, folder: &Path) -> Result<(), String> {
+        if is_repository_folder(folder) && !self.workspace.contains_real_path(folder) {
+            return Err("is the folder of a repository, which only git uses".to_owned());
+        }
+        let named = self.named_around(folder);
         match find_protection_below(&named, folder) {
             Some(protection) => Err(format!("is protected: {}", protection.why)),
             None => Ok(()),
@@ -142,6 +170,36 @@ impl SessionFolders {
         folders
     }
 
+    /// Returns the repositories that git may use although they lie outside of the workspaces, or of a session's folders.
+    /// Without folders they are those that a rule names. A session has those with working trees in its folders.
+    pub fn allowed_repositories(&self, folders: Option<&[PathBuf]>) -> Vec<PathBuf> {
+        let current = self.rules.current_rules();
+        let rules = current.rules.rules.iter();
+        let named = rules.flat_map(|rule| rule.folders.iter().cloned());
+        let mut found: BTreeSet<PathBuf> = named
+            .filter(|folder| is_repository_folder(folder))
+            .filter(|folder| folders.is_none_or(|folders| has_tree_in(folder, folders)))
+            .collect();
+        let linked = linked_repositories(folders.unwrap_or_default());
+        found.extend(linked.map(|linked| linked.repository));
+        found.retain(|folder| {
+            let is_beside = match folders {
+                Some(folders) => !folders.iter().any(|own| folder.starts_with(own)),
+                None => !self.workspace.contains_real_path(folder),
+            };
+            is_beside && self.judge_repository(folder) == FolderVerdict::Allowed
+        });
+        found.into_iter().collect()
+    }
+
+    /// Returns the repositories of working trees at these folders about which the owner has not decided.
+    pub fn undecided_repositories(&self, folders: &[PathBuf]) -> Vec<LinkedRepository> {
+        let mut found: Vec<LinkedRepository> = linked_repositories(folders).collect();
+        found.retain(|linked| self.judge_repository(&linked.repository) == FolderVerdict::Unknown);
+        found.dedup_by(|next, kept| next.repository == kept.repository);
+        found
+    }
+
     /// Adds the owner's answer to the rules. Returns the rule's name.
     ///
     /// # Errors
@@ -162,6 +220,12 @@ impl SessionFolders {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+fn linked_repositories(folders: &[PathBuf]) -> impl Iterator<Item = LinkedRepository> {
+    folders
+        .iter()
+        .filter_map(|folder| LinkedRepository::of_tree(folder))
 }
 
 /// Returns the rule that protects a folder, or one between it and `named`.

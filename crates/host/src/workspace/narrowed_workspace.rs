@@ -30,6 +30,20 @@ impl Workspace {
         })
     }
 
+    /// Returns the workspace with more folders. One that cannot be opened is left out.
+    #[must_use]
+    pub fn with_folders<'f>(&self, folders: impl IntoIterator<Item = &'f PathBuf>) -> Self {
+        let mut with = self.clone();
+        for folder in folders {
+            if !with.contains_real_path(folder)
+                && let Ok(root) = open_folder(folder)
+            {
+                with.roots = with.roots.iter().cloned().chain([root]).collect();
+            }
+        }
+        with
+    }
+
     /// Returns the workspace of a call: narrowed to the folders of its session, if it belongs to one.
     ///
     /// # Errors
@@ -77,13 +91,7 @@ impl ReachableFolders {
     /// Adds folders. One that cannot be opened is left out: no call works there either.
     pub fn add_folders<'f>(&self, folders: impl IntoIterator<Item = &'f PathBuf>) {
         let mut workspace = self.0.write();
-        for folder in folders {
-            if !workspace.contains_real_path(folder)
-                && let Ok(root) = open_folder(folder)
-            {
-                workspace.roots = workspace.roots.iter().cloned().chain([root]).collect();
-            }
-        }
+        *workspace = workspace.with_folders(folders);
     }
 }
 

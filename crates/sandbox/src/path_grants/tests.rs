@@ -245,8 +245,8 @@ fn a_narrowed_process_has_its_folders_and_of_other_sessions_nothing() {
         search_path: vec![home.join("work/two/link")],
         ..rules(&home)
     };
-    let narrowed = whole.clone().narrowed_to(&[home.join("work/one")]);
-    let beside = whole.clone().narrowed_to(&[home.join("other")]);
+    let narrowed = whole.clone().narrowed_to(&[home.join("work/one")], &[]);
+    let beside = whole.clone().narrowed_to(&[home.join("other")], &[]);
     let used = |rules: &SandboxRules| {
         let mut names = uses(rules, &home, PathAccess::Write);
         names.retain(|name| !name.starts_with('.'));

@@ -59,16 +59,19 @@ impl ConfinementState {
 
     /// Returns the confinement of commands that are narrowed to these folders, which is tested when it is first used.
     pub(super) fn narrowed_to(&self, folders: &[PathBuf]) -> Confinement {
+        let known = self.narrowed.lock().get(folders).cloned();
+        known.unwrap_or_else(|| self.narrow_to(folders, &[]))
+    }
+
+    /// Creates the confinement of commands that are narrowed to these folders and repositories, and holds it.
+    pub(super) fn narrow_to(&self, folders: &[PathBuf], repositories: &[PathBuf]) -> Confinement {
+        let mut setup = self.setup.clone();
+        setup.rules = setup.rules.narrowed_to(folders, repositories);
+        let confinement = Confinement::from_state(self.with_setup(setup));
         let mut narrowed = self.narrowed.lock();
-        if let Some(confinement) = narrowed.get(folders) {
-            return confinement.clone();
-        }
         if narrowed.len() >= MAX_NARROWED {
             narrowed.clear();
         }
-        let mut setup = self.setup.clone();
-        setup.rules = setup.rules.narrowed_to(folders);
-        let confinement = Confinement::from_state(self.with_setup(setup));
         narrowed.insert(folders.to_vec(), confinement.clone());
         confinement
     }

@@ -3,9 +3,7 @@
 
 #[cfg(unix)]
 use std::collections::BTreeMap;
-#[cfg(unix)]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -134,12 +132,20 @@ impl Confinement {
 
     /// Replaces the owner's settings for the processes that start from now on, which are tested again. Those that run
     /// keep their confinement. Does nothing where nothing can be confined.
-    pub fn replace_setup(&self, setup: ConfinementSetup) {
-        let Some(shared) = &self.shared else {
-            return;
-        };
-        let mut current = shared.write();
-        *current = Arc::new(current.with_setup(setup));
+    pub fn replace_setup(&self, mut setup: ConfinementSetup) {
+        if let Some(state) = self.state() {
+            setup
+                .rules
+                .repositories
+                .clone_from(&state.setup.rules.repositories);
+            self.set_state(state.with_setup(setup));
+        }
+    }
+
+    fn set_state(&self, state: ConfinementState) {
+        if let Some(shared) = &self.shared {
+            *shared.write() = Arc::new(state);
+        }
     }
 
     /// Returns the state in force. One operation uses one state, so that a change cannot mix two.
@@ -319,7 +325,8 @@ impl Confinement {
         let added = rules
             .write
             .iter()
-            .filter(|folder| !folder.starts_with(&rules.own_home));
+            .filter(|folder| !folder.starts_with(&rules.own_home))
+            .chain(&rules.repositories);
         let folders: Vec<String> = added.map(|folder| folder.display().to_string()).collect();
         let also = if folders.is_empty() {
             String::new()
@@ -341,6 +348,9 @@ impl Confinement {
         let network = shared.profiles.network_access();
         if self.limits_processes() && hint::tells_process_limit(output) {
             return Some(hint::PROCESS_LIMIT.to_owned());
+        }
+        if let Some(hint) = hidden_repository_hint(&shared.setup.rules, output) {
+            return Some(hint);
         }
         match *level {
             ConfinementLevel::None => None,
@@ -368,6 +378,9 @@ use confinement_state::ConfinementState;
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
 mod wrapper_confinement;
+
+mod repositories;
+use repositories::hidden_repository_hint;
 
 mod temp_folders;
 

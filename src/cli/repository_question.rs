@@ -1,0 +1,42 @@
+//! The question to the owner whether git may use the repository of a workspace that is a linked worktree or a submodule.
+//! Not here: finding it, and the rule that the answer becomes (host).
+
+use std::io::IsTerminal as _;
+
+use super::context::CliContext;
+use super::{console, wiring};
+use crate::config::Config;
+use punie_home::{Home, command_to_type};
+
+/// Asks the owner about each repository that is hidden from git in a workspace, and makes a rule of a yes. Without a
+/// terminal, prints the command that allows it.
+pub(super) fn ask_about_repositories(
+    context: &CliContext,
+    config: &Config,
+    home: &Home,
+) -> anyhow::Result<()> {
+    // What keeps the rules from being read is told where they are needed.
+    let Ok(folders) = wiring::open_session_folders(config, home, context.environment()) else {
+        return Ok(());
+    };
+    let can_ask =
+        !context.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    for linked in folders.undecided_repositories(&config.workspaces) {
+        if !can_ask {
+            console::print_stderr(&format!("{}\n", linked.describe_hidden()));
+            continue;
+        }
+        let question = format!("{}. Let git use it?", linked.describe_place());
+        if console::ask_yes_no(&question)? {
+            let recorded = folders.record_answer(&linked.repository, true);
+            let rule = recorded.map_err(anyhow::Error::msg)?;
+            console::print_stderr(&format!(
+                "Added the rule {rule} to policy.toml; `{}` takes it back.\n",
+                command_to_type(&format!("policy revoke {rule}"))
+            ));
+        } else {
+            console::print_stderr(&format!("{}\n", linked.describe_hidden()));
+        }
+    }
+    Ok(())
+}

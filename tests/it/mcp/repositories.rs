@@ -1,0 +1,143 @@
+//! Sessions in a linked worktree: git gets its repository where the owner's workspaces hold it, and is asked about once
+//! where they do not.
+
+use rmcp::model::ElicitationAction;
+use serde_json::json;
+
+use super::folders::{answering, connects_in, fails, policy};
+use super::{Connected, TestClient, User, text};
+
+/// A user with a repository in this folder, and its linked worktree `work/topic`.
+fn user_with_worktree(main: &str) -> User {
+    let user = User::new();
+    user.write(&format!("{main}/file"), "one\n");
+    let git = |args: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(args)
+            .current_dir(user.path(main))
+            .output()
+            .expect("started");
+        assert!(done.status.success(), "{args:?}: {done:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["config", "user.name", "a"]);
+    git(&["config", "user.email", "a@b"]);
+    git(&["add", "file"]);
+    git(&["commit", "--quiet", "-m", "one"]);
+    let topic = user.path("work/topic");
+    let topic = topic.to_str().expect("text");
+    git(&["worktree", "add", "--quiet", topic, "-b", "topic"]);
+    user.write("work/two/file", "of two\n");
+    user
+}
+
+/// Runs a command that must fail; returns what is said.
+async fn fails_in_bash(client: &Connected, command: &str) -> String {
+    let said = text(&client.calls("Bash", json!({"command": command})).await);
+    assert!(said.contains("Exit code"), "{command}: {said}");
+    said
+}
+
+const COMMIT: &str = "echo two >> file && git commit --quiet -am two && git log --format=%s -1";
+
+#[tokio::test]
+async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspace_folder() {
+    let user = user_with_worktree("work/main");
+    let person = answering(ElicitationAction::Decline, json!({}));
+    let client = connects_in(&user, "work/topic", person.clone()).await;
+    assert_eq!(
+        client
+            .runs("Bash", json!({"command": COMMIT}))
+            .await
+            .lines()
+            .next(),
+        Some("two")
+    );
+    let said = client.runs("GitStatus", json!({})).await;
+    assert!(said.contains("topic"), "{said}");
+    fails(
+        &client,
+        "Read",
+        json!({"file_path": user.path("work/main/file")}),
+    )
+    .await;
+    fails_in_bash(&client, "cat ../main/file").await;
+    fails_in_bash(&client, "git config user.name b").await;
+    assert!(person.asked.lock().is_empty());
+    client.closes().await;
+    // A worktree in another folder gets nothing of it, whatever its `.git` says.
+    let link = user.path("work/main/.git/worktrees/topic");
+    user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
+    let client = connects_in(&user, "work/two", person.clone()).await;
+    fails(&client, "GitStatus", json!({})).await;
+    let look = format!("cat {}/HEAD", user.path("work/main/.git").display());
+    fails_in_bash(&client, &look).await;
+    assert!(person.asked.lock().is_empty());
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer_back() {
+    let user = user_with_worktree("main");
+    let repository = user.path("main/.git");
+    let person = answering(ElicitationAction::Accept, json!({}));
+    let client = connects_in(&user, "work/topic", person.clone()).await;
+    assert_eq!(
+        client
+            .runs("Bash", json!({"command": COMMIT}))
+            .await
+            .lines()
+            .next(),
+        Some("two")
+    );
+    let said = client.runs("GitStatus", json!({})).await;
+    assert!(said.contains("topic"), "{said}");
+    let asked = person.asked.lock().clone();
+    let shown = repository.display().to_string();
+    assert!(asked.len() == 1 && asked[0].contains(&shown), "{asked:?}");
+    // Nothing else of it is open, to file tools not even this.
+    fails(
+        &client,
+        "Read",
+        json!({"file_path": repository.join("config")}),
+    )
+    .await;
+    let main = user.path("main/file");
+    fails_in_bash(&client, &format!("cat {}", main.display())).await;
+    fails_in_bash(&client, &format!("echo x >> {shown}/config")).await;
+    client.closes().await;
+    // Neither is it to a session elsewhere, nor a folder to work in.
+    let look = format!("cat {shown}/HEAD");
+    let client = connects_in(&user, "work/two", person.clone()).await;
+    fails_in_bash(&client, &look).await;
+    client.closes().await;
+    let client = connects_in(&user, "main/.git", person.clone()).await;
+    let said = fails(&client, "Read", json!({"file_path": "config"})).await;
+    assert!(said.contains("which only git uses"), "{said}");
+    client.closes().await;
+    // The owner's own calls have it, too.
+    user.types(&["call", "GitStatus", "{\"path\": \"topic\"}"])
+        .await;
+    let rule = policy(&user);
+    let name = rule.lines().find_map(|line| line.strip_prefix("name = "));
+    let name = name.expect("a name").trim_matches('"');
+    user.types(&["policy", "revoke", name]).await;
+    let decline = answering(ElicitationAction::Decline, json!({}));
+    let client = connects_in(&user, "work/topic", decline.clone()).await;
+    for _ in 0..2 {
+        let said = fails_in_bash(&client, "git status").await;
+        let allow = format!("policy allow --folder {shown}");
+        assert!(said.contains(&allow), "{said}");
+        let said = fails(&client, "GitStatus", json!({})).await;
+        assert!(said.contains(&allow), "{said}");
+    }
+    client.runs("Read", json!({"file_path": "file"})).await;
+    assert_eq!(decline.asked.lock().len(), 1);
+    assert_eq!(policy(&user), "");
+    client.closes().await;
+    // The command that the refusals name.
+    user.types(&["policy", "allow", "--folder", &shown]).await;
+    let client = connects_in(&user, "work/topic", TestClient::default()).await;
+    client.runs("Bash", json!({"command": "git status"})).await;
+    client.closes().await;
+}
