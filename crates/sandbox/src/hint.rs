@@ -1,11 +1,13 @@
 //! Hints for commands that failed in a way that confinement may explain: one line with the smallest setting that would
-//! allow it. Not here: whether the command was confined.
-
-use std::path::{Path, PathBuf};
+//! allow it. Not here: whether the command was confined, and the hints about paths (path_hints).
 
 use super::level::NetworkAccess;
+use super::path_hints::{
+    find_unseen_path, find_unwritable_path, hidden_program_hint, path_hint, unseen_hint,
+};
 use super::sandbox_rules::SandboxRules;
-use super::services::{find_local_port, leads_to_service, local_port_hint, service_hint};
+use super::services::{find_local_port, local_port_hint, names_loopback};
+use super::shell_messages::program_not_found;
 
 /// The length of the output's end that is examined.
 const TAIL: usize = 8_000;
@@ -84,11 +86,14 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
         NO_LEAK_CHECK,
     ),
     (&["_multiprocessing.SemLock("], NO_SHARED_MEMORY),
-    (&["connect to the Docker daemon"], NO_SERVICES),
-    (&["connect to the docker API"], NO_SERVICES),
+    (&["Cannot connect to the Docker daemon"], NO_SERVICES),
+    (&["failed to connect to the docker API"], NO_SERVICES),
     (&["connection to server on socket"], NO_SERVICES),
     (&["local MySQL server through socket"], NO_SERVICES),
-    (&["connection to your authentication agent"], NO_SERVICES),
+    (
+        &["Could not open a connection to your authentication agent"],
+        NO_SERVICES,
+    ),
     (&["Failed to connect to bus"], NO_SERVICES),
 ];
 
@@ -114,28 +119,33 @@ pub fn tells_process_limit(output: &str) -> bool {
     output_tail(output).lines().any(is_refused)
 }
 
-/// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
-/// messages that a program prefixes with its name count, since other lines may come from a file.
+/// Returns a hint for a command that exited with 0, as a line does whatever its first programs return. Only lines that
+/// begin as a program's own message count, since others may come from a file.
 pub fn hint_after_success(
     rules: &SandboxRules,
     network: NetworkAccess,
     output: &str,
 ) -> Option<String> {
-    let about_network = network_hint(rules, network)?;
-    let speaks_of_itself = |line: &str| {
-        let name = line.split_once(": ").map_or("", |(name, _)| name);
-        // curl prints its message directly after its progress figures.
-        let is_behind_progress = line
-            .split_once("curl: (")
-            .is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));
-        let has_name =
-            (!name.is_empty() && !name.contains(char::is_whitespace)) || is_behind_progress;
-        has_name && contains_any(line, NO_NETWORK)
-    };
-    output_tail(output)
-        .lines()
-        .any(speaks_of_itself)
-        .then_some(about_network)
+    let lines = output_tail(output).lines();
+    let messages: Vec<&str> = lines.filter(|line| is_failure_message(line)).collect();
+    find_hint(rules, network, &messages)
+}
+
+/// Returns whether a line begins as the message of a program that failed.
+fn is_failure_message(line: &str) -> bool {
+    let name = line.split_once(": ").map_or("", |(name, _)| name);
+    // `file:12` stands before a line that was found in a file.
+    let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == ':');
+    let is_mild = ["warning", "note", "hint"].contains(&name.to_ascii_lowercase().as_str());
+    // curl prints its message directly after its progress figures.
+    let is_behind_progress = line
+        .split_once("curl: (")
+        .is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));
+    let mut known = FIXED_LIMITS.iter();
+    (is_name && !is_mild)
+        || is_behind_progress
+        || program_not_found(line).is_some()
+        || known.any(|(words, _)| line.starts_with(words[0]))
 }
 
 fn output_tail(output: &str) -> &str {
@@ -173,12 +183,14 @@ pub fn hint_after_failure(
     output: &str,
 ) -> Option<String> {
     let lines: Vec<&str> = output_tail(output).lines().collect();
-    let says = |words: &[&str]| {
-        lines
-            .iter()
-            .rev()
-            .find(|line| words.iter().any(|word| line.contains(word)))
-            .copied()
+    find_hint(rules, network, &lines)
+}
+
+fn find_hint(rules: &SandboxRules, network: NetworkAccess, lines: &[&str]) -> Option<String> {
+    // The last message is most probably the reason.
+    let saying = |words: &'static [&'static str]| {
+        let lines = lines.iter().rev().copied();
+        lines.filter(move |line| contains_any(line, words))
     };
     let limit = FIXED_LIMITS.iter().find(|(words, _)| {
         let has_words = |line: &&str| words.iter().all(|word| line.contains(word));
@@ -187,30 +199,26 @@ pub fn hint_after_failure(
     if let Some((_, hint)) = limit {
         return Some((*hint).to_owned());
     }
-    if let Some(path) = lines
-        .iter()
-        .rev()
-        .filter(|line| contains_any(line, REFUSED))
-        .find_map(|line| find_unwritable_path(rules, line))
-    {
+    if let Some(path) = saying(REFUSED).find_map(|line| find_unwritable_path(rules, line)) {
         return Some(path_hint(rules, &path));
     }
-    if let Some(path) = lines
-        .iter()
-        .rev()
-        .filter(|line| contains_any(line, ABSENT))
-        .find_map(|line| find_unseen_path(rules, line))
-    {
+    let mut not_found = lines.iter().filter_map(|line| program_not_found(line));
+    if let Some(hint) = not_found.find_map(|name| hidden_program_hint(rules, name)) {
+        return Some(hint);
+    }
+    if let Some(path) = saying(ABSENT).find_map(|line| find_unseen_path(rules, line)) {
         return Some(unseen_hint(rules, &path));
     }
     if network.needs_own_loopback()
-        && let Some(port) = says(NO_LISTENER).and_then(find_local_port)
-        && !rules.local_ports.contains(&port)
+        && let Some(port) = saying(NO_LISTENER)
+            .filter_map(find_local_port)
+            .find(|port| !rules.local_ports.contains(port))
     {
         return Some(local_port_hint(port));
     }
-    let has_no_network = says(NO_NETWORK).is_some()
-        || says(&["socket"]).is_some_and(|line| contains_any(line, REFUSED));
+    // No setting opens a port of the loopback at which nothing listens.
+    let has_no_network = saying(NO_NETWORK).any(|line| !names_loopback(line))
+        || saying(&["socket"]).any(|line| contains_any(line, REFUSED));
     if let Some(about) = network_hint(rules, network).filter(|_| has_no_network) {
         return Some(about);
     }
@@ -228,157 +236,11 @@ fn contains_any(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| line.contains(word))
 }
 
-fn path_hint(rules: &SandboxRules, path: &Path) -> String {
-    let shown = path.display();
-    let is_home = rules
-        .user_home
-        .as_ref()
-        .is_some_and(|home| path.starts_with(home));
-    if let Some(folder) = is_home
-        .then(|| super::hidden_paths::unresolvable_folder(rules))
-        .flatten()
-    {
-        return format!(
-            "{} is not readable (see its mode), so the runner cannot tell which of its files must stay hidden. Until the \
-             owner runs `chmod u+rwx` on it, commands cannot read the home folder.",
-            folder.display()
-        );
-    }
-    if is_too_broad(rules, path) {
-        return format!(
-            "Commands cannot list or write {shown} as a whole, because it contains hidden files such as keys. Name a file or \
-             folder inside it, or use the workspace or $TMPDIR."
-        );
-    }
-    let is_readable = is_readable_path(rules, path);
-    // A path that is missing cannot be named in the settings, but its folder can.
-    let named = match path.parent() {
-        Some(parent) if is_readable && !path.exists() => parent,
-        _ => path,
-    };
-    let is_broad = is_too_broad(rules, named);
-    if leads_to_service(rules.user_home.as_deref(), path)
-        || !is_broad && leads_to_service(rules.user_home.as_deref(), named)
-    {
-        return service_hint(path);
-    }
-    if is_readable {
-        if is_broad {
-            return format!(
-                "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. {} as a \
-                 whole cannot be given to them; a folder of its own in it can, by write = [...] under [sandbox] in \
-                 config.toml. It takes effect at once.",
-                named.display()
-            );
-        }
-        return format!(
-            "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. The owner can \
-             allow it: write = [{:?}] under [sandbox] in config.toml. It takes effect at once.",
-            named.display().to_string()
-        );
-    }
-    format!(
-        "This may be because {shown} is hidden from commands. The owner can show it: read = [{:?}] under [sandbox] in \
-         config.toml. It takes effect at once.",
-        shown.to_string()
-    )
-}
-
-/// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting
-/// should name it.
-fn is_too_broad(rules: &SandboxRules, path: &Path) -> bool {
-    let is_around = |inner: &Path| inner.starts_with(path);
-    path.components().count() <= 2
-        || rules.user_home.as_deref().is_some_and(is_around)
-        || rules
-            .workspaces
-            .iter()
-            .any(|workspace| is_around(workspace) && workspace != path)
-}
-
-/// Explains that a path is there for the owner only.
-fn unseen_hint(rules: &SandboxRules, path: &Path) -> String {
-    let shown = path.display().to_string();
-    if leads_to_service(rules.user_home.as_deref(), path) {
-        return service_hint(path);
-    }
-    format!(
-        "This may be because commands see only a part of the home, and {shown} is not in it. The owner can show it: \
-         read = [{shown:?}] under [sandbox] in config.toml. It takes effect at once."
-    )
-}
-
-/// Finds the first path of the home in a line that is there and that commands do not see.
-fn find_unseen_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
-    let home = rules.user_home.as_ref()?;
-    let named = [&rules.workspaces, &rules.write, &rules.read, &rules.shown];
-    let is_seen = |path: &Path| {
-        named
-            .into_iter()
-            .flatten()
-            .any(|seen| path.starts_with(seen))
-    };
-    named_paths(rules, line).into_iter().find(|path| {
-        path != home && path.starts_with(home) && !is_seen(path) && path.symlink_metadata().is_ok()
-    })
-}
-
-/// Returns the absolute paths in a line, and those that begin with `~/`.
-fn named_paths(rules: &SandboxRules, line: &str) -> Vec<PathBuf> {
-    let is_end = |c: char| c.is_whitespace() || "'\"`:,;()[]<>‘’“”".contains(c);
-    let words = line
-        .split(is_end)
-        .filter(|word| word.starts_with('/') && word.len() > 1);
-    let home = |word: &str| {
-        let rest = word.strip_prefix("~/")?;
-        Some(rules.user_home.as_ref()?.join(rest))
-    };
-    // An address such as unix:///run/x begins with several slashes.
-    words
-        .map(|word| Path::new(word).components().collect())
-        .chain(line.split(is_end).filter_map(home))
-        .collect()
-}
-
-/// Finds the first path in a line that commands may not write.
-fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
-    // Not programs: many error messages begin with a script's own name.
-    named_paths(rules, line)
-        .into_iter()
-        .filter(|path| !is_writable_path(rules, path))
-        .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))
-}
-
-fn is_writable_path(rules: &SandboxRules, path: &Path) -> bool {
-    let mut places = rules
-        .workspaces
-        .iter()
-        .chain(&rules.write)
-        .chain([&rules.temp]);
-    places.any(|place| path.starts_with(place))
-        || path.starts_with("/dev")
-        || path.starts_with("/proc")
-}
-
-fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
-    let home = rules
-        .user_home
-        .as_ref()
-        .is_some_and(|home| path.starts_with(home));
-    let hidden = super::hidden_paths::hidden_paths(rules)
-        .paths
-        .iter()
-        .any(|hole| path.starts_with(hole));
-    !hidden
-        && (home
-            || !path.starts_with("/root")
-                && !path.starts_with("/mnt")
-                && !path.starts_with("/media"))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    use std::path::Path;
+
     use super::*;
 
     fn rules() -> SandboxRules {
@@ -591,6 +453,129 @@ mod tests {
         let text = said("dial tcp 127.0.0.1:2375: connection refused").expect("a line");
         assert!(!text.contains("local_ports ="), "{text}");
         assert_eq!(said("dial tcp 10.0.0.7:5432: connection refused"), None);
+    }
+
+    #[test]
+    fn a_refused_port_of_the_loopback_is_nothing_of_the_networks() {
+        for line in [
+            "curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server",
+            "curl: (7) Failed to connect to localhost port 9 after 0 ms: Couldn't connect to server",
+            "curl: (7) Failed to connect to ::1 port 9 after 0 ms: Couldn't connect to server",
+            "curl: (7) Failed to connect to 127.0.0.53 port 9 after 0 ms: Couldn't connect to server",
+            "curl: (7) Failed to connect to [::1]:9: Couldn't connect to server",
+            "curl: (7) Failed to connect to app.localhost port 9: Couldn't connect to server",
+            "curl: (7) Failed to connect to 0:0:0:0:0:0:0:1 port 9: Couldn't connect to server",
+            "HTTPConnectionPool(host='127.0.0.1', port=9): Max retries exceeded: Connection refused",
+        ] {
+            let rules = SandboxRules {
+                local_ports: vec![9],
+                ..rules()
+            };
+            for network in [NetworkAccess::Ask, NetworkAccess::Loopback] {
+                let told = hint_after_failure(&rules, network, line);
+                assert_eq!(told, None, "{line}");
+            }
+            let text = said(line).expect(line);
+            assert!(text.contains("local_ports = [9]"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_program_counts_whatever_the_line_returned() {
+        let after_success =
+            |output: &str| hint_after_success(&rules(), NetworkAccess::Loopback, output);
+        for output in [
+            "error: gpg failed to sign the data:\ngpg: signing failed\nfatal: failed to write commit object\n",
+            "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n",
+            "touch: cannot touch '/home/a/notes/x': Permission denied\nnext\n",
+        ] {
+            assert_eq!(after_success(output), said(output), "{output}");
+            assert!(after_success(output).is_some(), "{output}");
+        }
+        for output in [
+            "log:12:touch: cannot touch '/home/a/notes/x': Permission denied\n",
+            "log:touch: cannot touch '/home/a/notes/x': Permission denied\n",
+            "    error: gpg failed to sign the data\n",
+            "warning: unable to access '/home/a/.config/git/ignore': Permission denied\n",
+        ] {
+            assert_eq!(after_success(output), None, "{output}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_program_that_is_a_link_into_the_hidden_home_is_named() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().canonicalize().expect("real");
+        for made in [".local/bin", "src", ".cargo/bin"] {
+            std::fs::create_dir_all(home.join(made)).expect("made");
+        }
+        for (link, target) in [("tool", "src/tool"), ("seen", ".cargo/bin/seen")] {
+            std::fs::write(home.join(target), "").expect("written");
+            symlink(home.join(target), home.join(".local/bin").join(link)).expect("linked");
+        }
+        symlink(home.join("gone"), home.join(".local/bin/dangling")).expect("linked");
+        let rules = SandboxRules {
+            user_home: Some(home.clone()),
+            ..rules()
+        };
+        let told = |name: &str| {
+            let output = format!("zsh:1: command not found: {name}\n");
+            let after_success = hint_after_success(&rules, NetworkAccess::Loopback, &output);
+            let told = hint_after_failure(&rules, NetworkAccess::Loopback, &output);
+            assert_eq!(told, after_success);
+            told
+        };
+        let text = told("tool").expect("a hint");
+        let setting = format!("read = [{:?}]", home.join("src/tool"));
+        assert!(
+            text.contains(".local/bin/tool is a link") && text.contains(&setting),
+            "{text}"
+        );
+        assert_eq!(
+            [told("seen"), told("dangling"), told("nothing")],
+            [None, None, None]
+        );
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn no_setting_is_proposed_for_what_the_mode_of_a_file_refuses() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("real");
+        let told = |mode: u32| {
+            let file = top.join(format!("{mode:o}"));
+            std::fs::write(&file, "").expect("written");
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, permissions).expect("set");
+            let rules = SandboxRules {
+                user_home: Some(top.clone()),
+                ..rules()
+            };
+            let output = format!("cat: {}: Permission denied", file.display());
+            hint_after_failure(&rules, NetworkAccess::Loopback, &output)
+        };
+        // Outside of what commands read, a denial may be of reading.
+        let there = if Path::new("/var/mail").is_dir() {
+            "/var/mail"
+        } else {
+            "/var/log"
+        };
+        let text = said(&format!(
+            "ls: cannot open directory '{there}': Permission denied"
+        ));
+        assert!(!text.unwrap_or_default().contains("write = ["), "{there}");
+        assert_eq!(told(0o000), None);
+        assert_eq!(told(0o200), None);
+        let text = told(0o400).expect("a hint");
+        assert!(
+            text.contains("no setting") && !text.contains("= ["),
+            "{text}"
+        );
+        let text = told(0o600).expect("a hint");
+        assert!(text.contains("write = ["), "{text}");
     }
 
     #[test]

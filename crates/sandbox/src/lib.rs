@@ -31,6 +31,7 @@ mod mount_steps;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod path_grants;
+mod path_hints;
 #[cfg(target_os = "linux")]
 mod private_folders;
 #[cfg(unix)]
@@ -45,6 +46,7 @@ pub mod seatbelt;
 mod seccomp;
 pub mod self_test;
 pub mod services;
+pub mod shell_messages;
 #[cfg(target_os = "linux")]
 mod unix_sockets;
 mod untrusted_links;

@@ -1,6 +1,7 @@
 //! Sockets and ports of programs that act for their callers: a command that reaches one can do all that the owner can. Not
 //! here: keeping commands from them (view, and the network namespace).
 
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The ports of programs that run commands for each caller: containers, debuggers, devices, the screen.
@@ -60,23 +61,62 @@ pub(super) fn service_hint(path: &Path) -> String {
     )
 }
 
+/// Returns whether a line names this machine's loopback, in any spelling.
+pub(super) fn names_loopback(line: &str) -> bool {
+    loopback_words(line).next().is_some()
+}
+
 /// Finds the port of this machine's loopback that a line names, as `localhost:5432`, `127.0.0.1/5432` or `port 5432`.
 pub(super) fn find_local_port(line: &str) -> Option<u16> {
-    let local = ["localhost", "127.0.0.1", "::1"];
-    if !local.iter().any(|host| line.contains(host)) {
-        return None;
-    }
-    let before = local
-        .iter()
-        .flat_map(|host| [":", "/"].map(|mark| format!("{host}{mark}")));
-    let marks = before.chain(["]:", "port ", "port: "].map(str::to_owned));
-    marks.into_iter().find_map(|mark| {
-        let rest = &line[line.find(&mark)? + mark.len()..];
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        rest[..end].parse().ok()
+    let mut found = loopback_words(line).peekable();
+    found.peek()?;
+    found.find_map(|(_, port)| port).or_else(|| {
+        ["port ", "port: ", "port="]
+            .iter()
+            .find_map(|mark| parse_port(line.split_once(mark)?.1))
     })
+}
+
+/// Returns the names and addresses of the loopback in a line, each with its port if that follows.
+fn loopback_words(line: &str) -> impl Iterator<Item = (&str, Option<u16>)> {
+    let is_end = |c: char| c.is_whitespace() || "'\"`,;()<>=/".contains(c);
+    let words = line.split(is_end);
+    let next = line.split(is_end).skip(1).map(Some).chain([None]);
+    words.zip(next).filter_map(|(word, next)| {
+        let (host, port) = split_port(word.trim_end_matches([':', '.']));
+        let port = port.or(next.filter(|_| line.contains("/dev/tcp/")));
+        is_loopback(host).then(|| (host, port.and_then(parse_port)))
+    })
+}
+
+/// Splits `host:port`; an IPv6 address may stand in brackets.
+fn split_port(word: &str) -> (&str, Option<&str>) {
+    if let Some((host, rest)) = word.strip_prefix('[').and_then(|word| word.split_once(']')) {
+        return (host, rest.strip_prefix(':'));
+    }
+    match word.strip_prefix("::1:") {
+        // Node writes it so.
+        Some(port) => ("::1", Some(port)),
+        None if word.parse::<IpAddr>().is_ok() => (word, None),
+        None => match word.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (word, None),
+        },
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        let address = address.to_canonical();
+        return address.is_loopback() || address.is_unspecified();
+    }
+    let host = host.to_ascii_lowercase();
+    host == "localhost" || host.starts_with("localhost.") || host.ends_with(".localhost")
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    text[..end.unwrap_or(text.len())].parse().ok()
 }
 
 /// Explains that no command listens at a port, with the setting that lets commands reach the machine's.

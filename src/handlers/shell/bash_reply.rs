@@ -180,7 +180,7 @@ pub(super) async fn start_in_background(
         ),
         Some(exit) => (
             format!("Shell {name} has ended already"),
-            status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
+            status_line(&exit.status, output.elapsed, &output.text),
         ),
     };
     if let Some(duplicate) = duplicate {

@@ -58,7 +58,7 @@ fn describe_terminal(output: &TerminalOutput) -> String {
     };
     let ended = match &exit.status {
         ExitStatus::Code(0) if printed => format!("[exited with code 0 after {took}]"),
-        status => status_line(status, output.elapsed, printed).unwrap_or_default(),
+        status => status_line(status, output.elapsed, &output.text).unwrap_or_default(),
     };
     if !output.left.is_empty() {
         return format!("{ended}\nStill running: {}.", list_processes(&output.left));

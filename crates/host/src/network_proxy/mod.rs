@@ -48,8 +48,8 @@ const PROXY_VARIABLES: &[&str] = &[
 ];
 /// Variables that package managers and Node need beside it: they use the proxy, and wait for a person's answer.
 const OTHER_VARIABLES: &[(&str, &str)] = &[
-    ("NO_PROXY", "localhost,127.0.0.1,::1"),
-    ("no_proxy", "localhost,127.0.0.1,::1"),
+    ("NO_PROXY", "localhost,127.0.0.1,127.0.0.0/8,::1"),
+    ("no_proxy", "localhost,127.0.0.1,127.0.0.0/8,::1"),
     ("NODE_USE_ENV_PROXY", "1"),
     ("CARGO_HTTP_TIMEOUT", "600"),
     ("PIP_DEFAULT_TIMEOUT", "600"),

@@ -6,6 +6,7 @@ use super::{
     CommandRun, ExitStatus, InputWait, ProcessName, RunEnding, SIGKILL_EXIT_CODE, StopReport,
     TerminalExit, TerminalOutput, signal_name,
 };
+use punie_sandbox::shell_messages::{program_not_found, says_not_executable};
 use punie_text::output::number_format::format_count;
 use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
@@ -23,7 +24,7 @@ pub fn build_run_report(run: &CommandRun, advice: &str) -> Result<(String, Resul
     let took = format_seconds(output.elapsed);
     match &run.ending {
         RunEnding::Finished(exit) => {
-            let status = status_line(&exit.status, output.elapsed, !output.text.trim().is_empty());
+            let status = status_line(&exit.status, output.elapsed, &output.text);
             let status = [status.as_deref(), killed_note(exit)]
                 .into_iter()
                 .flatten()
@@ -134,12 +135,12 @@ pub fn exit_phrase(status: &ExitStatus) -> String {
 }
 
 /// Returns the last line of a report, which says how the command ended; `None` for a success with output.
-pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Option<String> {
+pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: &str) -> Option<String> {
     let took = format_seconds(elapsed);
     match status {
-        ExitStatus::Code(0) if printed => None,
+        ExitStatus::Code(0) if !printed.trim().is_empty() => None,
         ExitStatus::Code(0) => Some("Command completed successfully (no output).".to_owned()),
-        ExitStatus::Code(code) => Some(match explain_exit_code(*code) {
+        ExitStatus::Code(code) => Some(match explain_exit_code(*code, printed) {
             Some(why) => format!("Exit code {code} ({took}): {why}"),
             None => format!("Exit code {code} ({took})"),
         }),
@@ -148,16 +149,19 @@ pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Opt
     }
 }
 
-/// Explains an exit code that the shell sets itself.
-fn explain_exit_code(code: i32) -> Option<String> {
+/// Explains an exit code by which a shell reports something, where its message says the same: any program may exit with it.
+fn explain_exit_code(code: i32, printed: &str) -> Option<String> {
     match code {
-        126 => Some(
+        126 if printed.lines().any(says_not_executable) => Some(
             "the command was found but could not be executed (no execute permission, or not a program)."
                 .into(),
         ),
-        127 => Some("the command was not found; check its spelling and the PATH.".into()),
-        129..=192 => signal_name(code - 128)
-            .map(|name| format!("a process of it was ended by {name} (128 + {}).", code - 128)),
+        127 if printed.lines().any(|line| program_not_found(line).is_some()) => {
+            Some("the command was not found; check its spelling and the PATH.".into())
+        }
+        129..=192 => signal_name(code - 128).map(|name| {
+            format!("so a shell reports a process that was ended by {name} (128 + {}).", code - 128)
+        }),
         _ => None,
     }
 }
@@ -267,18 +271,34 @@ mod tests {
 
     #[test]
     fn a_success_says_something_only_when_nothing_was_printed() {
-        assert_eq!(status_line(&ExitStatus::Code(0), TOOK, true), None);
-        let quiet = status_line(&ExitStatus::Code(0), TOOK, false).expect("a line");
+        assert_eq!(status_line(&ExitStatus::Code(0), TOOK, "done"), None);
+        let quiet = status_line(&ExitStatus::Code(0), TOOK, "\n").expect("a line");
         assert_eq!(quiet, "Command completed successfully (no output).");
     }
 
     #[test]
     fn a_failure_names_its_code_and_the_shells_own_codes_are_explained() {
-        let line = |code| status_line(&ExitStatus::Code(code), TOOK, true).expect("a line");
-        assert_eq!(line(1), "Exit code 1 (12.4 s)");
-        assert!(line(127).contains("not found"), "{}", line(127));
-        assert!(line(126).contains("could not be executed"), "{}", line(126));
-        assert!(line(139).contains("SIGSEGV"), "{}", line(139));
+        let line =
+            |code, printed| status_line(&ExitStatus::Code(code), TOOK, printed).expect("a line");
+        assert_eq!(line(1, ""), "Exit code 1 (12.4 s)");
+        let found = line(127, "bash: line 1: tool: command not found\n");
+        assert!(found.contains("not found"), "{found}");
+        let found = line(126, "bash: line 1: ./tool: Permission denied\n");
+        assert!(found.contains("could not be executed"), "{found}");
+        assert!(line(139, "").contains("SIGSEGV"), "{}", line(139, ""));
+    }
+
+    #[test]
+    fn the_exit_code_of_a_program_is_not_taken_for_the_shells() {
+        for code in [126, 127] {
+            for printed in ["", "error: key not found\n", "cat: /x: Permission denied\n"] {
+                assert_eq!(
+                    status_line(&ExitStatus::Code(code), TOOK, printed).as_deref(),
+                    Some(format!("Exit code {code} (12.4 s)").as_str()),
+                    "{printed}"
+                );
+            }
+        }
     }
 
     #[test]
