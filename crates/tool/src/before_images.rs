@@ -6,6 +6,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -45,6 +46,11 @@ pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
     /// Takes the snapshot after the call, and records the differences.
     fn end_snapshot<'a>(&'a self, _request: &'a RequestId) -> SnapshotFuture<'a> {
         Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Takes what the answer of a call with a snapshot says about workspaces that have none. It is said once.
+    fn take_remarks(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Forgets the snapshot of a call that did not begin.
@@ -94,6 +100,7 @@ pub struct CallBeforeImages {
     tool: String,
     remarks: Arc<Mutex<Vec<String>>>,
     snapshot: Arc<Mutex<Option<CallSnapshot>>>,
+    has_snapshot: Arc<AtomicBool>,
 }
 
 impl CallBeforeImages {
@@ -103,6 +110,7 @@ impl CallBeforeImages {
             tool: tool.to_owned(),
             remarks: Arc::default(),
             snapshot: Arc::default(),
+            has_snapshot: Arc::default(),
         }
     }
 
@@ -126,6 +134,7 @@ impl CallBeforeImages {
         match images.begin_snapshot(request, &self.tool, access).await {
             Ok(false) => {}
             Ok(true) => {
+                self.has_snapshot.store(true, Ordering::Relaxed);
                 *self.snapshot.lock() = Some(CallSnapshot {
                     images,
                     request: request.clone(),
@@ -177,13 +186,18 @@ impl CallBeforeImages {
 
     /// Adds the remarks to the answer.
     pub(super) fn append_remarks(&self, mut reply: ToolReply) -> ToolReply {
-        for remark in self.remarks.lock().drain(..) {
+        let mut remarks = self.remarks.lock();
+        if self.has_snapshot.load(Ordering::Relaxed) {
+            remarks.extend(self.images.take_remarks());
+        }
+        for remark in remarks.drain(..) {
             if let ReplyBody::Text(text) | ReplyBody::Fitted(text) = &mut reply.body {
                 text.push('\n');
                 text.push_str(&remark);
             }
             reply.meta.warnings.push(remark);
         }
+        drop(remarks);
         reply
     }
 }

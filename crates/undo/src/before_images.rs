@@ -47,6 +47,8 @@ impl BeforeImages for BeforeImageStore {
         }
         let mut narrowed = self.narrowed.lock();
         if let Some(store) = narrowed.get(folders) {
+            // A folder may have been made anew since.
+            store.workspace.open_returned();
             return Some(store.clone());
         }
         if narrowed.len() >= MAX_NARROWED {
@@ -82,6 +84,12 @@ impl BeforeImages for BeforeImageStore {
         take_snapshot(snapshots, "what a call changed is not recorded", request, {
             move |snapshots| snapshots.end_call(&id)
         })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_remarks(&self) -> Vec<String> {
+        let snapshots = self.snapshots.as_ref();
+        snapshots.map_or_else(Vec::new, |snapshots| snapshots.take_remarks())
     }
 
     #[cfg(target_os = "linux")]

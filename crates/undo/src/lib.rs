@@ -57,6 +57,7 @@ pub use command_shims::CommandShims;
 pub use inventory::TrashEntry;
 #[cfg(target_os = "linux")]
 use snapshot::FolderSnapshots;
+pub use snapshot::list_uncovered_folders;
 pub use undo::{UNTRACKED, UndoError, UndoReport};
 
 /// A file above this size is not kept before it is changed.

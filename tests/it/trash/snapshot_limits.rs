@@ -245,6 +245,32 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
 }
 
 #[tokio::test]
+#[ignore = "slow: `.ci/run` runs it"]
+async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
+    let this = Snapshots::new();
+    this.git(
+        "git init -q .; for d in $(seq 600); do mkdir d$d; (cd d$d; seq 100 | xargs touch); done; git add .; \
+         git commit -qm all",
+    );
+    let request = this.runs("touch z").await;
+    let [remark] = &this.images.take_remarks()[..] else {
+        panic!("it is said");
+    };
+    assert!(remark.contains("more than 50000 files"), "{remark}");
+    let refused = this.undo(&request).expect_err("not covered");
+    assert!(refused.contains("more than 50000 files"), "{refused}");
+    let stored = "find ../home/state/trash/snapshots/contents -type f | wc -l";
+    assert_eq!(this.shell(stored), "0", "no file was read");
+    this.runs("touch d600/new; rm d1/1").await;
+    assert_eq!(this.images.take_remarks(), [""; 0], "it is said once");
+    // Fewer, by a command.
+    this.runs("rm -rf d1*").await;
+    let request = this.runs("echo new > d600/1; rm d600/2").await;
+    this.undo(&request).expect("covered");
+    assert_eq!(this.text("d600/1") + &this.text("d600/2"), "");
+}
+
+#[tokio::test]
 async fn odd_files_that_were_there_before_are_put_back_or_named() {
     let this = Snapshots::new();
     let work = this.work();

@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 
 use super::super::manifest::{self, ManifestLine, ManifestPath};
 use super::super::{Trash, unix_time_ms};
+use super::call_end::{describe_end, read_folder_refs};
 use super::call_record::{
-    CallStart, CallsFolder, FolderStart, MovedRef, RepositoryRefs, SnapshotEnd, link_file,
-    read_tree_file, share_tree_file, write_tree_file, write_whole,
+    CallStart, CallsFolder, FolderStart, link_file, read_tree_file, share_tree_file,
+    write_tree_file, write_whole,
 };
-use super::git_index::{find_git_folder, read_refs};
-use super::ignore_rules::{RulesCache, find_repository_above};
+use super::ignore_rules::RulesCache;
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
-use super::tree_node::{PathChange, TreeNode, compare_trees};
-use super::tree_scan::{ScanContext, scan_tree};
+use super::tree_node::{TreeNode, compare_trees};
+use super::tree_scan::{ScanContext, count_tree, scan_tree};
+use super::watched_folder::{FolderTree, WatchedFolder};
 use punie_core::durable::open_lock_file;
 use punie_core::failpoint::reach_of;
-use punie_core::ids::{RequestId, to_hex};
+use punie_core::ids::RequestId;
 
 /// The limits of a snapshot.
 const LIMITS: ScanLimits = ScanLimits {
@@ -34,9 +34,6 @@ const LIMITS: ScanLimits = ScanLimits {
     bytes: 1 << 30,
 };
 
-/// The entries of a workspace.
-type FolderTree = Arc<Vec<TreeNode>>;
-
 /// Takes snapshots of these workspaces.
 #[derive(Debug)]
 pub struct FolderSnapshots {
@@ -44,6 +41,7 @@ pub struct FolderSnapshots {
     folders: Vec<WatchedFolder>,
     contents: SnapshotContents,
     rules: RulesCache,
+    limits: ScanLimits,
     home: Option<(u64, u64)>,
     calls: OnceLock<CallsFolder>,
     running: Mutex<HashMap<RequestId, RunningCall>>,
@@ -51,39 +49,24 @@ pub struct FolderSnapshots {
 }
 
 #[derive(Debug)]
-struct WatchedFolder {
-    top: PathBuf,
-    /// The file of the tree as it was last, for the next process.
-    file: PathBuf,
-    last: Mutex<Option<FolderTree>>,
-    /// Letting go of older requests made no room for it.
-    is_without_room: AtomicBool,
-}
-
-#[derive(Debug)]
 struct RunningCall {
     start: CallStart,
-    trees: Vec<Option<FolderTree>>,
+    /// The trees of the folders in `start`, each with its number among all.
+    trees: Vec<(usize, Option<FolderTree>)>,
 }
 
 impl FolderSnapshots {
     /// Takes snapshots of these folders. Nothing is read yet.
     pub fn new(trash: &Trash, tops: impl IntoIterator<Item = PathBuf>) -> Self {
         let home = &trash.home;
-        let folder = |top: PathBuf| WatchedFolder {
-            file: home.trash_snapshot_trees_dir().join(format!(
-                "{}.tree",
-                to_hex(&Sha256::digest(top.as_os_str().as_encoded_bytes())[..16])
-            )),
-            top,
-            last: Mutex::default(),
-            is_without_room: AtomicBool::new(false),
-        };
+        let trees = home.trash_snapshot_trees_dir();
+        let folder = |top: PathBuf| WatchedFolder::new(top, &trees);
         let root = rustix::fs::stat(home.root_dir()).ok();
         Self {
             folders: tops.into_iter().map(folder).collect(),
             contents: SnapshotContents::in_folder(home.trash_snapshot_contents_dir(), 0),
             rules: RulesCache::default(),
+            limits: LIMITS,
             home: root.map(|root| (root.st_dev, root.st_ino)),
             calls: OnceLock::new(),
             running: Mutex::default(),
@@ -101,9 +84,11 @@ impl FolderSnapshots {
             return;
         };
         for (number, folder) in self.folders.iter().enumerate() {
-            if let Err(cause) = self.read_folder(number, None, &mut lock) {
+            if folder.is_there()
+                && let Err(cause) = self.read_folder(number, None, &mut lock)
+            {
                 let top = folder.top.display();
-                tracing::info!(%top, %cause, "what commands change there cannot be undone");
+                tracing::debug!(%top, %cause, "there is no first snapshot");
             }
         }
     }
@@ -119,14 +104,15 @@ impl FolderSnapshots {
             folders: Vec::new(),
         };
         let mut lock = self.lock_shared()?;
-        for (number, folder) in self.folders.iter().enumerate() {
+        let folders = self.folders.iter().enumerate();
+        for (number, folder) in folders.filter(|(_, folder)| folder.is_there()) {
             let name = format!("{}-{number}.tree", request.as_str());
             let tree_file = calls.tree_file(&name);
             let (tree, named) = match self.read_folder(number, Some(&tree_file), &mut lock) {
                 Ok(tree) => (Some(tree), Ok(name)),
                 Err(cause) => (None, Err(cause.to_string())),
             };
-            trees.push(tree);
+            trees.push((number, tree));
             start.folders.push(FolderStart {
                 top: ManifestPath(folder.top.clone()),
                 tree: named,
@@ -140,6 +126,12 @@ impl FolderSnapshots {
         let call = RunningCall { start, trees };
         self.running.lock().insert(request.clone(), call);
         Ok(())
+    }
+
+    /// Takes what the next answer says about workspaces without snapshots.
+    pub fn take_remarks(&self) -> Vec<String> {
+        let folders = self.folders.iter();
+        folders.filter_map(WatchedFolder::take_remark).collect()
     }
 
     /// Forgets a call that did not begin.
@@ -166,10 +158,10 @@ impl FolderSnapshots {
         let request = &call.start.request;
         let mut lock = self.lock_shared()?;
         let mut lines = Vec::new();
-        for (number, (start, before)) in call.start.folders.iter().zip(&call.trees).enumerate() {
+        for (start, (number, before)) in call.start.folders.iter().zip(&call.trees) {
             let after = match before {
                 Some(before) => self
-                    .read_folder(number, None, &mut lock)
+                    .read_folder(*number, None, &mut lock)
                     .map(|after| (Arc::clone(before), after))
                     .map_err(|cause| cause.to_string()),
                 None => Err(start.tree.clone().err().unwrap_or_default()),
@@ -241,8 +233,43 @@ impl FolderSnapshots {
         Ok(lock)
     }
 
-    /// Reads a folder as `read_and_store_tree` does. Where there is no room, older requests are let go of once.
+    /// Reads a folder, unless it is known to hold too much for a snapshot. Its names and sizes are counted before the
+    /// first file is read.
     fn read_folder(
+        &self,
+        number: usize,
+        call_tree: Option<&Path>,
+        lock: &mut File,
+    ) -> Result<FolderTree, ScanError> {
+        let folder = &self.folders[number];
+        folder.check_known_count()?;
+        let (mut count, mut counted) = (Ok(()), None);
+        if folder.has_obstacle() || !folder.has_tree() {
+            let (result, folders) = count_tree(&folder.top, &self.scan_context());
+            (count, counted) = (result, Some(folders));
+        }
+        let read = count.and_then(|()| {
+            let read = self.read_with_room(number, call_tree, lock);
+            if counted.is_none() || !matches!(read, Err(ScanError::TooMany(_))) {
+                return read;
+            }
+            folder.forget_tree();
+            self.read_with_room(number, call_tree, lock)
+        });
+        match &read {
+            Ok(_) => folder.clear_obstacle(),
+            Err(cause) => {
+                if counted.is_none() && matches!(cause, ScanError::TooMany(_)) {
+                    counted = Some(count_tree(&folder.top, &self.scan_context()).1);
+                }
+                folder.record_obstacle(cause, counted.unwrap_or_default());
+            }
+        }
+        read
+    }
+
+    /// Reads a folder as `read_and_store_tree` does. Where there is no room, older requests are let go of once.
+    fn read_with_room(
         &self,
         number: usize,
         call_tree: Option<&Path>,
@@ -302,13 +329,7 @@ impl FolderSnapshots {
             *is_known = true;
         }
         drop(is_known);
-        let context = ScanContext {
-            contents: &self.contents,
-            rules: &self.rules,
-            limits: LIMITS,
-            home: self.home,
-        };
-        let scanned = scan_tree(top, earlier, &context);
+        let scanned = scan_tree(top, earlier, &self.scan_context());
         self.trash
             .add_used_bytes(self.contents.take_uncounted_bytes());
         if matches!(scanned, Err(ScanError::NoRoom)) {
@@ -316,6 +337,15 @@ impl FolderSnapshots {
             *self.is_room_known.lock() = false;
         }
         scanned
+    }
+
+    fn scan_context(&self) -> ScanContext<'_> {
+        ScanContext {
+            contents: &self.contents,
+            rules: &self.rules,
+            limits: self.limits,
+            home: self.home,
+        }
     }
 
     fn manifest_file(&self, request: &RequestId) -> PathBuf {
@@ -348,53 +378,139 @@ impl FolderSnapshots {
     }
 }
 
-/// The lines that say what a call changed in one folder.
-fn describe_end(
-    start: &FolderStart,
-    trees: Result<(FolderTree, FolderTree), String>,
-    is_end_unseen: bool,
-) -> Vec<ManifestLine> {
-    let (mut changes, mut off): (Vec<PathChange>, Option<String>) = (Vec::new(), None);
-    match trees {
-        Ok((before, after)) => compare_trees(&start.top.0, &before, &after, &mut changes),
-        Err(why) => off = Some(why),
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    use std::fs;
+    use std::time::Duration;
+
+    use super::super::list_uncovered_folders;
+    use super::*;
+    use crate::TrashLimits;
+    use punie_home::Home;
+
+    /// Snapshots of a folder that may hold ten names.
+    struct SmallSnapshots {
+        _dir: tempfile::TempDir,
+        top: PathBuf,
+        home: Home,
+        snapshots: FolderSnapshots,
     }
-    let end = ManifestLine::Snapshot(SnapshotEnd {
-        folder: start.top.clone(),
-        ended_at_ms: unix_time_ms(),
-        ended_us: microseconds_since_start(),
-        off,
-        is_end_unseen,
-        moved_refs: list_moved_refs(&start.refs, &read_folder_refs(&start.top.0)),
-    });
-    let changes = changes.into_iter().map(ManifestLine::Changed);
-    std::iter::once(end).chain(changes).collect()
-}
 
-fn microseconds_since_start() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let us = now.tv_sec.saturating_mul(1_000_000);
-    us.saturating_add(now.tv_nsec / 1_000).unsigned_abs()
-}
+    impl SmallSnapshots {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a folder");
+            let top = dir.path().canonicalize().expect("real");
+            fs::create_dir_all(top.join("work/deep/er")).expect("made");
+            let home = Home::open_home(&top.join("home")).expect("a home");
+            let limits = TrashLimits {
+                max_bytes: 1 << 30,
+                keep: Duration::from_hours(1),
+            };
+            let trash = Trash::new(&home, limits);
+            let mut snapshots = FolderSnapshots::new(&trash, [top.join("work")]);
+            snapshots.limits = ScanLimits {
+                files: 10,
+                repository_files: 20,
+                bytes: 1_000,
+            };
+            Self {
+                _dir: dir,
+                top: top.join("work"),
+                home,
+                snapshots,
+            }
+        }
 
-/// The refs of the repository that a folder is, or lies in.
-fn read_folder_refs(top: &Path) -> RepositoryRefs {
-    let repository = find_repository_above(top).unwrap_or(top);
-    find_git_folder(&repository.join(".git"))
-        .map(|git_folder| read_refs(&git_folder))
-        .unwrap_or_default()
-}
+        fn write_files(&self, folder: &str, count: usize) {
+            for number in 0..count {
+                fs::write(self.top.join(folder).join(format!("f{number}")), "x").expect("written");
+            }
+        }
 
-fn list_moved_refs(before: &RepositoryRefs, after: &RepositoryRefs) -> Vec<MovedRef> {
-    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let moved = names
-        .into_iter()
-        .filter(|name| before.get(*name) != after.get(*name));
-    moved
-        .map(|name| MovedRef {
-            name: name.clone(),
-            before: before.get(name).cloned(),
-            after: after.get(name).cloned(),
-        })
-        .collect()
+        /// Runs a call that changes nothing; returns the reason if it had no snapshot.
+        fn run_call(&self) -> Option<String> {
+            let request = RequestId::new();
+            self.snapshots.begin_call(&request, "Bash").expect("begun");
+            let folder = self.snapshots.running.lock()[&request].start.folders[0].clone();
+            self.snapshots.end_call(&request).expect("ended");
+            folder.tree.err()
+        }
+
+        fn count_stored_contents(&self) -> usize {
+            let stored = self.snapshots.contents.list_stored();
+            stored.expect("listed").len()
+        }
+    }
+
+    #[test]
+    fn a_folder_with_too_many_files_is_counted_and_not_read() {
+        let small = SmallSnapshots::new();
+        small.write_files("deep/er", 12);
+        let why = small.run_call().expect("too many");
+        assert!(why.contains("more than 10 files"), "{why}");
+        assert_eq!(small.count_stored_contents(), 0);
+        let [remark] = &small.snapshots.take_remarks()[..] else {
+            panic!("it is said");
+        };
+        assert!(
+            remark.contains("cannot be undone: it holds more than 10"),
+            "{remark}"
+        );
+        assert_eq!(small.run_call(), Some(why.clone()));
+        assert_eq!(small.snapshots.take_remarks(), [""; 0], "it is said once");
+        let told = [(small.top.clone(), why)];
+        assert_eq!(list_uncovered_folders(&small.home), told);
+    }
+
+    #[test]
+    fn a_folder_is_read_again_once_its_count_can_have_changed() {
+        let small = SmallSnapshots::new();
+        small.write_files("deep/er", 12);
+        small.run_call().expect("too many");
+        // Files come and go elsewhere, and it stays too many.
+        small.write_files("", 3);
+        small.run_call().expect("too many");
+        fs::remove_dir_all(small.top.join("deep/er")).expect("removed");
+        assert_eq!(small.run_call(), None);
+        assert!(list_uncovered_folders(&small.home).is_empty());
+        // A folder that grew, and rules by which less of it counts.
+        small.write_files("deep", 12);
+        small.run_call().expect("too many again");
+        assert_eq!(small.snapshots.take_remarks().len(), 1, "it is said again");
+        fs::write(small.top.join(".gitignore"), "deep/\n").expect("written");
+        assert_eq!(small.run_call(), None);
+        fs::write(small.top.join(".gitignore"), "other/\n").expect("written");
+        small.run_call().expect("too many");
+        fs::create_dir(small.top.join(".git")).expect("made");
+        assert_eq!(small.run_call(), None, "a repository may hold more");
+    }
+
+    #[test]
+    fn a_folder_with_too_large_files_is_measured_and_not_read() {
+        let small = SmallSnapshots::new();
+        fs::write(small.top.join("large"), [b'x'; 2_000]).expect("written");
+        for _ in 0..2 {
+            let why = small.run_call().expect("too large");
+            assert!(why.contains("larger than"), "{why}");
+        }
+        assert_eq!(small.count_stored_contents(), 0);
+        fs::write(small.top.join("large"), "").expect("written");
+        assert_eq!(small.run_call(), None);
+    }
+
+    #[test]
+    fn a_missing_folder_is_left_out() {
+        let small = SmallSnapshots::new();
+        fs::remove_dir_all(&small.top).expect("removed");
+        let request = RequestId::new();
+        small.snapshots.prepare();
+        small.snapshots.begin_call(&request, "Bash").expect("begun");
+        assert_eq!(
+            small.snapshots.running.lock()[&request].start.folders.len(),
+            0
+        );
+        small.snapshots.end_call(&request).expect("ended");
+        assert_eq!(small.snapshots.take_remarks(), [""; 0]);
+    }
 }

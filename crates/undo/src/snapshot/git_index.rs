@@ -23,6 +23,48 @@ const HEADER: usize = 12;
 /// The bytes of an entry before its hash.
 const STAT_BYTES: usize = 40;
 
+/// The paths that a repository tracks, in the order of their bytes.
+#[derive(Debug, Default)]
+pub(super) struct TrackedPaths {
+    paths: Vec<Vec<u8>>,
+    /// From the top of the repository to the top of the snapshot, if that is deeper.
+    to_top: PathBuf,
+    /// From the top of the snapshot to that of the repository, if that is deeper.
+    folder: PathBuf,
+}
+
+impl TrackedPaths {
+    /// Reads the index of the repository with this `.git`.
+    pub fn read_of(dot_git: &Path, to_top: &Path, folder: &Path) -> Self {
+        let paths = find_git_folder(dot_git).map(|git_folder| read_tracked_paths(&git_folder));
+        Self {
+            paths: paths.unwrap_or_default(),
+            to_top: to_top.to_owned(),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Returns whether the repository tracks this file, or something in this folder.
+    pub fn have_path(&self, path: &Path, is_folder: bool) -> bool {
+        let Ok(below) = path.strip_prefix(&self.folder) else {
+            return false;
+        };
+        let mut name = self.to_top.join(below).into_os_string();
+        if !is_folder {
+            let name = name.as_bytes();
+            let found = self
+                .paths
+                .binary_search_by(|path| path.as_slice().cmp(name));
+            return found.is_ok();
+        }
+        name.push("/");
+        let name = name.as_bytes();
+        let first = self.paths.partition_point(|path| path.as_slice() < name);
+        let first = self.paths.get(first);
+        first.is_some_and(|path| path.starts_with(name))
+    }
+}
+
 /// The folder of the repository whose working tree has this `.git`, which may be a file that names it.
 pub(super) fn find_git_folder(dot_git: &Path) -> Option<PathBuf> {
     if fs::symlink_metadata(dot_git).ok()?.is_dir() {
@@ -61,7 +103,7 @@ fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Reads the tracked paths, in the order of their bytes. Empty where there is no index, or one in a form that this does
 /// not know.
-pub(super) fn read_tracked_paths(git_folder: &Path) -> Vec<Vec<u8>> {
+fn read_tracked_paths(git_folder: &Path) -> Vec<Vec<u8>> {
     let Ok(index) = read_some(&git_folder.join("index"), LARGEST_INDEX) else {
         return Vec::new();
     };

@@ -2,9 +2,13 @@
 //! undone. What a call changed is in its manifest; the tree of each workspace as it was last, and the contents, lie
 //! beside. Not here: the way back (undo/snapshot_changes).
 
+#[cfg(target_os = "linux")]
+mod call_end;
 mod call_record;
 #[cfg(target_os = "linux")]
 mod file_reading;
+#[cfg(target_os = "linux")]
+mod folder_count;
 #[cfg(target_os = "linux")]
 mod folder_snapshots;
 #[cfg(target_os = "linux")]
@@ -18,6 +22,9 @@ mod snapshot_quota;
 mod tree_node;
 #[cfg(target_os = "linux")]
 mod tree_scan;
+mod uncovered_folders;
+#[cfg(target_os = "linux")]
+mod watched_folder;
 
 pub(super) use call_record::{CallStart, MovedRef, SnapshotEnd};
 #[cfg(target_os = "linux")]
@@ -27,3 +34,4 @@ pub(super) use ignore_rules::is_ignored_now;
 pub(super) use snapshot_contents::SnapshotContents;
 pub(super) use snapshot_quota::SnapshotUse;
 pub(super) use tree_node::{PathChange, PathContent, UncoveredReason};
+pub use uncovered_folders::list_uncovered_folders;

@@ -24,6 +24,9 @@ pub(crate) enum ScanError {
     NoRoom,
     #[error("reading it took longer than two minutes")]
     TooSlow,
+    /// The reason of an earlier scan, since which nothing can have changed.
+    #[error("{0}")]
+    Known(String),
     #[error("{0}")]
     Failed(#[from] io::Error),
 }

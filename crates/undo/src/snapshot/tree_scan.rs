@@ -17,7 +17,8 @@ use super::super::manifest::ManifestPath;
 use super::file_reading::{
     change_stamp, changed_at, file_size, open_file, open_folder, read_whole_file, stat_entry,
 };
-use super::git_index::{find_git_folder, read_tracked_paths};
+use super::folder_count::CountedFolder;
+use super::git_index::TrackedPaths;
 use super::ignore_rules::{
     RulesCache, RulesLevel, find_repository_above, is_ignored, read_levels_above, read_rules,
 };
@@ -41,18 +42,10 @@ pub(super) struct ScanContext<'a> {
     pub home: Option<(u64, u64)>,
 }
 
-/// The paths that a repository tracks, in the order of their bytes.
-#[derive(Debug, Default)]
-struct TrackedPaths {
-    paths: Vec<Vec<u8>>,
-    /// From the top of the repository to the top of the snapshot, if that is deeper.
-    to_top: PathBuf,
-    /// From the top of the snapshot to that of the repository, if that is deeper.
-    folder: PathBuf,
-}
-
 struct TreeScan<'a> {
     context: &'a ScanContext<'a>,
+    /// Set where the names and sizes are only counted: the folders so far.
+    counted: Option<Vec<CountedFolder>>,
     levels: Vec<RulesLevel>,
     tracked: Vec<Arc<TrackedPaths>>,
     max_files: usize,
@@ -70,31 +63,49 @@ pub(super) fn scan_tree(
     earlier: &[TreeNode],
     context: &ScanContext<'_>,
 ) -> Result<Vec<TreeNode>, ScanError> {
-    let opened = open_folder(CWD, top.as_os_str()).map_err(io::Error::from)?;
-    let device = rustix::fs::fstat(&opened).map_err(io::Error::from)?.st_dev;
-    let settled = (SystemTime::now() - SAME_TIME)
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let mut scan = TreeScan {
-        context,
-        levels: Vec::new(),
-        tracked: Vec::new(),
-        max_files: context.limits.files,
-        files: 0,
-        bytes: 0,
-        device,
-        deadline: Instant::now() + MAX_TIME,
-        settled_before: (
-            i64::try_from(settled.as_secs()).unwrap_or(i64::MAX),
-            u64::from(settled.subsec_nanos()),
-        ),
-    };
-    scan.read_parents(top);
-    let mut path = PathBuf::new();
-    scan.scan_folder(&opened, &mut path, earlier, 0, false)
+    let (mut scan, opened) = TreeScan::open_top(top, context)?;
+    scan.scan_folder(&opened, &mut PathBuf::new(), earlier, 0, false)
 }
 
-impl TreeScan<'_> {
+/// Counts the names and sizes in a folder, and reads no file. Returns the counted folders, whole or as far as a limit.
+pub(super) fn count_tree(
+    top: &Path,
+    context: &ScanContext<'_>,
+) -> (Result<(), ScanError>, Vec<CountedFolder>) {
+    let (mut scan, opened) = match TreeScan::open_top(top, context) {
+        Ok(opened) => opened,
+        Err(cause) => return (Err(cause.into()), Vec::new()),
+    };
+    scan.counted = Some(Vec::new());
+    let counted = scan.scan_folder(&opened, &mut PathBuf::new(), &[], 0, false);
+    (counted.map(drop), scan.counted.unwrap_or_default())
+}
+
+impl<'a> TreeScan<'a> {
+    fn open_top(top: &Path, context: &'a ScanContext<'a>) -> io::Result<(Self, OwnedFd)> {
+        let opened = open_folder(CWD, top.as_os_str())?;
+        let settled = (SystemTime::now() - SAME_TIME)
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let mut scan = Self {
+            context,
+            counted: None,
+            levels: Vec::new(),
+            tracked: Vec::new(),
+            max_files: context.limits.files,
+            files: 0,
+            bytes: 0,
+            device: rustix::fs::fstat(&opened)?.st_dev,
+            deadline: Instant::now() + MAX_TIME,
+            settled_before: (
+                i64::try_from(settled.as_secs()).unwrap_or(i64::MAX),
+                u64::from(settled.subsec_nanos()),
+            ),
+        };
+        scan.read_parents(top);
+        Ok((scan, opened))
+    }
+
     /// Reads what the folders above say, where the folder lies in a repository.
     fn read_parents(&mut self, top: &Path) {
         self.levels = read_levels_above(top, self.context.rules);
@@ -109,14 +120,8 @@ impl TreeScan<'_> {
 
     fn enter_repository(&mut self, dot_git: &Path, to_top: &Path, folder: &Path) {
         self.max_files = self.max_files.max(self.context.limits.repository_files);
-        let paths = find_git_folder(dot_git)
-            .map(|git_folder| read_tracked_paths(&git_folder))
-            .unwrap_or_default();
-        self.tracked.push(Arc::new(TrackedPaths {
-            paths,
-            to_top: to_top.to_owned(),
-            folder: folder.to_owned(),
-        }));
+        let tracked = TrackedPaths::read_of(dot_git, to_top, folder);
+        self.tracked.push(Arc::new(tracked));
     }
 
     /// Reads the entries of a folder. In an ignored one, only what is tracked counts.
@@ -131,7 +136,12 @@ impl TreeScan<'_> {
         if Instant::now() > self.deadline {
             return Err(ScanError::TooSlow);
         }
-        let mut names = self.list_names(opened)?;
+        let before = self.files;
+        let listed = self.list_names(opened);
+        if let Some(counted) = &mut self.counted {
+            counted.push(CountedFolder::from_open(opened, path, self.files - before));
+        }
+        let mut names = listed?;
         names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let has = |name: &str| {
             names.binary_search_by(|(found, _)| found.as_os_str().cmp(OsStr::new(name)))
@@ -222,7 +232,11 @@ impl TreeScan<'_> {
         // As in git, what was covered stays covered: the repository may be gone, or its rules may have changed.
         let was_covered =
             |known: &TreeNode| !matches!(known.content, PathContent::Uncovered { .. });
-        if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
+        let is_tracked = |path: &Path| {
+            let repository = self.tracked.last();
+            repository.is_some_and(|tracked| tracked.have_path(path, is_folder))
+        };
+        if is_left_out && !known.is_some_and(was_covered) && !is_tracked(path) {
             return uncovered(name, UncoveredReason::Ignored);
         }
         let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
@@ -307,6 +321,9 @@ impl TreeScan<'_> {
             let most = punie_text::output::number_format::format_size(self.context.limits.bytes);
             return Err(ScanError::TooLarge(most));
         }
+        if self.counted.is_some() {
+            return Ok(None);
+        }
         let mode = status.st_mode & 0o7777;
         if let Some(TreeNode {
             content: PathContent::File { sha256, size, .. },
@@ -349,31 +366,5 @@ impl TreeScan<'_> {
             mode: status.map_or(mode, |status| status.st_mode & 0o7777),
         };
         leaf(name, content, stamp)
-    }
-
-    /// Returns whether a repository tracks this file, or something in this folder.
-    fn is_tracked(&self, path: &Path, is_folder: bool) -> bool {
-        let Some(repository) = self.tracked.last() else {
-            return false;
-        };
-        let Ok(below) = path.strip_prefix(&repository.folder) else {
-            return false;
-        };
-        let mut name = repository.to_top.join(below).into_os_string();
-        if !is_folder {
-            let name = name.as_bytes();
-            return repository
-                .paths
-                .binary_search_by(|tracked| tracked.as_slice().cmp(name))
-                .is_ok();
-        }
-        name.push("/");
-        let first = repository
-            .paths
-            .partition_point(|tracked| tracked.as_slice() < name.as_bytes());
-        repository
-            .paths
-            .get(first)
-            .is_some_and(|tracked| tracked.starts_with(name.as_bytes()))
     }
 }
