@@ -143,10 +143,7 @@ fn open_existing_home() -> Option<(CliContext, Config, Home)> {
 
 fn tool_names() -> Vec<CompletionCandidate> {
     let list = || {
-        let (context, mut config, home) = open_existing_home()?;
-        if config.workspaces.is_empty() {
-            config.workspaces.push(home.root_dir().to_owned());
-        }
+        let (context, config, home) = open_existing_home()?;
         let runtime = command_runtime().ok()?;
         let _inside = runtime.enter();
         let host = wiring::assemble_lone_host(&config, &home, context.environment()).ok()?;

@@ -20,6 +20,7 @@ use crate::config::file_edit::{self, KeyChange};
 use crate::config::{BackendUrl, Config, ValueOrigin, WorkspaceRule};
 use punie_core::durable::{self, Readers};
 use punie_home::{ConfigLock, Home, HomeError, change_hint_flags, command_to_type};
+use punie_host::find_workspace_fault;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -38,6 +39,7 @@ pub fn run_init(args: &InitArgs, context: &CliContext) -> anyhow::Result<Exit> {
         set_broken_file_aside(&file)?;
     }
     let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    check_named_folders(&config)?;
     let home = CliContext::config_home(&config)?;
     if config.workspaces.is_empty() {
         config.workspaces = current_workspace(context);
@@ -101,6 +103,7 @@ fn add_to_existing_file(file: &Path, context: &CliContext) -> anyhow::Result<Exi
     let in_file = in_file.effective_config(WorkspaceRule::NotNeeded);
     let config = in_file.with_context(|| format!("{is_there}; --force replaces it"))?;
     let given = context.try_config(WorkspaceRule::NotNeeded)?;
+    check_named_folders(&given)?;
     if given.backend.url != config.backend.url {
         return refuse(" and names another backend");
     }
@@ -170,9 +173,33 @@ fn join_paths(paths: &[PathBuf]) -> String {
     paths.join(" and ")
 }
 
+/// Returns whether the folders come from `--workspace`.
+fn are_named_by_flag(config: &Config) -> bool {
+    config.value_origin("workspaces.paths") == Some(&ValueOrigin::Flag("--workspace"))
+}
+
+/// Refuses a folder of `--workspace` that is missing: what is written into the file is probably mistyped then.
+fn check_named_folders(config: &Config) -> anyhow::Result<()> {
+    let named = config
+        .workspaces
+        .iter()
+        .filter(|_| are_named_by_flag(config));
+    let fault = |folder: &PathBuf| Some((folder.clone(), find_workspace_fault(folder)?));
+    match named.filter_map(fault).next() {
+        None => Ok(()),
+        Some((folder, why)) => Err(CommandError::with_exit(
+            Exit::Config,
+            format!(
+                "--workspace: the workspace {} {why}. Make the folder, or name another",
+                folder.display()
+            ),
+        )),
+    }
+}
+
 /// Returns the folders of `--workspace`, else the current one, if it can be a workspace.
 fn find_wanted_folders(context: &CliContext, given: &Config) -> Option<Vec<PathBuf>> {
-    if given.value_origin("workspaces.paths") == Some(&ValueOrigin::Flag("--workspace")) {
+    if are_named_by_flag(given) {
         return Some(given.workspaces.clone());
     }
     find_current_folder(context).map(|folder| vec![folder])

@@ -12,6 +12,7 @@ use crate::config::{Config, ProcessEnvironment};
 use punie_engine::journal::Journal;
 use punie_engine::runner::ShutdownSignal;
 use punie_home::{DeviceIdentity, Home};
+use punie_host::find_workspace_fault;
 
 /// The screen of a running runner.
 pub(super) struct RunnerScreen<'a> {
@@ -101,7 +102,13 @@ pub(super) fn describe_workspaces(
 ) -> String {
     let mut shown: Vec<String> = workspaces
         .iter()
-        .map(|path| console::shorten_path(path, environment.user_dir()))
+        .map(|path| {
+            let shown = console::shorten_path(path, environment.user_dir());
+            match find_workspace_fault(path) {
+                Some(why) => format!("{shown} ({why})"),
+                None => shown,
+            }
+        })
         .collect();
     if let [first, _, ..] = shown.as_mut_slice() {
         first.push_str(" (commands start here)");

@@ -63,13 +63,11 @@ fn find_by_name<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
 pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
     let home = CliContext::config_home(&config)?;
-    if config.workspaces.is_empty() {
-        // Nothing runs here, so any folder will do for assembling the tools.
-        config.workspaces.push(home.root_dir().to_owned());
-    }
     if args.markdown {
-        // The page has the tools that an owner can switch on, too.
+        // The page has the tools that an owner can switch on, too. Nothing runs here, so any folder will do.
         config.store.enabled = true;
+        let current = context.environment().current_dir();
+        config.workspaces.extend(current.map(ToOwned::to_owned));
         config.self_mod.root = config.workspaces.first().cloned();
     }
     let runtime = command_runtime()?;

@@ -50,7 +50,7 @@ pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
     };
     let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
-    let workspace = wiring::open_reachable_folders(&config, &home, context.environment())?;
+    let workspace = wiring::open_reachable_folders(&config, &home, context.environment());
     let request = if typed == request_ids::LAST {
         choose_newest(&home, &trash, &workspace, context.is_json())?
     } else {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::effective_config::Config;
 use super::error::ConfigError;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use super::workspaces::follow_links;
 
 impl Config {
     /// Resolves the workspaces of callers, and keeps those that are workspaces of the device. A nested workspace is none:
@@ -28,7 +29,8 @@ impl Config {
             };
             for path in &mut *paths {
                 let full = environment.expand_path(path, folder);
-                let real = sources::canonicalize_existing(full.as_deref().unwrap_or(path));
+                let full = full.as_deref().unwrap_or(path);
+                let real = sources::canonical_folder(full).unwrap_or_else(|_| follow_links(full));
                 if is_from_file && !is_usable(&real) {
                     let why = format!(
                         "callers.{name}.workspaces has {}, which is none of workspaces.paths, or lies in another of them. \

@@ -9,6 +9,7 @@ use super::error::ConfigError;
 use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use punie_core::runner_home::{check_outside_homes, is_runner_home};
+use punie_sandbox::resolve_owner_paths;
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub enum WorkspaceRule {
 
 /// Resolves the workspaces in order, without duplicates or links. None may overlap the home, and no link in a folder
 /// that commands write (another workspace, or `writes`) may lead to one.
+///
+/// One that is missing, as on an unplugged disk, stays in the list. If all are, a command that needs one, or whose flag
+/// names them, fails: it could do nothing, and a mistyped path is told to the person who typed it.
 pub(super) fn resolve_workspaces(
     flags: &GlobalFlags,
     environment: &ProcessEnvironment,
@@ -36,24 +40,37 @@ pub(super) fn resolve_workspaces(
         base,
         origin,
     } = named;
-    let (mut workspaces, mut resolved) = (Vec::new(), Vec::new());
+    let refused = |why| ConfigError::Workspace {
+        origin: origin.clone(),
+        why,
+    };
+    let (mut workspaces, mut resolved, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
-        let real = resolve_workspace(environment, &path, base, home).map_err(|why| match why {
-            WorkspaceError::Relative => ConfigError::NoCurrentDir {
-                origin: origin.clone(),
-                path: path.clone(),
-            },
-            WorkspaceError::Because(why) => ConfigError::Workspace {
-                origin: origin.clone(),
-                why,
-            },
-        })?;
-        if let Some(full) = environment.expand_path(&path, base) {
-            resolved.push((full, real.clone()));
+        if path.as_os_str().is_empty() {
+            return Err(refused("a workspace's path is empty".to_owned()));
         }
+        let full = environment.expand_path(&path, base);
+        let full = full.ok_or_else(|| ConfigError::NoCurrentDir {
+            origin: origin.clone(),
+            path: path.clone(),
+        })?;
+        let real = sources::canonical_folder(&full).unwrap_or_else(|cause| {
+            missing.push(format!("{} cannot be used: {cause}", full.display()));
+            follow_links(&full)
+        });
+        check_outside_homes(&real, &sources::canonicalize_existing(home))
+            .map_err(|why| refused(format!("the workspace {} {why}", real.display())))?;
+        resolved.push((full, real.clone()));
         if !workspaces.contains(&real) {
             workspaces.push(real);
         }
+    }
+    let is_needed = rule != WorkspaceRule::NotNeeded || matches!(origin, ValueOrigin::Flag(_));
+    if is_needed && !missing.is_empty() && missing.len() == resolved.len() {
+        return Err(refused(format!(
+            "the workspace {}. Make the folder, plug in its disk, or name another",
+            missing.join(", the workspace ")
+        )));
     }
     let writes = writes
         .iter()
@@ -63,7 +80,7 @@ pub(super) fn resolve_workspaces(
         .iter()
         .find_map(|(full, real)| untrusted_link_error(full, real, &written))
     {
-        return Err(ConfigError::Workspace { origin, why });
+        return Err(refused(why));
     }
     let setting = ConfigSetting {
         key: "workspaces.paths",
@@ -186,34 +203,8 @@ fn untrusted_link_error(full: &Path, real: &Path, written: &[PathBuf]) -> Option
     })
 }
 
-enum WorkspaceError {
-    Relative,
-    Because(String),
-}
-
-fn resolve_workspace(
-    environment: &ProcessEnvironment,
-    path: &Path,
-    base: Option<&Path>,
-    home: &Path,
-) -> Result<PathBuf, WorkspaceError> {
-    if path.as_os_str().is_empty() {
-        return Err(WorkspaceError::Because(
-            "a workspace's path is empty".to_owned(),
-        ));
-    }
-    let full = environment
-        .expand_path(path, base)
-        .ok_or(WorkspaceError::Relative)?;
-    let real = sources::canonical_folder(&full).map_err(|error| {
-        let shown = full.display();
-        WorkspaceError::Because(format!(
-            "the workspace {shown} cannot be used: {error}. Make the folder, or name another"
-        ))
-    })?;
-    let home = sources::canonicalize_existing(home);
-    check_outside_homes(&real, &home).map_err(|why| {
-        WorkspaceError::Because(format!("the workspace {} {why}", real.display()))
-    })?;
-    Ok(real)
+/// Resolves the path of a folder that is missing, through all links that are there.
+pub(super) fn follow_links(path: &Path) -> PathBuf {
+    let mut resolved = resolve_owner_paths(&[], [path]);
+    resolved.pop().unwrap_or_else(|| path.to_owned())
 }

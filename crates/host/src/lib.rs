@@ -38,7 +38,7 @@ pub use file_client::FileClient;
 pub use file_view::{FileView, FileViews};
 pub use linked_repository::LinkedRepository;
 pub use terminals::{TerminalClient, TerminalId};
-pub use workspace::{RawPath, ReachableFolders, Workspace, WorkspacePath};
+pub use workspace::{RawPath, ReachableFolders, Workspace, WorkspacePath, find_workspace_fault};
 
 /// The future of a client method.
 pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

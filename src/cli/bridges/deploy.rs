@@ -121,11 +121,7 @@ async fn install(
     home: &Home,
     context: &CliContext,
 ) -> anyhow::Result<Result<(), String>> {
-    let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    if config.workspaces.is_empty() {
-        // npm sees none of them, so any folder will do.
-        config.workspaces.push(home.plugins_dir());
-    }
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
     let registry = match find_registry(context.environment()).await {
         Ok(registry) => registry,
         Err(why) => return Ok(Err(why)),

@@ -13,7 +13,7 @@ use punie_home::{
     CopyTexts, Home, HomeProblem, ProblemEffect, SecretStore, load_agents, load_plugins,
     load_skills,
 };
-use punie_host::LinkedRepository;
+use punie_host::{LinkedRepository, find_workspace_fault};
 use punie_text::output::number_format::format_count;
 
 /// Returns the id of the check to which an error of the configuration belongs.
@@ -133,8 +133,8 @@ pub(super) fn check_repositories(facts: &DoctorFacts, home: &Home) -> CheckResul
 /// Describes why a workspace cannot be used, if it cannot.
 fn describe_unusable(workspace: &Path) -> Option<String> {
     let shown = workspace.display();
-    if !workspace.is_dir() {
-        return Some(format!("The workspace {shown} is not there"));
+    if let Some(why) = find_workspace_fault(workspace) {
+        return Some(format!("The workspace {shown} cannot be used: it {why}"));
     }
     #[cfg(unix)]
     {

@@ -11,8 +11,8 @@ pub(super) fn list_program_tools(context: &CliContext) -> Vec<Value> {
     let list = || -> anyhow::Result<Vec<Value>> {
         let mut config = context.config_despite_faults()?;
         let home = CliContext::config_home(&config)?;
-        // Nothing runs here, so any folder will do for assembling the tools.
-        config.workspaces = vec![home.root_dir().to_owned()];
+        // Nothing runs here.
+        config.workspaces.clear();
         let host = wiring::assemble_lone_host(&config, &home, context.environment())?;
         let entries = host.registry.callable_entries();
         let specs = entries.iter().map(|entry| entry.tool_spec());

@@ -19,7 +19,8 @@ pub(in crate::cli) const OTHER_PROCESS: &str = "Another process with this device
 /// One matter that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct AttentionItem {
-    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`, `bridges`, `repositories`.
+    /// Its keyword: one of `degraded`, or `approval`, `config`, `backend`, `commands`, `stopped`, `bridges`, `repositories`,
+    /// `workspaces`.
     pub about: &'static str,
     pub text: String,
     /// The command that shows or ends it.
@@ -57,6 +58,7 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     if let Some(in_force) = &status.in_force {
         items.extend(describe_config(in_force));
     }
+    items.extend(describe_missing_workspaces(status));
     items.extend(describe_backend(&status.backend));
     if !status.can_execute.exec && status.policy.broken.is_none() {
         let text = format!(
@@ -74,6 +76,15 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
         AttentionItem::new("repositories", text).with_command(&linked.allow_arguments())
     }));
     items
+}
+
+/// Describes the workspaces that are missing.
+fn describe_missing_workspaces(status: &RunnerStatus) -> impl Iterator<Item = AttentionItem> {
+    status.workspaces.missing.iter().map(|(path, why)| {
+        let path = console::cell_text(path, 200);
+        let text = format!("The workspace {path} {why}; it is used again as soon as it is back");
+        AttentionItem::new("workspaces", text)
+    })
 }
 
 /// Describes the bridges that do not run as the owner wants.

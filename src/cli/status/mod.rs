@@ -8,6 +8,7 @@ pub(super) mod runner_status;
 mod status_details;
 pub(super) mod status_facts;
 mod status_text;
+mod workspace_status;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::attention::AttentionItem;
 use super::protection::CommandLimits;
+use super::workspace_status::WorkspaceStatus;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
 use punie_engine::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
@@ -84,8 +85,8 @@ pub(super) struct RunnerStatus {
     pub degraded: Vec<&'static str>,
     /// All that needs the owner's attention.
     pub attention: Vec<AttentionItem>,
-    /// The workspaces, without links.
-    pub workspaces: Vec<String>,
+    #[serde(flatten)]
+    pub workspaces: WorkspaceStatus,
     /// The settings that the running runner published; null if none runs.
     pub in_force: Option<SettingsInForce>,
     #[serde(skip)]

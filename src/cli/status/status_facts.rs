@@ -11,6 +11,7 @@ use super::runner_status::{
     BackendStatus, CanExecute, HomeSize, OtherBackendStatus, OutboxStatus, RunnerStatus,
     RunningShell, Verdict, WaitingApproval, WaitingCalls,
 };
+use super::workspace_status::WorkspaceStatus;
 use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
@@ -80,7 +81,7 @@ impl<'a> StatusFacts<'a> {
         let environment = self.context.environment();
         status.user_home = environment.user_dir().map(Path::to_owned);
         status.hidden_repositories =
-            wiring::undecided_repositories(&config, &home, environment, &status.workspaces);
+            wiring::undecided_repositories(&config, &home, environment, &status.workspaces.all);
         status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
             (false, _) => Verdict::NotRunning,
@@ -154,8 +155,8 @@ fn build_status(
     let has_policy = policy.broken.is_none();
     let counts = facts.counts;
     let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
-    let outbox = describe_outbox(&facts, since);
     let [approvals, questions] = list_approvals(home)?;
+    let outbox = describe_outbox(&facts, since);
     let mut status = RunnerStatus {
         verdict: Verdict::NotRunning,
         running,
@@ -207,7 +208,7 @@ fn build_status(
         protected_path_changes: switches.list_notices(),
         degraded: Vec::new(),
         attention: Vec::new(),
-        workspaces: list_workspaces(config, in_force.as_ref()),
+        workspaces: WorkspaceStatus::collect(config, in_force.as_ref(), home),
         user_home: None,
         home_size: None,
         caches: confinement.caches.clone(),

@@ -30,6 +30,13 @@ pub(super) fn summary_lines(
     }
     rows.add("Backend", &describe_backend(status, now_ms));
     rows.add("Workspaces", &describe_workspaces(status));
+    for (path, why) in &status.workspaces.without_snapshots {
+        let path = console::shorten_path(Path::new(path), status.user_home.as_deref());
+        rows.add(
+            "No undo",
+            &format!("of what commands change in {path}: {why}"),
+        );
+    }
     rows.add("Commands", &describe_commands(status));
     rows.add("Now", &describe_work(status));
     if let Some(openings) = describe_openings(&status.openings) {
@@ -166,14 +173,21 @@ fn describe_backend(status: &RunnerStatus, now_ms: i64) -> String {
 }
 
 fn describe_workspaces(status: &RunnerStatus) -> String {
-    if status.workspaces.is_empty() {
+    if status.workspaces.all.is_empty() {
         return "none is named; on a terminal the runner takes the folder it starts in".to_owned();
     }
     let home = status.user_home.as_deref();
     let shown: Vec<String> = status
         .workspaces
+        .all
         .iter()
-        .map(|path| console::shorten_path(Path::new(path), home))
+        .map(|path| {
+            let shown = console::shorten_path(Path::new(path), home);
+            match status.workspaces.missing.contains_key(path) {
+                true => format!("{shown} (missing)"),
+                false => shown,
+            }
+        })
         .collect();
     shown.join(", ")
 }

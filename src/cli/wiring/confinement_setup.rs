@@ -7,6 +7,7 @@ use super::settings::open_trash;
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::runner_home::is_runner_home;
 use punie_home::Home;
+use punie_host::find_workspace_fault;
 use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 use punie_text::output::number_format::format_size;
@@ -42,9 +43,11 @@ pub(super) fn confinement_setup(
         .flatten();
     // A link in a folder that commands write may be theirs. It must not lead to another grant.
     let writes = [config.workspaces.as_slice(), &sandbox.write].concat();
+    // One that is missing may come back as anything. It is added when it is looked at again.
+    let is_there = |folder: &&PathBuf| find_workspace_fault(folder).is_none();
+    let workspaces: Vec<PathBuf> = config.workspaces.iter().filter(is_there).cloned().collect();
     // Resolved paths, as the kernel sees them.
     let rules = SandboxRules {
-        workspaces: config.workspaces.clone(),
         repositories: Vec::new(),
         known_folders: KnownFolders::default(),
         workspace_access: WorkspaceAccess::Write,
@@ -81,11 +84,12 @@ pub(super) fn confinement_setup(
             .hide
             .iter()
             .map(|path| canonical_or_same(path))
-            .chain(find_homes_below(&config.workspaces))
+            .chain(find_homes_below(&workspaces))
             .collect(),
         resolved_hidden: Arc::default(),
         network: sandbox.network,
         local_ports: sandbox.local_ports.clone(),
+        workspaces,
     };
     ConfinementSetup {
         rules,

@@ -13,7 +13,7 @@ use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::{open_packages, open_trash, tool_profile};
 use super::user_signals::signal_deps;
-use super::workspaces::{open_workspace, session_folders};
+use super::workspaces::{log_missing_folders, open_workspace, session_folders};
 use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
@@ -193,7 +193,8 @@ impl HostBase {
             let text = format!("{}: {cause}", home.outputs_dir().display());
             exit::CommandError::with_exit(Exit::CannotWrite, text)
         })?;
-        let workspace = open_workspace(config, environment)?;
+        let workspace = open_workspace(config, environment);
+        log_missing_folders(&workspace);
         let reachable = ReachableFolders::new(workspace.clone());
         let confinement = build_confinement(config, home, environment);
         let setup = LocalTerminalSetup {

@@ -21,25 +21,27 @@ use super::in_force::{
 use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
 use super::user_signals::signal_settings;
+use super::workspaces::log_missing_folders;
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_handlers::plugin::PluginHost;
 use punie_handlers::user::LiveSignalSettings;
 use punie_home::{FolderWatch, Home, InForceFile};
+use punie_host::Workspace;
 use punie_host::active_rules::ActiveRules;
 use punie_host::local::confinement::Confinement;
-use punie_host::permission::{CallerLimits, PermissionGate, SessionGate};
-use punie_tool::{
-    ApprovalSubject, CallGate, DeclaredAccess, DecodedCall, GateFuture, RecheckFuture, ToolContext,
-    ToolRegistry, ToolSpec,
-};
+use punie_host::permission::{CallerLimits, PermissionGate};
+use punie_tool::ToolRegistry;
 use punie_undo::Trash;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);
 /// The most checks before the file is read as it is.
 const MAX_SETTLE_CHECKS: u32 = 10;
+
+/// The longest time that a call waits for the look at the workspaces.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// The parts of the runner that use settings which can change.
 pub(super) struct LiveParts {
@@ -53,6 +55,7 @@ pub(super) struct LiveParts {
     pub trash: Trash,
     pub plugins: PluginHost,
     pub signal_settings: LiveSignalSettings,
+    pub workspace: Workspace,
 }
 
 /// The configuration of a running runner. Clones share it.
@@ -67,6 +70,8 @@ struct SharedConfig {
     published: Mutex<Vec<u8>>,
     /// Notified after the file was read again.
     reloaded: Notify,
+    /// Held while the workspaces are looked for: on a disk that does not answer, that may take long.
+    updating: Mutex<()>,
 }
 
 struct LoadedConfig {
@@ -93,6 +98,7 @@ impl LiveConfig {
             }),
             published: Mutex::default(),
             reloaded: Notify::new(),
+            updating: Mutex::default(),
         }));
         live.publish_settings();
         live
@@ -175,6 +181,41 @@ impl LiveConfig {
         loaded.stamp = stamp;
         drop(loaded);
         self.0.reloaded.notify_one();
+    }
+
+    /// Applies what has changed since the last call: the file, and the workspaces that are there.
+    pub(super) async fn apply_changes(&self) {
+        let live = self.clone();
+        if live.is_file_changed()
+            && let Err(fault) = tokio::task::spawn_blocking(move || live.reload_if_changed()).await
+        {
+            tracing::error!(%fault, "reading config.toml broke off");
+        }
+        let live = self.clone();
+        let updating = tokio::task::spawn_blocking(move || live.update_workspaces());
+        if tokio::time::timeout(LONGEST_LOOK, updating).await.is_err() {
+            tracing::warn!("looking for the workspaces takes long; perhaps a disk does not answer");
+        }
+    }
+
+    /// Returns the limits of callers.
+    pub(super) fn caller_limits(&self) -> &CallerLimits {
+        &self.0.parts.callers
+    }
+
+    /// Opens the workspaces that are back, and closes those that are gone. Commands get a view of those that are there.
+    /// Blocks for some system calls.
+    fn update_workspaces(&self) {
+        let Some(_only_one) = self.0.updating.try_lock_for(LONGEST_LOOK) else {
+            return;
+        };
+        let parts = &self.0.parts;
+        if parts.workspace.open_returned() {
+            let config = self.current_config();
+            let setup = confinement_setup(&config, &parts.home, &parts.environment);
+            parts.confinement.replace_setup(setup);
+            log_missing_folders(&parts.workspace);
+        }
     }
 
     /// Loads the file and applies the settings that need no restart. Returns the configuration that is in force then,
@@ -332,46 +373,5 @@ impl LiveConfig {
             })
             .ok()
             .map(|()| watch)
-    }
-}
-
-/// The gate of a running runner: applies a changed configuration before it decides about a call, and first holds the
-/// call to the rights of its caller.
-pub(super) struct LiveGate {
-    pub live: LiveConfig,
-    pub sessions: SessionGate,
-    pub gate: Arc<PermissionGate>,
-}
-
-impl CallGate for LiveGate {
-    fn permit_call<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        tool: &'a ToolSpec,
-        call: DecodedCall<'a>,
-    ) -> GateFuture<'a> {
-        Box::pin(async move {
-            let live = self.live.clone();
-            if live.is_file_changed()
-                && let Err(fault) =
-                    tokio::task::spawn_blocking(move || live.reload_if_changed()).await
-            {
-                tracing::error!(%fault, "reading config.toml broke off");
-            }
-            self.sessions.permit_session(cx, &tool.name).await?;
-            let callers = &self.live.0.parts.callers;
-            callers.check_call(cx, tool, call).await?;
-            self.gate.permit_call(cx, tool, call).await
-        })
-    }
-
-    fn recheck_approved<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        tool: &'a ToolSpec,
-        access: &'a DeclaredAccess,
-        asked: &'a ApprovalSubject,
-    ) -> RecheckFuture<'a> {
-        self.gate.recheck_approved(cx, tool, access, asked)
     }
 }

@@ -13,6 +13,7 @@ mod home_catalog;
 mod host;
 mod in_force;
 mod live_config;
+mod live_gate;
 mod masked_values;
 mod openings;
 mod permission_rules;

@@ -10,7 +10,8 @@ use super::background_commands::HostCommands;
 use super::confinement_setup::remove_copied_caches;
 use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
-use super::live_config::{LiveConfig, LiveGate, LiveParts};
+use super::live_config::{LiveConfig, LiveParts};
+use super::live_gate::LiveGate;
 use super::permission_rules::parse_caller_rights;
 use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
@@ -291,6 +292,7 @@ fn start_live_config(
         trash: host.trash.clone(),
         plugins: host.plugins.clone(),
         signal_settings: host.signal_settings.clone(),
+        workspace: host.workspace.clone(),
     };
     Ok(LiveConfig::new(config, parts))
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cli::exit::{self, Exit};
 use crate::config::{Config, ProcessEnvironment};
 use punie_home::Home;
 use punie_host::active_rules::ActiveRules;
@@ -11,18 +10,18 @@ use punie_host::permission::SessionFolders;
 use punie_host::{LinkedRepository, Workspace};
 use punie_sandbox::hidden_by_settings;
 
-/// Opens the configured workspaces.
-pub(super) fn open_workspace(
-    config: &Config,
-    environment: &ProcessEnvironment,
-) -> anyhow::Result<Workspace> {
+/// Opens the configured workspaces that are there.
+pub(super) fn open_workspace(config: &Config, environment: &ProcessEnvironment) -> Workspace {
     let user_home = environment.user_dir().map(std::path::Path::to_owned);
-    Workspace::open_with_home(&config.workspaces, user_home).map_err(|cause| {
-        exit::CommandError::with_exit(
-            Exit::Config,
-            format!("a workspace cannot be opened: {cause}"),
-        )
-    })
+    Workspace::open_existing(&config.workspaces, user_home)
+}
+
+/// Names the workspaces that are missing in the log.
+pub(super) fn log_missing_folders(workspace: &Workspace) {
+    for folder in workspace.missing_paths() {
+        let folder = folder.display();
+        tracing::warn!(%folder, "a workspace is missing; it is used again as soon as it is back");
+    }
 }
 
 /// Opens the configured workspaces, with the folders in which the owner's rules allow sessions to work.
@@ -30,13 +29,13 @@ pub fn open_reachable_folders(
     config: &Config,
     home: &Home,
     environment: &ProcessEnvironment,
-) -> anyhow::Result<Workspace> {
-    let workspace = open_workspace(config, environment)?;
+) -> Workspace {
+    let workspace = open_workspace(config, environment);
     match open_session_folders(config, home, environment) {
-        Ok(folders) => Ok(workspace.with_folders(&folders.allowed_folders())),
+        Ok(folders) => workspace.with_folders(&folders.allowed_folders()),
         Err(error) => {
             tracing::warn!(%error, "the folders of sessions are left out");
-            Ok(workspace)
+            workspace
         }
     }
 }
@@ -47,7 +46,7 @@ pub fn open_session_folders(
     home: &Home,
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<SessionFolders> {
-    let workspace = open_workspace(config, environment)?;
+    let workspace = open_workspace(config, environment);
     // The runner has checked the names of tools in this file.
     let is_tool = Arc::new(|_: &str| true);
     let rules = ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool)?;

@@ -1,6 +1,7 @@
 //! The parts that a search skipped, and the note about them. Not here: the search.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use super::folder_entries::WalkEntryKind;
 use super::result_text::workspace_path_text;
@@ -23,6 +24,8 @@ pub(super) struct SearchCoverage {
     ignored_files: u64,
     /// More was skipped than is remembered.
     pub(super) more_skipped: bool,
+    /// The workspaces that are missing.
+    pub(super) missing: Vec<PathBuf>,
     /// Directories and files that could not be opened.
     pub(super) unreadable: u64,
     /// Symbolic links; none is followed.
@@ -69,6 +72,7 @@ impl SearchCoverage {
         self.ignored.extend(other.ignored);
         self.ignored_folders += other.ignored_folders;
         self.ignored_files += other.ignored_files;
+        self.missing.extend(other.missing);
         self.unreadable += other.unreadable;
         self.links += other.links;
         self.special += other.special;
@@ -106,7 +110,11 @@ impl SearchCoverage {
             ),
         ];
         let present = skipped.into_iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = present.map(|(_, text)| text).collect();
+        let missing = self.missing.iter();
+        let parts: Vec<String> = missing
+            .map(|root| format!("{}, a workspace that is missing", root.display()))
+            .chain(present.map(|(_, text)| text))
+            .collect();
         let mut text = String::new();
         if !parts.is_empty() {
             let _ = write!(text, "\n[skipped: {}]", parts.join(", "));

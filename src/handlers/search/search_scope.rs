@@ -130,9 +130,15 @@ impl SearchScope {
         handler: impl Fn() -> L + Sync,
     ) -> SearchCoverage {
         let Some(earlier) = earlier else {
-            let roots = self.roots.iter();
-            let starts = roots.map(|root| self.to_walk_start(root)).collect();
-            return self.walk_starts(starts, halt, handler);
+            let is_missing =
+                |root: &Path| self.deps.workspace.missing_paths().any(|one| one == root);
+            let roots = self.roots.iter().cloned();
+            let (missing, roots): (Vec<PathBuf>, Vec<PathBuf>) =
+                roots.partition(|root| is_missing(root));
+            let starts = roots.iter().map(|root| self.to_walk_start(root));
+            let mut coverage = self.walk_starts(starts.collect(), halt, handler);
+            coverage.missing = missing;
+            return coverage;
         };
         let all = Self {
             include_ignored: true,

@@ -80,7 +80,7 @@ impl Tool for OpenApp {
         check_args(&args)?;
         let folder = match &self.working_directory {
             Some(raw) => existing_folder(&deps.workspace.resolve_in_workspace(raw)?)?,
-            None => deps.workspace.first_root().to_owned(),
+            None => deps.workspace.resolve_folder(None)?,
         };
         let request = build_request(deps, app, args, folder)?;
         if cx.is_cancelled() {

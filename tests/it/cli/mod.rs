@@ -10,6 +10,7 @@ mod imports;
 mod in_force;
 mod keychain;
 mod metrics;
+mod missing_workspaces;
 mod next_steps;
 mod operator;
 mod owner;
@@ -22,6 +23,7 @@ mod service;
 mod tables;
 mod uninstall;
 mod what_ran;
+mod without_undo;
 
 use std::path::PathBuf;
 use std::process::Stdio;

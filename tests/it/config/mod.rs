@@ -407,6 +407,43 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
 }
 
 #[test]
+fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
+    let file = |paths: &str| User::with_file(&format!("[workspaces]\npaths = [{paths}]\n"));
+    let user = file("\"~/work/a\", \"~/disk/project\", \"~/linked\"");
+    symlink(user.path("other-disk/project"), user.path("linked")).expect("a link");
+    let expected = ["work/a", "disk/project", "other-disk/project"].map(|below| user.path(below));
+    assert_eq!(user.config().workspaces, expected);
+    fs::create_dir_all(user.path("other-disk/project")).expect("made");
+    assert_eq!(
+        user.config().workspaces,
+        expected,
+        "it is the same once it is back"
+    );
+
+    let user = file("\"~/disk/one\", \"~/disk/two\"");
+    let refused = user.refused();
+    for name in ["disk/one", "disk/two"] {
+        assert!(
+            refused.contains(name) && refused.contains("cannot be used"),
+            "{refused}"
+        );
+    }
+    let user = user.rule(WorkspaceRule::NotNeeded);
+    assert_eq!(
+        user.config().workspaces.len(),
+        2,
+        "a command that needs none"
+    );
+
+    // Missing or not, a workspace keeps away from the home and from links of commands.
+    let user = file("\"~/work/a\", \"~/.punie/state/gone\"");
+    assert!(user.refused().contains("lies in the runner's home"));
+    let user = file("\"~/work\", \"~/work/led/gone\"");
+    symlink(user.path("outside"), user.path("work/led")).expect("a link");
+    assert!(user.refused().contains("by a link in what commands write"));
+}
+
+#[test]
 fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
     let sandbox = |line: &str| User::with_file(&format!("[sandbox]\n{line}\n"));
     for (line, named) in [

@@ -25,6 +25,8 @@ pub(super) struct RootHandle {
     fd: OwnedFd,
     canonical: PathBuf,
     owner: u32,
+    /// The device and the inode.
+    id: (u64, u64),
 }
 
 fn openat2_beneath(
@@ -60,15 +62,31 @@ impl RootHandle {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, given, flags, Mode::empty())?;
         let canonical = fd_path(&fd)?;
-        let owner = rustix::fs::fstat(&fd)?.st_uid;
-        Ok((
-            Self {
-                fd,
-                canonical: canonical.clone(),
-                owner,
-            },
+        let root = Self::from_open_folder(fd, canonical.clone())?;
+        Ok((root, canonical))
+    }
+
+    /// Opens a folder if no symlink is on the way to it.
+    pub(super) fn open_without_links(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let plain = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let fd = rustix::fs::openat2(CWD, path, flags, Mode::empty(), plain)?;
+        Self::from_open_folder(fd, path.to_owned())
+    }
+
+    fn from_open_folder(fd: OwnedFd, canonical: PathBuf) -> io::Result<Self> {
+        let status = rustix::fs::fstat(&fd)?;
+        Ok(Self {
+            fd,
             canonical,
-        ))
+            owner: status.st_uid,
+            id: (status.st_dev, status.st_ino),
+        })
+    }
+
+    /// Returns whether both are the same folder, not only at the same path.
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        self.id == other.id
     }
 
     /// Resolves a path without symlinks, relative to this folder. `CrossesDevices` when it leads out.

@@ -31,6 +31,19 @@ impl RootHandle {
         ))
     }
 
+    /// Opens a folder if no symlink is on the way to it.
+    pub(super) fn open_without_links(path: &Path) -> io::Result<Self> {
+        match Self::open_root(path)? {
+            (root, canonical) if canonical == path => Ok(root),
+            _ => Err(io::Error::other("a link leads to it")),
+        }
+    }
+
+    /// Returns whether both are the same folder, as far as their paths tell.
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        self.canonical == other.canonical
+    }
+
     /// Resolves a path without symlinks, relative to this folder. `CrossesDevices` when it leads out.
     pub(super) fn resolve_beneath(&self, rel: &Path) -> io::Result<PathBuf> {
         let real = std::fs::canonicalize(self.canonical.join(rel))?;

@@ -7,6 +7,8 @@
 mod io_error_text;
 mod lexical_path;
 mod narrowed_workspace;
+mod path_errors;
+mod workspace_folder;
 mod workspace_path;
 mod workspace_root;
 
@@ -20,6 +22,7 @@ mod held;
 pub use held::FolderHandle;
 pub(crate) use io_error_text::explain_io_error;
 pub use narrowed_workspace::ReachableFolders;
+pub use workspace_folder::find_workspace_fault;
 pub use workspace_path::{DanglingLink, WorkspacePath};
 
 use std::fs::File;
@@ -30,8 +33,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use punie_core::runner_home::is_runner_home;
-use punie_tool::{ErrorCode, ToolError};
+use path_errors::{file_in_path_error, no_workspace_error, refuse_runner_home};
+use punie_tool::ToolError;
+use workspace_folder::WorkspaceFolder;
 use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
 
 /// The number of symlinks that Linux itself follows.
@@ -59,7 +63,7 @@ impl From<&str> for RawPath {
 /// The folders in which the tools work.
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    roots: Arc<[Arc<WorkspaceRoot>]>,
+    roots: Arc<[Arc<WorkspaceFolder>]>,
     home: Option<Arc<Path>>,
     /// The folders from which the owner's rules write paths, if they are others than the roots.
     rule_roots: Option<Arc<[PathBuf]>>,
@@ -68,25 +72,46 @@ pub struct Workspace {
 impl Workspace {
     /// Opens the folders; each must exist. `~` is not expanded.
     pub fn open_roots(roots: &[PathBuf]) -> io::Result<Self> {
-        Self::open_with_home(roots, None)
-    }
-
-    /// Opens the folders; a leading `~`, `$HOME` or `%USERPROFILE%` in a path means `home`.
-    pub fn open_with_home(roots: &[PathBuf], home: Option<PathBuf>) -> io::Result<Self> {
         let roots = roots
             .iter()
-            .map(|given| WorkspaceRoot::open_given_root(given).map(Arc::new))
+            .map(|given| WorkspaceFolder::open_given(given).map(Arc::new))
             .collect::<io::Result<Vec<_>>>()?;
         Ok(Self {
             roots: roots.into(),
-            home: home.map(Arc::from),
+            home: None,
             rule_roots: None,
         })
+    }
+
+    /// Opens the folders that are there, by paths without links; [`Self::open_returned`] opens the others. A leading `~`,
+    /// `$HOME` or `%USERPROFILE%` in a path means `home`.
+    pub fn open_existing(roots: &[PathBuf], home: Option<PathBuf>) -> Self {
+        let roots = roots
+            .iter()
+            .map(|path| Arc::new(WorkspaceFolder::open_if_there(path)));
+        Self {
+            roots: roots.collect(),
+            home: home.map(Arc::from),
+            rule_roots: None,
+        }
+    }
+
+    /// Opens the folders that are back, and closes those that are gone or replaced. Returns whether there were any. Blocks
+    /// for some system calls.
+    pub fn open_returned(&self) -> bool {
+        let folders = self.roots.iter();
+        folders.fold(false, |changed, folder| folder.open_again() || changed)
     }
 
     /// Returns the folders. Relative paths are resolved against the first one.
     pub fn root_paths(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.canonical.as_path())
+    }
+
+    /// Returns the folders that are missing.
+    pub fn missing_paths(&self) -> impl Iterator<Item = &Path> {
+        let missing = self.roots.iter().filter(|root| root.opened().is_none());
+        missing.map(|root| root.canonical.as_path())
     }
 
     /// Returns the first folder; `/` where there is none, which no path is in then.
@@ -103,8 +128,12 @@ impl Workspace {
     pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
         match asked {
             Some(raw) => Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned()),
-            None if self.roots.is_empty() => Err(no_workspace_error("The first folder")),
-            None => Ok(self.first_root().to_owned()),
+            None => {
+                let first = self.roots.first();
+                let first = first.ok_or_else(|| no_workspace_error("The first folder"))?;
+                self.open_root_of(first, "the folder in which calls start")?;
+                Ok(first.canonical.clone())
+            }
         }
     }
 
@@ -115,9 +144,10 @@ impl Workspace {
     /// `outside_workspace` naming the workspaces and the symlink that led out, or `invalid_args`.
     pub fn resolve_in_workspace(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
         let asked = lexical_path::parse_path_text(raw.as_str(), self.home.as_deref())?;
-        let (root, rel) = self
+        let (folder, rel) = self
             .split_root(&asked.path)
             .ok_or_else(|| self.outside_error(raw, None))?;
+        let root = self.open_root_of(&folder, raw.as_str())?;
         let asked_absolute = join_names(&root.canonical, &rel);
         let mut found = self.locate_through_links(raw, root, rel)?;
         found.asked_absolute = Some(asked_absolute.into());
@@ -148,8 +178,9 @@ impl Workspace {
             .roots
             .iter()
             .find_map(|root| Some((root, path_remainder(absolute, &root.canonical)?)));
-        let (root, rel) = found
+        let (folder, rel) = found
             .ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
+        let root = folder.opened().ok_or(io::ErrorKind::NotFound)?;
         root.handle.open_file_beneath(rel)
     }
 
@@ -169,9 +200,10 @@ impl Workspace {
         if !has_only_names(rel) || rel.as_os_str().is_empty() {
             return None;
         }
+        let root = root.opened()?;
         let exists = root.handle.metadata_beneath(rel).is_ok();
         Some(WorkspacePath::new(
-            Arc::clone(root),
+            root,
             rel.to_owned(),
             rel.to_owned(),
             exists,
@@ -180,8 +212,8 @@ impl Workspace {
     }
 
     /// Returns the root that contains an absolute path by its spelling, with the rest of the path; the first root for a
-    /// relative path.
-    fn split_root(&self, path: &Path) -> Option<(Arc<WorkspaceRoot>, PathBuf)> {
+    /// relative path. Of several, one that is there comes first, then the innermost.
+    fn split_root(&self, path: &Path) -> Option<(Arc<WorkspaceFolder>, PathBuf)> {
         if path.is_relative() {
             let first = self.roots.first()?;
             return Some((Arc::clone(first), path.to_owned()));
@@ -195,7 +227,7 @@ impl Workspace {
                     .ok()?;
                 Some((Arc::clone(root), rest.to_owned()))
             })
-            .min_by_key(|(_, rest)| rest.components().count())
+            .min_by_key(|(folder, rest)| (folder.opened().is_none(), rest.components().count()))
     }
 
     /// Follows symlinks one by one if the kernel refuses: it accepts no absolute symlink, not even one that leads back
@@ -244,9 +276,10 @@ impl Workspace {
                         next.push(rest);
                     }
                     if next.is_absolute() {
-                        (root, rel) = self
+                        let (folder, rest) = self
                             .split_root(&next)
                             .ok_or_else(|| self.outside_error(raw, Some(&met)))?;
+                        (root, rel) = (self.open_root_of(&folder, raw.as_str())?, rest);
                     } else {
                         rel = next;
                     }
@@ -270,55 +303,6 @@ impl Workspace {
             raw.as_str()
         )))
     }
-
-    fn outside_error(&self, raw: &RawPath, link: Option<&DanglingLink>) -> ToolError {
-        if self.roots.is_empty() {
-            return no_workspace_error(raw.as_str());
-        }
-        let roots: Vec<String> = self
-            .root_paths()
-            .map(|root| root.display().to_string())
-            .collect();
-        let via = describe_link(link);
-        ToolError::new(
-            ErrorCode::OutsideWorkspace,
-            format!(
-                "{} is outside the workspace{via}. File tools reach only: {}. Use a path in there.",
-                raw.as_str(),
-                roots.join(", ")
-            ),
-        )
-    }
-}
-
-/// Says that no path is inside, because there is no workspace at all.
-fn no_workspace_error(asked: &str) -> ToolError {
-    let text = format!(
-        "{asked} is outside the workspace: this device has none for calls without a session's folder. The owner names \
-         one: paths under [workspaces] in config.toml."
-    );
-    ToolError::new(ErrorCode::OutsideWorkspace, text)
-}
-
-/// Refuses a path in a home of this program below the workspace: it holds keys and tokens.
-fn refuse_runner_home(raw: &RawPath, found: &WorkspacePath) -> Result<(), ToolError> {
-    let root = found.root_path();
-    let home = found
-        .absolute_path()
-        .ancestors()
-        .take_while(|folder| *folder != root)
-        .find(|folder| is_runner_home(folder));
-    match home {
-        None => Ok(()),
-        Some(home) => Err(ToolError::new(
-            ErrorCode::PolicyDenied,
-            format!(
-                "{} lies in {}, a home of punie-runner, which holds keys and tokens. No tool reaches it.",
-                raw.as_str(),
-                home.display()
-            ),
-        )),
-    }
 }
 
 /// Returns whether a path has only names, without a root, `.` or `..`.
@@ -338,38 +322,6 @@ fn join_names(folder: &Path, rel: &Path) -> PathBuf {
         }
     }
     joined
-}
-
-/// Builds the error for a file in place of a folder: above the rest of a path, or before a slash at its end.
-fn file_in_path_error(
-    raw: &RawPath,
-    file: &Path,
-    rest: &Path,
-    link: Option<&DanglingLink>,
-) -> ToolError {
-    let (raw, shown) = (raw.as_str(), file.display());
-    let via = describe_link(link);
-    if rest.as_os_str().is_empty() {
-        return ToolError::invalid_args(format!(
-            "{raw}: it ends in a slash, which only a folder may, but {shown} is a file{via}. Leave out the slash."
-        ));
-    }
-    ToolError::not_found(format!(
-        "{raw} does not exist: {shown} is a file, not a folder{via}, so there can be no {} in it. Use {shown} itself, \
-         or another folder.",
-        rest.display()
-    ))
-}
-
-/// Names the symlink that led to a path, as a part of a sentence.
-fn describe_link(link: Option<&DanglingLink>) -> String {
-    link.map_or_else(String::new, |met| {
-        format!(
-            " (the link {} leads to {})",
-            met.link.display(),
-            met.target.display()
-        )
-    })
 }
 
 /// Returns the rest of a path behind this folder. Compares the text first, because comparing components takes a quarter

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::Workspace;
-use super::workspace_root::WorkspaceRoot;
+use super::workspace_folder::WorkspaceFolder;
 use punie_core::request_session::RequestSession;
 use punie_tool::{ErrorCode, ToolError};
 
@@ -96,10 +96,10 @@ impl ReachableFolders {
 }
 
 /// Opens a folder that no link leads to: one that was put there since would lead elsewhere.
-fn open_folder(folder: &Path) -> Result<Arc<WorkspaceRoot>, String> {
-    let root = WorkspaceRoot::open_given_root(folder).map_err(|cause| cause.to_string())?;
-    if root.canonical == folder {
-        Ok(Arc::new(root))
+fn open_folder(folder: &Path) -> Result<Arc<WorkspaceFolder>, String> {
+    let opened = WorkspaceFolder::open_given(folder).map_err(|cause| cause.to_string())?;
+    if opened.canonical == folder {
+        Ok(Arc::new(opened))
     } else {
         Err("it is reached by a link".to_owned())
     }

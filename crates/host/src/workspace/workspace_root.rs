@@ -1,5 +1,5 @@
-//! One open workspace folder, and the reason why a path beneath it cannot be resolved. Not here: following symlinks, and
-//! the choice of the folder (the workspace).
+//! One open workspace folder, and the reason why a path beneath it cannot be resolved. Not here: opening it
+//! (workspace_folder), following symlinks, and the choice of the folder (the workspace).
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,24 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use super::held::RootHandle;
 
-/// One open folder, with the two paths by which a caller may name it.
+/// One open folder.
 #[derive(Debug)]
 pub(super) struct WorkspaceRoot {
     pub handle: RootHandle,
     pub canonical: PathBuf,
-    pub given: PathBuf,
-}
-
-impl WorkspaceRoot {
-    /// Opens a folder by the path that the owner gave.
-    pub fn open_given_root(given: &Path) -> io::Result<Self> {
-        let (handle, canonical) = RootHandle::open_root(given)?;
-        Ok(Self {
-            handle,
-            canonical,
-            given: given.to_owned(),
-        })
-    }
 }
 
 /// The reason why a path could not be resolved, found by trying one component after the other.

@@ -46,9 +46,8 @@ impl Bench {
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("f"), "secret\n").unwrap();
-        let workspace =
-            Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home")))
-                .unwrap();
+        let real = [root.canonicalize().unwrap()];
+        let workspace = Workspace::open_existing(&real, Some(root.join("home")));
         let deps = FileDeps::new(client, workspace.clone(), worker);
         Self {
             _dir: dir,

@@ -1,0 +1,198 @@
+//! A workspace that is missing, as on an unplugged disk: the runner works in the others, says which one is missing, and
+//! takes it up once it is back.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test makes and removes workspaces"
+)]
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Said, Serving, User};
+
+const GIT_INIT: &str =
+    "git init -q disk && cd disk && git config user.name n && git config user.email e@x";
+
+/// A device with the workspace `work`, and with `disk`, which is missing.
+struct Device {
+    user: User,
+}
+
+impl Device {
+    fn new() -> Self {
+        let user = User::new();
+        let paths = [user.text("work"), user.text("disk")];
+        user.write(
+            "home/config.toml",
+            &format!("[workspaces]\npaths = {paths:?}\n[sandbox]\nrequire = \"partial\"\n"),
+        );
+        Self { user }
+    }
+
+    async fn dev(&self) -> Serving {
+        self.user.serves(&["dev", "--json"]).await
+    }
+
+    async fn send(&self, tool: &str, arguments: Value) -> Said {
+        let arguments = arguments.to_string();
+        self.user.types(&["send", tool, &arguments]).await
+    }
+
+    async fn bash(&self, line: &str) -> Said {
+        self.send("Bash", json!({"command": line})).await
+    }
+
+    /// What `status` says of the workspace.
+    async fn expect_missing(&self, is_missing: bool) {
+        let said = self.user.types(&["status", "--json"]).await;
+        let status = said.json();
+        let missing = status["missingWorkspaces"].get(self.user.text("disk"));
+        assert_eq!(missing.is_some(), is_missing, "{status}");
+        let text = self.user.types(&["status"]).await.out;
+        assert_eq!(text.contains("~/disk (missing)"), is_missing, "{text}");
+        let attention = format!("The workspace {} is missing", self.user.text("disk"));
+        let is_told = status["attention"].to_string().contains(&attention);
+        assert_eq!(is_told, is_missing, "{status}");
+    }
+
+    fn make_disk(&self) {
+        let mut shell = std::process::Command::new("bash");
+        let made = shell
+            .args(["-ec", GIT_INIT])
+            .current_dir(self.user.path(""));
+        assert!(made.status().expect("a shell").success());
+    }
+}
+
+#[tokio::test]
+async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
+    let device = Device::new();
+    let (disk, file) = (device.user.text("disk"), device.user.text("disk/file"));
+    let dev = device.dev().await;
+    device.expect_missing(true).await;
+    device.bash("echo fine").await.ended(0);
+    for (tool, arguments) in [
+        ("Write", json!({"file_path": file, "content": "x"})),
+        ("Bash", json!({"command": "pwd", "working_directory": disk})),
+        ("GitStatus", json!({"path": disk})),
+        ("Glob", json!({"pattern": "*", "path": disk})),
+    ] {
+        let said = device.send(tool, arguments).await;
+        let text = format!("{}{}", said.out, said.err);
+        assert_ne!(said.code, 0, "{tool}: {text}");
+        assert!(
+            text.contains("disk is missing") && !text.contains("outside"),
+            "{tool}: {text}"
+        );
+    }
+    let all = device.send("Glob", json!({"pattern": "*"})).await.out;
+    assert!(all.contains("disk, a workspace that is missing"), "{all}");
+
+    for round in ["first", "second"] {
+        device.make_disk();
+        device
+            .send("Write", json!({"file_path": file, "content": round}))
+            .await
+            .ended(0);
+        let said = device
+            .bash(&format!("cat {file} && echo x >> {file}"))
+            .await;
+        assert!(said.out.contains(round), "{said:?}");
+        // What runs programs later is protected in it as in the others.
+        let hook = device.user.text("disk/.git/hooks/pre-commit");
+        let said = device
+            .bash(&format!("echo x > {hook} || echo refused"))
+            .await;
+        assert!(said.out.contains("refused"), "{said:?}");
+        assert!(!device.user.path("disk/.git/hooks/pre-commit").exists());
+        device.expect_missing(false).await;
+        fs::remove_dir_all(device.user.path("disk")).expect("removed");
+        device.expect_missing(true).await;
+        let said = device.send("Read", json!({"file_path": file})).await;
+        assert!(format!("{said:?}").contains("disk is missing"), "{said:?}");
+    }
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn what_comes_back_in_its_place_opens_nothing() {
+    let device = Device::new();
+    let secret = device.user.path("private");
+    device.user.write("private/key", "secret-of-the-owner");
+    let dev = device.dev().await;
+    device.bash("true").await.ended(0);
+    std::os::unix::fs::symlink(&secret, device.user.path("disk")).expect("linked");
+    let key = device.user.text("disk/key");
+    for said in [
+        device.send("Read", json!({"file_path": key})).await,
+        device.bash(&format!("cat {key}; echo x > {key}")).await,
+        device
+            .bash(&format!("cat {}", secret.join("key").display()))
+            .await,
+    ] {
+        let text = format!("{}{}", said.out, said.err);
+        assert!(!text.contains("secret-of-the-owner"), "{text}");
+    }
+    assert_eq!(device.user.read("private/key"), "secret-of-the-owner");
+    device.expect_missing(true).await;
+    // A home of a runner below it is hidden from commands, as in every workspace.
+    fs::remove_file(device.user.path("disk")).expect("removed");
+    for name in ["tokens", "secrets", "keys", "state/switches"] {
+        let folder = device.user.path("disk/other-home").join(name);
+        fs::create_dir_all(folder).expect("made");
+    }
+    device
+        .user
+        .write("disk/other-home/keys/key", "secret-of-a-home");
+    let key = device.user.text("disk/other-home/keys/key");
+    let said = device
+        .bash(&format!("ls {}; cat {key}", device.user.text("disk")))
+        .await;
+    assert!(!said.out.contains("secret-of-a-home"), "{said:?}");
+    dev.stopped().await;
+}
+
+#[tokio::test]
+async fn commands_without_a_runner_work_in_the_others_or_name_all_that_are_missing() {
+    let device = Device::new();
+    device
+        .user
+        .types(&["call", "Bash", "--", "true"])
+        .await
+        .ended(0);
+    device.user.types(&["tools"]).await.ended(0);
+    let said = device.user.types(&["doctor"]).await;
+    assert!(
+        said.out.contains("disk cannot be used: it is missing"),
+        "{said:?}"
+    );
+    device
+        .user
+        .types(&["--workspace", ".", "--workspace", "gone", "init", "--force"])
+        .await
+        .refused(78, "gone is missing");
+    fs::remove_dir(device.user.path("work")).expect("removed");
+    fs::create_dir(device.user.path("elsewhere")).expect("made");
+    for args in [
+        &["run"][..],
+        &["run", "--once"],
+        &["call", "Bash", "--", "true"],
+    ] {
+        let mut command = device.user.command(args);
+        command.current_dir(device.user.path("elsewhere"));
+        let said = super::said(command, "").await;
+        said.refused(78, "work cannot be used");
+        said.refused(78, "disk cannot be used");
+    }
+    let mut status = device.user.command(&["status", "--json"]);
+    status.current_dir(device.user.path("elsewhere"));
+    let said = super::said(status, "").await.json();
+    assert_eq!(
+        said["missingWorkspaces"]
+            .as_object()
+            .expect("an object")
+            .len(),
+        2
+    );
+}

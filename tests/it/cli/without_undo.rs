@@ -1,0 +1,40 @@
+//! A workspace that is too large for snapshots: the answer says once that commands cannot be undone, and `status` shows it.
+
+use super::User;
+
+#[tokio::test]
+async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
+    let user = User::new();
+    user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let bash = async |line: &str| user.types(&["send", "Bash", "--", line]).await.ended(0).out;
+    let remark = format!(
+        "What commands change in {} cannot be undone: it holds more than 20000 files",
+        user.text("work")
+    );
+    // The snapshot after it comes to nothing.
+    let said = bash("mkdir many; cd many; seq 20001 | xargs touch").await;
+    assert!(
+        said.contains(&remark) && said.contains("punie-runner status"),
+        "{said}"
+    );
+    for _ in 0..2 {
+        let said = bash("touch next").await;
+        assert!(!said.contains("undone"), "{said}");
+    }
+    let shown = user.types(&["status"]).await.out;
+    let row = "No undo      of what commands change in ~/work: it holds more than 20000 files";
+    assert!(shown.contains(row), "{shown}");
+    let status = user.types(&["status", "--json"]).await.json();
+    assert!(
+        status["withoutSnapshots"][user.text("work")].is_string(),
+        "{status}"
+    );
+    bash("rm -rf many; echo old > file").await;
+    bash("echo new > file").await;
+    user.types(&["undo", "@last"]).await.ended(0);
+    assert_eq!(user.read("work/file"), "old\n");
+    let shown = user.types(&["status"]).await.out;
+    assert!(!shown.contains("No undo"), "{shown}");
+    dev.stopped().await;
+}
