@@ -44,12 +44,8 @@ pub fn run_plugins(args: &PluginsArgs, context: &CliContext) -> anyhow::Result<E
 
 /// Lists the plugins. Those that were never asked for their tools are started for that.
 fn list_plugins(context: &CliContext) -> anyhow::Result<Exit> {
-    let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
-    if config.workspaces.is_empty() {
-        // A plugin that lists its tools needs no files, so any folder will do.
-        config.workspaces.push(home.plugins_dir());
-    }
+    // Servers that start in the first workspace are not started where none is known.
+    let (config, home) = context.config_with_runner_workspaces(WorkspaceRule::NotNeeded)?;
     let runtime = command_runtime()?;
     let (reports, problems) = runtime.block_on(async {
         let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;

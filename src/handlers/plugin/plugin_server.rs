@@ -2,6 +2,7 @@
 //! here: the calls (plugin_call).
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,11 @@ use super::PluginDeps;
 use super::mcp::{ListedTool, McpFailure, McpServer, ToolListChanged};
 use super::secret_values::resolve_values;
 use punie_core::ids::RequestId;
-use punie_home::{Plugin, PluginPaths};
+use punie_home::{Plugin, PluginPaths, command_to_type};
+use punie_host::find_workspace_fault;
 use punie_host::local::service_launch::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
 use punie_host::network_proxy::NetworkCaller;
+use punie_tool::ToolError;
 
 /// The time without calls after which a server is ended.
 const IDLE_TIME: Duration = Duration::from_mins(5);
@@ -108,6 +111,24 @@ fn service_launch(
     }
 }
 
+/// Checks the folder in which a server starts, which its relative arguments are meant for.
+fn check_folder(folder: &Path) -> Result<(), ToolError> {
+    if folder.as_os_str().is_empty() {
+        return Err(ToolError::not_found(format!(
+            "it starts in the first workspace, and this command knows of none. Name it: `{}`. Or set cwd for the server \
+             in config.toml.",
+            command_to_type("--workspace DIR plugins")
+        )));
+    }
+    match find_workspace_fault(folder) {
+        Some(why) if !folder.is_dir() => Err(ToolError::not_found(format!(
+            "it starts in {}, which {why}.",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Describes the program for a person.
 pub(super) fn command_text(plugin: &Plugin) -> String {
     let words = plugin.program.iter().chain(&plugin.args);
@@ -137,6 +158,7 @@ impl PluginServer {
             let headers = headers.map_err(McpFailure::NotStarted)?;
             return McpServer::connect(&remote.url, headers, limit, list_changed).await;
         }
+        check_folder(&plugin.folder).map_err(McpFailure::NotStarted)?;
         let env = match &plugin.configured {
             Some(configured) => resolve_values(&configured.env, deps).await,
             None => Ok(Vec::new()),

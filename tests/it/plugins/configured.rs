@@ -95,6 +95,41 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_not_started_where_no_workspace_is_known() {
+    let script = server(&["fine"], "text alive");
+    let stage = stage_with("near", "", &script).await;
+    let elsewhere = async || {
+        // As typed in another folder, without the flag that the other commands here have.
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_punie-runner"));
+        command
+            .arg("--home")
+            .arg(&stage.setting.home)
+            .args(["--json", "plugins"])
+            .env("HOME", stage.setting.home.parent().expect("a folder"))
+            .env_remove("PUNIE_WORKSPACE")
+            .current_dir("/");
+        let output = command.output().await.expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        serde_json::from_str::<Value>(text.lines().next().expect("a line")).expect("JSON")
+    };
+    let report = elsewhere().await;
+    let problems = problems(&report);
+    assert!(
+        problems.contains("was not started: it starts in the first workspace")
+            && problems.contains("--workspace DIR plugins"),
+        "{problems}"
+    );
+    // A runner that runs knows its workspaces.
+    let runner = stage.run();
+    until_offered(&stage, "near__fine").await;
+    let report = elsewhere().await;
+    assert_eq!(report["state"], "ok", "{report}");
+    assert_eq!(report["tools"][0]["name"], "near__fine", "{report}");
+    runner.terminate();
+    runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
     let calls = r#"case $message in
         *'"name":"hang"'*) sleep 4714 ;;
