@@ -94,13 +94,23 @@ pub(crate) fn has_tree_in(repository: &Path, folders: &[PathBuf]) -> bool {
     })
 }
 
-/// Returns the folder that the `.git` file of a working tree names.
+/// Returns the folder that the `.git` file of a working tree names. It need not exist.
 pub fn git_dir_of(tree: &Path) -> Option<PathBuf> {
     let text = read_file(&tree.join(".git"))?;
     let named = text.strip_prefix("gitdir:")?.trim_start_matches(' ');
-    tree.join(named.trim_end_matches(['\n', '\r']))
-        .canonicalize()
-        .ok()
+    let path = tree.join(named.trim_end_matches(['\n', '\r']));
+    Some(path.canonicalize().unwrap_or(path))
+}
+
+/// Tells that a `.git` file leads to a repository that does not return the link. Says nothing about what is there: a
+/// command that wrote the file may ask about any path.
+pub fn describe_unnamed(marker: &str, git_dir: &Path) -> String {
+    format!(
+        "{marker} leads to {}, outside of the workspaces, and no repository there names this folder as its working \
+         tree, so that git does not reach it. If it is the right one, the owner makes it name the folder: by `git \
+         worktree repair` in the repository, or by `git config core.worktree FOLDER` if it has no other working tree.",
+        git_dir.display()
+    )
 }
 
 /// Returns the repository of a git folder, if it names this working tree.

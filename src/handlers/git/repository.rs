@@ -11,7 +11,7 @@ use super::disable_repo_programs;
 use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
 use super::object_paths::find_outside_path;
-use punie_host::linked_repository::git_dir_of;
+use punie_host::linked_repository::{describe_unnamed, git_dir_of};
 use punie_host::{LinkedRepository, RawPath, Workspace};
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
 
@@ -214,13 +214,7 @@ fn check_linked_repository(marker: &Path, deps: &GitDeps) -> Result<(), ToolErro
         Some(linked) if is_reached(&linked.repository) => return Ok(()),
         Some(linked) => linked.describe_hidden(),
         None if is_reached(&git_dir) => return Ok(()),
-        None => format!(
-            "{} leads to a folder outside of the workspace that does not name {} as a working tree, so that git does \
-             not reach it. If it is the right repository, `git worktree repair` there mends a moved worktree. Else the \
-             owner adds that folder to paths under [workspaces] in config.toml.",
-            marker.display(),
-            tree.display()
-        ),
+        None => describe_unnamed(&marker.display().to_string(), &git_dir),
     };
     Err(ToolError::new(ErrorCode::OutsideWorkspace, text))
 }

@@ -118,6 +118,22 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     // The owner's own calls have it, too.
     user.types(&["call", "GitStatus", "{\"path\": \"topic\"}"])
         .await;
+    // Where a `.git` file only says so, they have not.
+    let link = repository.join("worktrees/topic");
+    user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
+    let two = user.path("work/two").display().to_string();
+    for (tool, args) in [
+        ("GitStatus", "{}"),
+        ("Bash", "{\"command\": \"git status\"}"),
+    ] {
+        let mut call = user.command(&["--workspace", &two, "call", tool, args]);
+        let output = call.output().await.expect("started");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(
+            said.contains("names this folder as its working tree"),
+            "{said}"
+        );
+    }
     let rule = policy(&user);
     let name = rule.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.expect("a name").trim_matches('"');

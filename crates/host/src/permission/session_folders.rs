@@ -170,26 +170,24 @@ impl SessionFolders {
         folders
     }
 
-    /// Returns the repositories that git may use although they lie outside of the workspaces, or of a session's folders.
-    /// Without folders they are those that a rule names. A session has those with working trees in its folders.
-    pub fn allowed_repositories(&self, folders: Option<&[PathBuf]>) -> Vec<PathBuf> {
+    /// Returns the repositories that the owner lets git use for working trees in the folders of a session, or in the
+    /// workspaces. Those that lie in these folders themselves are left out.
+    pub fn allowed_repositories(&self, of_session: Option<&[PathBuf]>) -> Vec<PathBuf> {
+        let workspaces = self.workspace.root_paths().map(Path::to_owned).collect();
+        let folders = of_session.map_or(workspaces, <[PathBuf]>::to_vec);
         let current = self.rules.current_rules();
         let rules = current.rules.rules.iter();
         let named = rules.flat_map(|rule| rule.folders.iter().cloned());
         let mut found: BTreeSet<PathBuf> = named
-            .filter(|folder| is_repository_folder(folder))
-            .filter(|folder| folders.is_none_or(|folders| has_tree_in(folder, folders)))
+            .filter(|folder| is_repository_folder(folder) && has_tree_in(folder, &folders))
             .collect();
-        let linked = linked_repositories(folders.unwrap_or_default());
-        found.extend(linked.map(|linked| linked.repository));
-        found.retain(|folder| {
-            let is_beside = match folders {
-                Some(folders) => !folders.iter().any(|own| folder.starts_with(own)),
-                None => !self.workspace.contains_real_path(folder),
-            };
-            is_beside && self.judge_repository(folder) == FolderVerdict::Allowed
-        });
-        found.into_iter().collect()
+        found.extend(linked_repositories(&folders).map(|linked| linked.repository));
+        let is_inside = |path: &PathBuf| folders.iter().any(|folder| path.starts_with(folder));
+        found
+            .into_iter()
+            .filter(|path| !is_inside(path))
+            .filter(|path| self.judge_repository(path) == FolderVerdict::Allowed)
+            .collect()
     }
 
     /// Returns the repositories of working trees at these folders about which the owner has not decided.

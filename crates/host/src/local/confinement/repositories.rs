@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Confinement;
 use crate::LinkedRepository;
+use crate::linked_repository::describe_unnamed;
 use punie_sandbox::SandboxRules;
 
 impl Confinement {
@@ -37,15 +38,19 @@ impl Confinement {
 
 /// Returns a hint for the output of git that cannot reach the repository of a working tree in the workspaces.
 pub(super) fn hidden_repository_hint(rules: &SandboxRules, output: &str) -> Option<String> {
-    let named = |line: &str| {
-        let path = line.split_once("not a git repository: ")?.1;
-        let found = LinkedRepository::of_git_dir(Path::new(path.trim_end()))?;
-        let is_ours = rules
-            .workspaces
-            .iter()
-            .any(|root| found.tree.starts_with(root));
-        (is_ours && !rules.repositories.contains(&found.repository))
-            .then(|| found.describe_hidden())
+    let is_ours = |path: &Path| rules.workspaces.iter().any(|root| path.starts_with(root));
+    let hint = |line: &str| {
+        let path = Path::new(line.split_once("not a git repository: ")?.1.trim_end());
+        let git_dir = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut opened = rules.repositories.iter();
+        if !path.is_absolute() || is_ours(&git_dir) || opened.any(|one| git_dir.starts_with(one)) {
+            return None;
+        }
+        let linked = LinkedRepository::of_git_dir(&git_dir).filter(|found| is_ours(&found.tree));
+        Some(linked.map_or_else(
+            || describe_unnamed("The `.git` file", &git_dir),
+            |found| found.describe_hidden(),
+        ))
     };
-    output.lines().rev().find_map(named)
+    output.lines().rev().find_map(hint)
 }
