@@ -128,7 +128,7 @@ tables! {
         jitter, "jitter": f64 = 0.2, 0.0..=0.5;
         /// The first wait after an error; it doubles with each further error.
         error_base, "error_base_ms": Duration = ms(1_000), ms(10)..=HOUR;
-        /// The longest wait after errors.
+        /// The longest wait after errors. While no backend answers, it is four seconds at most.
         error_cap, "error_cap_ms": Duration = ms(60_000), ms(10)..=DAY;
         /// The first wait after the backend's own code failed.
         function_error_min, "function_error_min_ms": Duration = ms(30_000), ms(10)..=DAY;

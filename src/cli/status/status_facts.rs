@@ -16,6 +16,7 @@ use crate::cli::approvals;
 use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
+use punie_engine::backend::ConnectionProblem;
 use punie_engine::journal::has_disk_space_at;
 use punie_engine::runner::{Clock, SKEW_MS};
 use punie_home::{
@@ -362,10 +363,15 @@ fn judge_probe(
     let problem = probe.answer.as_ref().map_err(ProbeFailure::keyword);
     // A runner that gets answers knows more than a probe of an address without a version.
     let knows_better = running && recorded.is_none() && problem == Err(Some("no_backend"));
-    let is_reachable = problem.is_ok() || knows_better;
-    let problem = problem.err().flatten().filter(|_| !is_reachable);
-    (
-        is_reachable,
-        recorded.or_else(|| problem.map(str::to_owned)),
-    )
+    let answers = problem.is_ok() || knows_better;
+    let problem = problem.err().flatten().filter(|_| !answers);
+    let trouble = recorded.or_else(|| problem.map(str::to_owned));
+    let is_unreachable = |word: &String| {
+        let mut words = ConnectionProblem::UNREACHABLE.iter().map(|it| it.as_str());
+        words.any(|known| known == word)
+    };
+    let is_reachable = trouble
+        .as_ref()
+        .map_or(answers, |word| !is_unreachable(word));
+    (is_reachable, trouble)
 }

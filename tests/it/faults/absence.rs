@@ -91,7 +91,7 @@ impl Resolve for Names {
 /// Runs until a file is there.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Await {
+pub(super) struct Await {
     file: PathBuf,
 }
 

@@ -1,11 +1,21 @@
 //! Something else answers in the backend's place: a login page, a redirect to who knows whom.
 
-use punie_engine::journal::RequestState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use punie_engine::journal::RequestState;
+use punie_engine::runner::RunnerSettings;
+use punie_tool::{ToolRegistry, ToolSet};
+use serde_json::json;
+
+use super::absence::Await;
 use super::polls_fail;
 use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
+use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::until;
 
 fn login_page(status: &str) -> Fate {
@@ -55,7 +65,11 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     })
     .await;
     // Even asked from where the way is free, it tells what the runner meets.
-    assert_eq!(stage.status().await["backend"]["trouble"], "intercepted");
+    let backend = &stage.status().await["backend"];
+    assert_eq!(
+        (&backend["trouble"], &backend["reachable"]),
+        (&"intercepted".into(), &false.into())
+    );
     assert!(stage.command(&["status"]).await.out.contains("intercepted"));
     relay.rule(|_, _| Fate::Pass);
     assert_eq!(stage.answer(&id).await.outcome, "ok");
@@ -68,6 +82,78 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         stage.status().await["backend"]["trouble"],
         serde_json::Value::Null
     );
+}
+
+type MakeFate = Arc<dyn Fn() -> Fate + Send + Sync>;
+
+/// The most calls in a minute of an outage: polls every four seconds, and of all other calls one in 15.
+const MOST_CALLS_A_MINUTE: usize = 25;
+
+#[tokio::test]
+async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was_asked_seldom() {
+    let redirect = |status: &str| Fate::say(status, "location: http://portal.test/\r\n", "");
+    let strangers: [(&str, MakeFate); 4] = [
+        ("a login page", Arc::new(|| login_page("200 OK"))),
+        ("a redirect", Arc::new(move || redirect("302 Found"))),
+        (
+            "a redirect with its body",
+            Arc::new(move || redirect("307 Temporary Redirect")),
+        ),
+        ("nothing", Arc::new(|| Fate::Unheard)),
+    ];
+    let step = Duration::from_millis(250);
+    for (who, fate) in strangers {
+        let stage = Stage::unheld("").await;
+        let relay = Relay::before(&stage.setting.url).await;
+        let tools = ToolSet::new("test", ()).with_tool::<Await>().into_entries();
+        let tools = ToolRegistry::new([tools]).expect("one tool");
+        let ask = async |talk: &str| {
+            let ask = Ask::new("Await", &json!({ "file": stage.file("go") }));
+            stage.ask(ask.of(talk)).await
+        };
+        let mut time = SteppedTime::stop();
+        let settings = RunnerSettings::default();
+        let runner = Inside::stepped(&stage, &relay.url, tools, settings, &mut time, |_| {});
+        let mut asked = vec![ask("runs").await];
+        time.move_until("the call", step, || {
+            stage.state(&asked[0]) == Some(RequestState::Started)
+        })
+        .await;
+        let only_claims = Arc::clone(&fate);
+        relay.rule(move |path, _| match path {
+            "events:claim" => only_claims(),
+            _ => Fate::Pass,
+        });
+        asked.push(ask("waits-for-its-claim").await);
+        time.move_until("the second call", step, || {
+            stage.state(&asked[1]) == Some(RequestState::Accepted)
+        })
+        .await;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        relay.rule(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            fate()
+        });
+        stage.write("go", "");
+        for talk in ["sent-first", "sent-second", "sent-third"] {
+            asked.push(ask(talk).await);
+        }
+        time.pass(Duration::from_mins(2), step).await;
+        let before = calls.load(Ordering::Relaxed);
+        time.pass(Duration::from_mins(1), step).await;
+        let made = calls.load(Ordering::Relaxed) - before;
+        assert!(made <= MOST_CALLS_A_MINUTE, "{who} was asked {made} times");
+        relay.rule(|_, _| Fate::Pass);
+        let took = time
+            .move_until("all answers", step, || {
+                let is_there = |id: &String| stage.state(id) == Some(RequestState::Delivered);
+                asked.iter().all(is_there)
+            })
+            .await;
+        assert!(took <= Duration::from_secs(5), "{who}: {took:?}");
+        drop((runner, time));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

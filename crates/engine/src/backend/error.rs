@@ -114,6 +114,8 @@ pub enum RetryDelay {
     BackOff,
     /// The back-off, and at least this many of its first intervals.
     Intervals(u32),
+    /// A few seconds at most: no backend answered, so repeats add to no backend's load.
+    Reconnect,
     /// The time that the backend asked for, with little added.
     Requested(Duration),
 }
@@ -155,6 +157,9 @@ pub enum ConnectionProblem {
 }
 
 impl ConnectionProblem {
+    /// The problems in which no backend answers.
+    pub const UNREACHABLE: [Self; 3] = [Self::Intercepted, Self::NoBackend, Self::Unreachable];
+
     /// Returns the name in `status` and in scripts.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -180,13 +185,13 @@ impl BackendError {
             Self::Busy { status: 429, .. } => RecoveryAction::Retry(RetryDelay::Intervals(3)),
             Self::Busy { status: 503, .. } => RecoveryAction::Retry(RetryDelay::Intervals(1)),
             // An address without a backend may be one whose functions are just being deployed.
-            Self::Busy { .. }
-            | Self::Unreachable { .. }
+            Self::Unreachable { .. }
             | Self::TlsFailed { .. }
             | Self::Intercepted { .. }
-            | Self::NoBackend { .. }
-            | Self::OtherBackend { .. }
-            | Self::Oversized { .. } => RecoveryAction::Retry(RetryDelay::BackOff),
+            | Self::NoBackend { .. } => RecoveryAction::Retry(RetryDelay::Reconnect),
+            Self::Busy { .. } | Self::OtherBackend { .. } | Self::Oversized { .. } => {
+                RecoveryAction::Retry(RetryDelay::BackOff)
+            }
             Self::Unauthorized { .. } => RecoveryAction::ReopenSession,
             // A server in between accepts less than the contract allows.
             Self::BadCall { status: 413, .. } => RecoveryAction::Shrink(None),
@@ -216,12 +221,7 @@ impl BackendError {
 
     /// Returns whether no backend answered: each of its calls ends so until it is back.
     pub fn is_unreachable(&self) -> bool {
-        matches!(
-            self.connection_problem(),
-            ConnectionProblem::Intercepted
-                | ConnectionProblem::NoBackend
-                | ConnectionProblem::Unreachable
-        )
+        ConnectionProblem::UNREACHABLE.contains(&self.connection_problem())
     }
 
     /// Returns the contract's code, if the backend gave one.

@@ -440,6 +440,7 @@ mod tests {
         use super::super::{RecoveryAction, RetryDelay};
         let functions = open("http://127.0.0.1:1").expect("an address");
         let retry = RecoveryAction::Retry(RetryDelay::BackOff);
+        let reconnect = RecoveryAction::Retry(RetryDelay::Reconnect);
         let json = br#"{"code":"SomeCode","message":"words"}"#.as_slice();
         let page = b"<html>Please log in</html>".as_slice();
         let disposition = |status: u16, body: &[u8]| {
@@ -448,14 +449,14 @@ mod tests {
             (error.recovery_action(), error.connection_problem().as_str())
         };
         for (status, expected, trouble) in [
-            (204, retry, "intercepted"),
-            (301, retry, "intercepted"),
-            (307, retry, "intercepted"),
+            (204, reconnect, "intercepted"),
+            (301, reconnect, "intercepted"),
+            (307, reconnect, "intercepted"),
             (400, RecoveryAction::RetrySlowly, "failing"),
             (401, RecoveryAction::ReopenSession, "refused"),
             (403, RecoveryAction::ReopenSession, "refused"),
             (405, RecoveryAction::RetrySlowly, "failing"),
-            (407, retry, "intercepted"),
+            (407, reconnect, "intercepted"),
             (408, retry, "busy"),
             (409, retry, "busy"),
             (413, RecoveryAction::Shrink(None), "failing"),
@@ -466,7 +467,7 @@ mod tests {
             (502, retry, "busy"),
             (503, RecoveryAction::Retry(RetryDelay::Intervals(1)), "busy"),
             (504, retry, "busy"),
-            (511, retry, "intercepted"),
+            (511, reconnect, "intercepted"),
         ] {
             assert_eq!(disposition(status, json), (expected, trouble), "{status}");
         }
@@ -474,13 +475,13 @@ mod tests {
         for status in [401, 403] {
             assert_eq!(
                 disposition(status, page),
-                (retry, "intercepted"),
+                (reconnect, "intercepted"),
                 "{status}"
             );
         }
         // A backend that has answered before may miss its functions for a moment; otherwise the address is probably
         // wrong.
-        assert_eq!(disposition(404, page), (retry, "no_backend"));
+        assert_eq!(disposition(404, page), (reconnect, "no_backend"));
         functions.has_answered.store(true, Ordering::Relaxed);
         assert_eq!(disposition(404, json), (retry, "busy"));
         // A wait that the backend asks for takes precedence.
@@ -506,7 +507,7 @@ mod tests {
             let error = functions.parse_answer(body).expect_err("no answer");
             assert_eq!(
                 (error.recovery_action(), error.connection_problem().as_str()),
-                (retry, trouble)
+                (reconnect, trouble)
             );
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,8 @@ pub(super) struct BackendClient {
     problem: watch::Sender<Option<ConnectionProblem>>,
     /// Notified of every contact but polls and heartbeats, whose times are stored by themselves.
     contact: watch::Sender<()>,
+    /// Notified of the end of an outage.
+    outage_end: Notify,
 }
 
 impl BackendClient {
@@ -45,6 +47,7 @@ impl BackendClient {
         budget: Arc<RetryBudget>,
         outbox: Arc<Outbox>,
         refusal_pause: Duration,
+        retry: (Duration, Duration),
         connected: CancellationToken,
     ) -> Self {
         Self {
@@ -53,9 +56,18 @@ impl BackendClient {
             outbox,
             refusal_pause,
             connected,
-            state: Mutex::default(),
+            state: Mutex::new(BackendClientState::new(retry)),
             problem: watch::Sender::default(),
             contact: watch::Sender::default(),
+            outage_end: Notify::new(),
+        }
+    }
+
+    /// Waits before a call is repeated: this long, or until an outage ends.
+    pub(super) async fn wait_to_retry(&self, wait: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = self.outage_end.notified() => {}
         }
     }
 
@@ -112,21 +124,32 @@ impl BackendClient {
         call: BackendReply<'a, T>,
     ) -> BackendReply<'a, T> {
         Box::pin(async move {
-            let held = self.state.lock().find_held_error(function, Instant::now());
+            let began = Instant::now();
+            let held = self.state.lock().find_held_error(function, began);
             if let Some(error) = held {
                 return Err(error);
             }
             let answered = call.await;
-            self.record_answer(function, answered.as_ref().err());
+            self.record_answer(function, answered.as_ref().err(), began);
             answered
         })
     }
 
-    fn record_answer(&self, function: BackendFunction, error: Option<&BackendError>) {
+    fn record_answer(
+        &self,
+        function: BackendFunction,
+        error: Option<&BackendError>,
+        began: Instant,
+    ) {
         let mut state = self.state.lock();
-        let answer = state.record_call(function, error, Instant::now());
+        let was_outage = state.is_outage();
+        let answer = state.record_call(function, error, began, Instant::now());
         let problem = state.worst_problem();
+        let is_over = was_outage && !state.is_outage();
         drop(state);
+        if is_over {
+            self.outage_end.notify_waiters();
+        }
         if let Some(answer) = answer {
             self.budget.record_success();
             if !matches!(function, BackendFunction::Poll | BackendFunction::Beat) {

@@ -10,6 +10,10 @@ use parking_lot::Mutex;
 
 use crate::backend::RetryDelay;
 
+/// The longest wait of a call for which no backend answered. A result is on its way within five seconds after the
+/// backend is back.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(4);
+
 /// The number of calls that may be repeated soon: a fifth of the calls that succeed, and a few before the first
 /// success. Further ones wait as after a long outage, so that retries never dominate the load on a struggling
 /// backend.
@@ -85,15 +89,17 @@ impl RetryIntervals {
 
     /// Returns the wait before the next attempt that the last failure asks for.
     pub(super) fn delay_after(&mut self, pause: RetryDelay) -> Duration {
-        if self
-            .budget
-            .as_ref()
-            .is_some_and(|budget| !budget.try_spend())
+        if pause != RetryDelay::Reconnect
+            && self
+                .budget
+                .as_ref()
+                .is_some_and(|budget| !budget.try_spend())
         {
             self.intervals.current_interval = self.intervals.max_interval;
         }
         match pause {
             RetryDelay::BackOff => self.next(None),
+            RetryDelay::Reconnect => self.next(None).min(RECONNECT_INTERVAL),
             // The whole range is shifted, so that the waits of many runners stay apart.
             RetryDelay::Intervals(least) => self.first * least + self.next(None),
             RetryDelay::Requested(time) => self.next(Some(time)),
@@ -239,6 +245,20 @@ mod tests {
             (200..=200 + 10 + 5).contains(&soon),
             "{soon} were repeated soon"
         );
+    }
+
+    #[test]
+    fn a_backend_that_is_not_reached_is_tried_every_few_seconds_without_the_budget() {
+        let budget = Arc::new(RetryBudget::new());
+        let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)))
+            .with_retry_budget(&budget);
+        let waits: Vec<_> = (0..1_000)
+            .map(|_| retry.delay_after(RetryDelay::Reconnect))
+            .collect();
+        assert!(waits.iter().all(|wait| *wait <= RECONNECT_INTERVAL));
+        let total: Duration = waits.iter().sum();
+        assert!(total >= Duration::from_secs(3_500), "{total:?}");
+        assert!(budget.try_spend());
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl Handles {
             spent,
             Arc::clone(&outbox),
             barred_for,
+            settings.waits.retry,
             connected,
         ));
         let health = Arc::new(HealthState::default());

@@ -263,7 +263,7 @@ impl Outbox {
                 );
             }
             PostFailure::Unreachable => {
-                state.begin_pause(RetryDelay::BackOff, PauseCause::Unreachable, now);
+                state.begin_pause(RetryDelay::Reconnect, PauseCause::Unreachable, now);
             }
             PostFailure::Refused => {
                 let until = now + self.waits.refused;

@@ -171,7 +171,7 @@ impl ClaimService {
                 Err(pause) => retry.delay_after(pause),
             };
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = self.backend.wait_to_retry(wait) => {}
                 () = cancel.cancelled() => return ClaimOutcome::Abandoned,
                 () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }

@@ -59,6 +59,8 @@ impl WakeupSocket {
             retry.reset_intervals();
         }
         match error.recovery_action() {
+            // The poll finds out when the backend is back.
+            RecoveryAction::Retry(RetryDelay::Reconnect) => retry.delay_after(RetryDelay::BackOff),
             RecoveryAction::Retry(pause) => retry.delay_after(pause),
             // The socket may have been open for days, so the session of that time says nothing about now.
             RecoveryAction::ReopenSession
@@ -109,7 +111,7 @@ pub async fn run_wakeup_socket(socket: Arc<WakeupSocket>) {
             () = socket.phases.stopping.cancelled() => return,
         };
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = socket.backend.wait_to_retry(wait) => {}
             () = socket.phases.stopping.cancelled() => return,
         }
     }

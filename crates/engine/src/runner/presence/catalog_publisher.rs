@@ -52,11 +52,13 @@ pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
             tracing::debug!(%error, "the catalog could not be published now");
             let pause = match error.recovery_action() {
                 RecoveryAction::GiveUp => break,
+                // The poll finds out when the backend is back.
+                RecoveryAction::Retry(RetryDelay::Reconnect) => RetryDelay::BackOff,
                 RecoveryAction::Retry(pause) => pause,
                 _ => RetryDelay::Requested(publisher.settings.waits.slow_retry.0),
             };
             tokio::select! {
-                () = tokio::time::sleep(retry.delay_after(pause)) => {}
+                () = publisher.backend.wait_to_retry(retry.delay_after(pause)) => {}
                 () = publisher.phases.over.cancelled() => return,
             }
         }

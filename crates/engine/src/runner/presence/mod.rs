@@ -93,7 +93,7 @@ pub(super) async fn run_heartbeats(presence: Arc<Presence>) {
             if regular {
                 presence.timer.wait_for_check(wait).await;
             } else {
-                tokio::time::sleep(wait).await;
+                presence.backend.wait_to_retry(wait).await;
             }
         };
         tokio::select! {
