@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -17,8 +17,6 @@ const MAX_HOSTS: usize = 100;
 const OTHER_HOSTS: &str = "other hosts";
 /// The most failures that an answer tells.
 const MAX_FAILURES: usize = 3;
-/// The most connections of one call at a time.
-pub const MAX_CONNECTIONS: usize = 128;
 
 /// The call whose command uses the proxy.
 #[derive(Debug, Clone)]
@@ -41,7 +39,6 @@ pub struct CallNetwork {
     key: String,
     hosts: Mutex<BTreeMap<String, Arc<HostCounts>>>,
     failures: Mutex<Vec<String>>,
-    open: AtomicUsize,
     /// The traffic that was told last; None before the call's answer.
     told: Mutex<Option<Vec<HostTraffic>>>,
 }
@@ -65,7 +62,6 @@ impl CallNetwork {
             key,
             hosts: Mutex::default(),
             failures: Mutex::default(),
-            open: AtomicUsize::new(0),
             told: Mutex::default(),
         }
     }
@@ -78,13 +74,6 @@ impl CallNetwork {
     /// Returns its user name, which only this call's processes know.
     pub fn key(&self) -> &str {
         &self.key
-    }
-
-    /// Counts a connection that is open until the returned value is dropped; `None` if there are too many.
-    pub(super) fn open_connection(self: &Arc<Self>) -> Option<OpenConnection> {
-        let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let counted = OpenConnection(Arc::clone(self));
-        (before < MAX_CONNECTIONS).then_some(counted)
     }
 
     /// Counts a connection to a host. Returns its counters.
@@ -142,14 +131,5 @@ impl CallNetwork {
         let now = self.traffic();
         let is_news = told.as_ref().is_some_and(|told| *told != now);
         is_news.then(|| told.insert(now).clone())
-    }
-}
-
-/// An open connection of a call.
-pub(super) struct OpenConnection(Arc<CallNetwork>);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

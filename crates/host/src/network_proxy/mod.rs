@@ -4,6 +4,7 @@
 
 mod address_check;
 mod call_network;
+mod connection_shares;
 mod host_gate;
 mod host_question;
 mod proxy_connection;
@@ -26,14 +27,15 @@ use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 
 pub use call_network::{CallNetwork, NetworkCaller};
+use connection_shares::{ConnectionShares, MAX_CONNECTIONS};
 pub use host_gate::{HostGate, NetworkTarget, ResolveName};
 pub use host_question::{HostAsker, MaskText, Patience};
 
 /// The port of the proxy on the loopback of commands.
 pub const PROXY_PORT: u16 = 13_128;
 
-/// The most connections at a time, of all calls together; more wait. Each needs two descriptors of usually 1,024.
-const MAX_CONNECTIONS: usize = 256;
+/// The most clients at a time; more wait. Beside those with a connection, some are being read or answered.
+const MAX_CLIENTS: usize = MAX_CONNECTIONS + 64;
 /// The calls whose processes may still use the proxy. A process of an older call is refused.
 const MAX_CALLS: usize = 4_096;
 
@@ -75,6 +77,7 @@ struct ProxyShared {
     calls: Mutex<KnownCalls>,
     /// Held while the process of a connection is looked for, which takes a look at all processes.
     finding: tokio::sync::Mutex<()>,
+    shares: Arc<ConnectionShares>,
 }
 
 /// The calls by their user names, the oldest first in `order`.
@@ -173,7 +176,7 @@ impl NetworkProxy {
         let mut clients = JoinSet::new();
         loop {
             while clients.try_join_next().is_some() {}
-            if clients.len() >= MAX_CONNECTIONS {
+            if clients.len() >= MAX_CLIENTS {
                 clients.join_next().await;
             }
             let Ok((client, address)) = listener.accept().await else {

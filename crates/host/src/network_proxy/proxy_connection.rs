@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::NetworkProxy;
-use super::call_network::{CallNetwork, HostCounts, MAX_CONNECTIONS};
+use super::call_network::{CallNetwork, HostCounts};
 use super::host_gate::NetworkTarget;
 use super::proxy_request::{BadRequest, ProxyProtocol, ProxyRequest, read_request, socks_reply};
 use super::refusal::ConnectionFailure;
@@ -51,9 +51,14 @@ pub(super) async fn serve_client(
         };
         return answer_and_close(client, &answer).await;
     };
-    let Some(_counted) = call.open_connection() else {
-        let text = format!("The call has {MAX_CONNECTIONS} connections open, which is the most.");
-        return answer_failure(client, request.protocol, 503, &text).await;
+    let _share = match proxy.shared.shares.open_connection(&call.caller) {
+        Ok(share) => share,
+        Err(open) => {
+            let shown = request.target.to_string();
+            let failure = ConnectionFailure::beyond_share(&shown, open);
+            call.record_failure(&shown, &failure);
+            return answer_failure(client, request.protocol, 503, failure.text()).await;
+        }
     };
     // A client that goes away withdraws its question.
     let connected = tokio::select! {

@@ -53,6 +53,14 @@ impl ConnectionFailure {
         ))
     }
 
+    /// The conversation has its share of the proxy's connections.
+    pub(super) fn beyond_share(target: &str, open: usize) -> Self {
+        Self::Refused(format!(
+            "{target} was refused: this conversation has {open} connections open, and no more than that are left for all \
+             others. End programs that keep connections, or open fewer at a time."
+        ))
+    }
+
     /// The person said no.
     pub(super) fn by_person(target: &str) -> Self {
         Self::Refused(format!(

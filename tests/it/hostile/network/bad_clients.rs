@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use punie_core::ids::RequestId;
+use punie_core::ids::{ConversationId, RequestId};
 use punie_host::network_proxy::{CallNetwork, FindUserName, NetworkCaller, NetworkProxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,9 +13,19 @@ use super::super::Yard;
 use super::{ALLOW, FileServer, asking_yard, gate, home, one_file};
 use crate::harness::wait::eventually;
 
+fn admit_call(proxy: &NetworkProxy, conversation: Option<&str>) -> Arc<CallNetwork> {
+    proxy.admit_call(NetworkCaller {
+        tool: "Bash".into(),
+        command: "a test".to_owned(),
+        request: RequestId::new(),
+        conversation: conversation.map(|id| ConversationId::parse(id).expect("an id")),
+    })
+}
+
 /// A call that reaches a proxy at a port of this test.
 pub(super) struct Client {
     at: SocketAddr,
+    proxy: NetworkProxy,
     call: Arc<CallNetwork>,
     _serving: JoinSet<()>,
     /// The home with the rules.
@@ -24,21 +34,18 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn of(proxy: NetworkProxy) -> Self {
-        let call = proxy.admit_call(NetworkCaller {
-            tool: "Bash".into(),
-            command: "a test".to_owned(),
-            request: RequestId::new(),
-            conversation: None,
-        });
+        let call = admit_call(&proxy, None);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("set");
         let at = listener.local_addr().expect("an address");
         let listener = TcpListener::from_std(listener).expect("a listener");
         let mut serving = JoinSet::new();
         let nobody: FindUserName = Arc::new(|_| None);
-        serving.spawn(async move { proxy.serve_listener(listener, nobody).await });
+        let serves = proxy.clone();
+        serving.spawn(async move { serves.serve_listener(listener, nobody).await });
         Self {
             at,
+            proxy,
             call,
             _serving: serving,
             _yard: None,
@@ -54,6 +61,29 @@ impl Client {
             ..Self::of(proxy)
         };
         (client, one_file())
+    }
+
+    /// From now on, this is a new call of that conversation.
+    fn call_of(&mut self, conversation: &str) {
+        self.call = admit_call(&self.proxy, Some(conversation));
+    }
+
+    /// Opens a tunnel; `Err` is the whole answer where there is none.
+    async fn open_tunnel(&self, port: u16) -> Result<TcpStream, String> {
+        let head = format!(
+            "CONNECT packages.test:{port} HTTP/1.1\r\nProxy-Authorization: Basic {}\r\n\r\n",
+            self.credentials()
+        );
+        let mut stream = TcpStream::connect(self.at).await.expect("it listens");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("an answer");
+        if &status == b"HTTP/1.1 200" {
+            return Ok(stream);
+        }
+        let mut answer = String::from_utf8_lossy(&status).into_owned();
+        stream.read_to_string(&mut answer).await.expect("text");
+        Err(answer)
     }
 
     fn credentials(&self) -> String {
@@ -125,29 +155,34 @@ async fn garbage_gets_an_answer_or_an_end() {
 }
 
 #[tokio::test]
-async fn a_call_has_so_many_connections_and_the_rest_is_told() {
-    let (client, server) = Client::allowed();
-    let head = format!(
-        "CONNECT packages.test:{} HTTP/1.1\r\nProxy-Authorization: Basic {}\r\n\r\n",
-        server.port,
-        client.credentials()
-    );
+async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
+    let (mut client, server) = Client::allowed();
     let mut open = Vec::new();
-    let mut refused = 0;
-    for _ in 0..140 {
-        let mut stream = TcpStream::connect(client.at).await.expect("it listens");
-        stream.write_all(head.as_bytes()).await.expect("sent");
-        let mut status = [0; 12];
-        stream.read_exact(&mut status).await.expect("an answer");
-        match &status {
-            b"HTTP/1.1 200" => open.push(stream),
-            b"HTTP/1.1 503" => refused += 1,
-            other => panic!("{}", String::from_utf8_lossy(other)),
+    for (conversation, share) in [("a", 128), ("b", 64)] {
+        let before = open.len();
+        // The calls of a conversation share what it may have.
+        for call in 0..200 {
+            if call % 50 == 0 {
+                client.call_of(conversation);
+            }
+            match client.open_tunnel(server.port).await {
+                Ok(tunnel) => open.push(tunnel),
+                Err(answer) => {
+                    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+                    let why = format!("this conversation has {share} connections open");
+                    assert!(answer.contains(&why), "{answer}");
+                    let told = client.call.failure_text().expect("the answer tells it");
+                    assert!(told.contains(&why), "{told}");
+                }
+            }
         }
+        assert_eq!(open.len() - before, share, "{conversation}");
     }
-    assert_eq!((open.len(), refused), (128, 12));
-    drop(open);
+    client.call_of("c");
     let url = format!("http://packages.test:{}/file", server.port);
+    assert!(client.get(&url).await.ends_with("served\n"));
+    drop(open);
+    client.call_of("a");
     eventually("a free connection", async || {
         client.get(&url).await.ends_with("served\n").then_some(())
     })
