@@ -30,6 +30,7 @@ impl MainLoop {
             self.settings.calls.current().drain
         };
         phases.stopping.cancel();
+        crash_loop::record_stop_begun(&self.housekeeping).await;
         if let Some(watchdog) = &self.housekeeping.watchdog {
             // The manager's own limit is that of the installation, and the grace may have changed since.
             let limit = (drain + STOP_RESERVE).as_micros();
@@ -65,7 +66,7 @@ impl MainLoop {
             () = tokio::time::sleep(self.settings.shutdown.flush_grace) => {}
             () = stop.wait_for_hurry_end() => {}
         }
-        crash_loop::record_process_stop(&self.housekeeping).await;
+        crash_loop::record_stop_end(&self.housekeeping).await;
         phases.over.cancel();
         self.background.task_tracker().close();
         // Tasks that are left after that hold nothing that the journal does not have.

@@ -12,7 +12,7 @@ use crate::audit::{AuditActor, AuditEvent};
 use crate::runner::error::RunnerError;
 use punie_home::SwitchState;
 
-/// The journal key of a running process: set at its start, cleared at its stop.
+/// The journal key of a running process: set at its start, cleared when its stop begins.
 const ALIVE_KEY: &str = "alive";
 /// The journal key of the recent crashes.
 const CRASHES_KEY: &str = "crashes";
@@ -88,11 +88,16 @@ pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerErr
     Ok(())
 }
 
-/// Records that this process ends by a stop.
-pub async fn record_process_stop(keeper: &Housekeeping) {
+/// Records that this process ends by a stop. From now on it does not count as a crash, also where an overloaded machine
+/// cuts the stop short.
+pub async fn record_stop_begun(keeper: &Housekeeping) {
     if let Err(error) = keeper.journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
+}
+
+/// Records the end of a stop in the audit.
+pub async fn record_stop_end(keeper: &Housekeeping) {
     keeper.audit.record_later_traffic();
     keeper
         .audit
