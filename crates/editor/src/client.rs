@@ -18,6 +18,7 @@ use crate::protocol::{
     WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
     WriteTextFileResponse,
 };
+use punie_tool::time_limit::run_within_limit;
 
 /// The extension method by which a client lists the tools that it offers.
 const DISCOVER: &str = "_punie/discover_tools";
@@ -69,8 +70,8 @@ impl EditorClient {
             let Some(timeout) = timeout else {
                 return answer.await;
             };
-            let answered = tokio::time::timeout(timeout, answer).await;
-            answered.unwrap_or_else(|_| Err(unanswered_method_error(method, timeout)))
+            let answered = run_within_limit(timeout, answer).await;
+            answered.unwrap_or_else(|| Err(unanswered_method_error(method, timeout)))
         })
     }
 }

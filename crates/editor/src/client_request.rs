@@ -5,6 +5,7 @@ use crate::agent::TOO_LONG_ERROR;
 use crate::client_tools::ProtocolFuture;
 use crate::protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
 use punie_host::terminals::format_seconds;
+use punie_tool::time_limit::run_within_limit;
 
 use super::client::NO_ANSWER_ERROR;
 use super::session::EditorSession;
@@ -110,11 +111,11 @@ pub(super) async fn await_with_timeout<T>(
     session: &EditorSession,
     asked: ProtocolFuture<'_, T>,
 ) -> Result<T, EditorRequestError> {
-    match tokio::time::timeout(session.settings.timeout, asked).await {
-        Ok(answered) => {
+    match run_within_limit(session.settings.timeout, asked).await {
+        Some(answered) => {
             answered.map_err(|error| EditorRequestError::from_protocol_error(session, &error))
         }
-        Err(_) => Err(EditorRequestError::answer_timeout(session)),
+        None => Err(EditorRequestError::answer_timeout(session)),
     }
 }
 

@@ -22,6 +22,7 @@ use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::script_file::ScriptFile;
 use punie_host::terminals::{CreateTerminal, OpenTerminal, TerminalId};
 use punie_tool::ToolError;
+use punie_tool::time_limit::run_within_limit;
 
 /// The open terminals of editors. Clones share them.
 #[derive(Clone)]
@@ -136,9 +137,9 @@ impl EditorTerminals {
                 release_wire_terminal(&theirs, unwanted).await;
             }
         });
-        match tokio::time::timeout(session.settings.timeout, receiver).await {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(_)) | Err(_) => Err(EditorRequestError::answer_timeout(session)),
+        match run_within_limit(session.settings.timeout, receiver).await {
+            Some(Ok(answered)) => answered,
+            Some(Err(_)) | None => Err(EditorRequestError::answer_timeout(session)),
         }
     }
 

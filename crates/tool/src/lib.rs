@@ -9,6 +9,7 @@
 #[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 pub mod request;
+pub mod time_limit;
 
 mod allowed_calls;
 mod argument_schema;

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use punie_core::ids::RequestId;
+use punie_tool::time_limit::wait_for_limit;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest amount of stderr of git and its hooks that is held.
@@ -72,12 +73,11 @@ pub(super) async fn run_to_exit(
     let failed = |cause: io::Error| ToolError::from_io("git", &cause);
     let mut child = command.spawn().map_err(failed)?;
     let limit = plan.limit;
-    let until = Instant::now() + limit;
     let ended = tokio::select! {
         biased;
         () = cx.wait_for_cancel() => Err(cancelled_error()),
         ending = exchange_streams(&mut child, plan.input, &mut out) => ending.map_err(failed),
-        () = tokio::time::sleep_until(until) => Err(ToolError::new(
+        () = wait_for_limit(limit) => Err(ToolError::new(
             ErrorCode::Timeout,
             format!("git took longer than {} s and was stopped. Ask for less: a smaller folder in `path`.", limit.as_secs()),
         )),

@@ -15,6 +15,7 @@ use super::tool_result::read_result;
 use punie_home::plugin_fingerprint;
 use punie_host::local::service_process::AdmittedCall;
 use punie_host::network_proxy::NetworkCaller;
+use punie_tool::time_limit::wait_for_limit;
 use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// A call of a plugin's tool.
@@ -155,7 +156,7 @@ impl PluginCall {
             biased;
             () = cx.wait_for_cancel() => return CallEnd::Cancelled,
             answer = server.call_tool(&self.tool.name, arguments) => answer,
-            () = tokio::time::sleep(limit) => return CallEnd::TimedOut,
+            () = wait_for_limit(limit) => return CallEnd::TimedOut,
         };
         let result = match answer {
             Ok(result) => result,

@@ -13,6 +13,7 @@ use punie_host::terminals::{
     TerminalOutput, build_run_report, end_change_with_command, format_seconds, list_processes,
     output_meta_with_handle, output_with_status, pending_state_note, status_line,
 };
+use punie_tool::time_limit::run_within_limit;
 use punie_tool::{ReplyBody, ToolContext, ToolError, ToolReply};
 
 const TIMEOUT_ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
@@ -163,7 +164,7 @@ pub(super) async fn start_in_background(
         biased;
         // The guard stops it.
         () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The command had just been started; it is being stopped.")),
-        _ = tokio::time::timeout(first_wait, client.wait_for_terminal_exit(guard.terminal_id())) => {}
+        _ = run_within_limit(first_wait, client.wait_for_terminal_exit(guard.terminal_id())) => {}
     }
     let output = client
         .terminal_output(OutputQuery::whole_output(guard.terminal_id()))

@@ -110,10 +110,14 @@ impl Tool for KillShell {
         if let Some(exit) = &after.exit {
             deps.shells.record_shell_end(&shell, &exit.status);
         }
-        let how = stopped.by.map_or_else(
-            || "had just ended by itself".to_owned(),
-            |by| format!("stopped with {by}"),
-        );
+        let how = match (stopped.by, &after.exit) {
+            (Some(by), _) => format!("stopped with {by}"),
+            (None, Some(exit)) => {
+                let phrase = exit_phrase(&exit.status);
+                format!("had just ended by itself ({phrase})")
+            }
+            (None, None) => "had just ended by itself".to_owned(),
+        };
         let mut text = format!(
             "Shell {} {how} after {}.",
             shell.name_with_pid(),

@@ -1,5 +1,6 @@
 //! Waits for the output of a shell: a matching line, anything new, or its end. Not here: the answers about it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use grep_matcher::Matcher;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, query_shell_output};
 use punie_host::terminals::TerminalOutput;
+use punie_tool::time_limit::wait_until_limit;
 use punie_tool::{ToolContext, ToolError};
 
 /// The longest wait.
@@ -37,20 +39,23 @@ impl OutputWait<'_> {
     ) -> Result<TerminalOutput, ToolError> {
         let until = Instant::now() + Duration::from_millis(self.wait_ms.min(MAX_WAIT_MS));
         let client = deps.terminals.as_ref();
+        let mut limit = pin!(wait_until_limit(until));
+        let mut is_over = self.wait_ms == 0;
         loop {
             let output = query_shell_output(client, shell, self.since).await?;
             let found = match self.matcher {
                 Some(matcher) => output.text.lines().any(|line| matches_line(matcher, line)),
                 None => self.ends_at_any && !output.text.is_empty(),
             };
-            if found || output.exit.is_some() || Instant::now() >= until {
+            if found || output.exit.is_some() || is_over {
                 return Ok(output);
             }
             tokio::select! {
                 biased;
                 () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled(self.cancelled)),
+                // Before the output, which may never pause.
+                () = &mut limit => is_over = true,
                 more = client.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
-                () = tokio::time::sleep_until(until) => {}
             }
         }
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use punie_host::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
+use punie_tool::time_limit::wait_for_limit;
 use punie_tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
@@ -55,7 +56,7 @@ impl Tool for WaitForTerminalExit {
             biased;
             exit = deps.terminals.wait_for_terminal_exit(&lasting.terminal) => exit?,
             () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended. That does not end the command.")),
-            () = tokio::time::sleep(limit) => {
+            () = wait_for_limit(limit) => {
                 let text = format!(
                     "Terminal {} still runs after {} of waiting. Nothing was stopped: wait again, look with \
                      get_terminal_output, or end it with kill_terminal.",

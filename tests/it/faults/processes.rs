@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punie_host::terminals::StopSequence;
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -236,4 +237,53 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_end() {
+    const LIMIT_MS: u64 = 8_000;
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let command = |name: &str| {
+        format!(
+            "echo $$ > begun.{name}; until [ -e go ]; do sleep 0.02; done; echo its end; exit 3"
+        )
+    };
+    let in_background = json!({"command": command("shell"), "run_in_background": true});
+    let begun = stage.caller.have(Ask::new("Bash", &in_background)).await;
+    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    let since = Instant::now();
+    let bash = |name: &str, before: &str| {
+        let line = format!("{before}{}", command(name));
+        Ask::new("Bash", &json!({"command": line, "timeout": LIMIT_MS})).of(name)
+    };
+    let status = json!({"shell_id": "sh_1", "wait_ms": LIMIT_MS});
+    let asked = [
+        stage.ask(Ask::new("ShellStatus", &status)).await,
+        stage.ask(bash("ends", "")).await,
+        stage.ask(bash("leaves", "sleep 60 & ")).await,
+    ];
+    let mut shells = Vec::new();
+    for name in ["shell", "ends", "leaves"] {
+        shells.push(stage.line(&format!("begun.{name}")).await);
+    }
+    // Well before the limit, also on a slow machine: otherwise this shows nothing.
+    assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));
+    runner.signal(Signal::STOP);
+    stage.write("go", "");
+    until("their end", || !shells.iter().any(|shell| is_alive(shell))).await;
+    until("their limit", || {
+        since.elapsed() > Duration::from_millis(LIMIT_MS + 1_000)
+    })
+    .await;
+    runner.signal(Signal::CONT);
+    for id in &asked {
+        let answer = stage.answer(id).await;
+        let text = answer.text().to_lowercase();
+        assert_eq!(answer.outcome, "ok", "{answer:?}");
+        assert!(
+            text.contains("its end") && text.contains("exit code 3"),
+            "{answer:?}"
+        );
+    }
 }

@@ -1,5 +1,8 @@
 //! MCP servers that `config.toml` names: their tools are those of this device, under the name of the server.
 
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{SERVER, call, listed, problems, server, text_of, until_offered};
@@ -154,6 +157,34 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
     }
     runner.terminate();
     runner.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_comes_while_the_runner_is_stopped_is_received() {
+    const LIMIT: Duration = Duration::from_secs(8);
+    // The first call is answered at once.
+    let calls = r#"[ -e warm ] && { touch called; until [ -e go ]; do sleep 0.02; done; }
+        touch warm; text "its answer"; touch answered"#;
+    let stage = stage_with("slow", "timeout = 8", &server(&["wait"], calls)).await;
+    let runner = stage.run();
+    until_offered(&stage, "slow__wait").await;
+    let answer = ask(&stage, "slow__wait", json!({})).await;
+    assert_eq!(text_of(&answer), "its answer");
+    until("its file", || stage.file("answered").exists()).await;
+    std::fs::remove_file(stage.file("answered")).expect("the first answer's");
+    let since = Instant::now();
+    let id = stage.ask(Ask::new("slow__wait", &json!({}))).await;
+    until("the call", || stage.file("called").exists()).await;
+    runner.signal(Signal::STOP);
+    stage.write("go", "");
+    until("its answer", || stage.file("answered").exists()).await;
+    until("its limit", || {
+        since.elapsed() > LIMIT + Duration::from_secs(1)
+    })
+    .await;
+    runner.signal(Signal::CONT);
+    let answer = stage.answer(&id).await;
+    assert_eq!(text_of(&answer), "its answer", "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@ use super::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalOutput,
 };
+use punie_tool::time_limit::wait_for_limit;
 use punie_tool::{ToolContext, ToolError};
 
 /// The time in which a killed command should be seen to end. Only a command that hangs in the kernel, out of reach of
@@ -147,7 +148,7 @@ async fn run_watched(
     let guard = TerminalGuard::create_guarded(client, request).await?;
     let out_of_patience = async {
         match patience {
-            Some(patience) => tokio::time::sleep(patience).await,
+            Some(patience) => wait_for_limit(patience).await,
             None => std::future::pending().await,
         }
     };
@@ -156,17 +157,20 @@ async fn run_watched(
         biased;
         exit = client.wait_for_terminal_exit(guard.terminal_id()) => RunEnding::Finished(exit?),
         () = cx.wait_for_cancel() => {
-            RunEnding::Cancelled(stop_and_drain(client, &guard, cancel_sequence(cx)).await?)
+            RunEnding::Cancelled(stop_and_drain(client, &guard, cancel_sequence(cx)).await?.0)
         }
         never = follow_output(client, cx, guard.terminal_id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(WatchedCommand::Running(guard)),
-        () = tokio::time::sleep(limit) => {
+        () = wait_for_limit(limit) => {
             if has_terminal {
                 // Read before the command is stopped. An error must not prevent the stop.
                 let before = client.terminal_output(OutputQuery::whole_output(guard.terminal_id())).await;
                 input = before.ok().and_then(|output| output.input);
             }
-            RunEnding::TimedOut(stop_and_drain(client, &guard, StopSequence::for_timeout()).await?)
+            match stop_and_drain(client, &guard, StopSequence::for_timeout()).await? {
+                (stopped, Some(exit)) if found_nothing(&stopped) => RunEnding::Finished(exit),
+                (stopped, _) => RunEnding::TimedOut(stopped),
+            }
         }
     };
     if cx.progress.has_follower() {
@@ -187,6 +191,11 @@ async fn run_watched(
         output,
         guard,
     })))
+}
+
+/// Returns whether there was nothing to stop: all processes had ended by themselves.
+fn found_nothing(stopped: &StopReport) -> bool {
+    stopped.by.is_none() && stopped.in_editor.is_none() && stopped.survivors.is_empty()
 }
 
 /// Returns the steps by which the command of a cancelled call is stopped.
@@ -223,23 +232,17 @@ async fn follow_output(
     std::future::pending().await
 }
 
-/// Stops a command and waits until the rest of its output has been read.
+/// Stops a command and waits until the rest of its output has been read. Returns its exit, if it ended in time.
 async fn stop_and_drain(
     client: &Arc<dyn TerminalClient>,
     guard: &TerminalGuard,
     sequence: StopSequence,
-) -> Result<StopReport, ToolError> {
+) -> Result<(StopReport, Option<TerminalExit>), ToolError> {
     let stopped = client.kill_terminal(guard.terminal_id(), sequence).await?;
-    match tokio::time::timeout(
-        KILL_TIMEOUT,
-        client.wait_for_terminal_exit(guard.terminal_id()),
-    )
-    .await
-    {
-        Ok(exit) => drop(exit?),
-        Err(_still_there) => {
-            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet");
-        }
+    let exit = client.wait_for_terminal_exit(guard.terminal_id());
+    let exit = tokio::time::timeout(KILL_TIMEOUT, exit).await.ok();
+    if exit.is_none() {
+        tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet");
     }
-    Ok(stopped)
+    Ok((stopped, exit.transpose()?))
 }

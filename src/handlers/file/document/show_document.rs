@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
 use super::super::rendered_page::LineSelection;
 use super::document_protocol::{DocumentContent, DocumentWork, Packing, TIME_LIMIT};
@@ -17,6 +16,7 @@ use punie_host::worker::{WorkerFailure, WorkerProgram};
 use punie_host::{FileClient, WorkspacePath};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::format_size;
+use punie_tool::time_limit::wait_for_limit;
 use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 
 /// Larger notebooks are shown as text.
@@ -136,7 +136,7 @@ async fn read_in_worker<T: Send + 'static>(
             Err(source.unreadable_error("it is damaged in a way that its reader gave up on"))
         }),
         () = cx.wait_for_cancel() => WorkerFailure::Cancelled,
-        () = sleep(TIME_LIMIT + GRACE) => WorkerFailure::TimedOut,
+        () = wait_for_limit(TIME_LIMIT + GRACE) => WorkerFailure::TimedOut,
     };
     Err(describe_failure(&source, &failure))
 }

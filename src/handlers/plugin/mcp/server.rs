@@ -28,6 +28,7 @@ use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::service_launch::ServiceLaunch;
 use punie_host::local::service_process;
 use punie_tool::ToolError;
+use punie_tool::time_limit::run_within_limit;
 
 /// The longest wait for the first answer of a server.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -152,22 +153,23 @@ impl McpServer {
             list_changed,
         };
         let limit = limit.min(START_TIMEOUT);
+        let starting = Box::pin(client.serve(transport));
         let ready = tokio::select! {
-            ready = timeout(limit, client.serve(transport)) => ready,
+            ready = run_within_limit(limit, starting) => ready,
             () = meter.wait_for_fault() => return Err(broken(&meter, process.as_ref(), "").await),
         };
         match ready {
-            Ok(Ok(service)) => Ok(Self {
+            Some(Ok(service)) => Ok(Self {
                 service,
                 process,
                 meter,
                 _readers: readers,
             }),
-            Ok(Err(ClientInitializeError::TransportError { error, .. })) if process.is_none() => {
+            Some(Err(ClientInitializeError::TransportError { error, .. })) if process.is_none() => {
                 Err(McpFailure::Broken(explain_http_error(&error)))
             }
-            Ok(Err(error)) => Err(broken(&meter, process.as_ref(), &error.to_string()).await),
-            Err(_) => Err(McpFailure::Broken(format!(
+            Some(Err(error)) => Err(broken(&meter, process.as_ref(), &error.to_string()).await),
+            None => Err(McpFailure::Broken(format!(
                 "it did not answer `initialize` within {} s{}",
                 limit.as_secs(),
                 last_words(&meter)
@@ -178,10 +180,10 @@ impl McpServer {
     /// Asks for its tools.
     pub async fn list_tools(&self, limit: Duration) -> Result<Vec<ListedTool>, McpFailure> {
         let listed = tokio::select! {
-            listed = timeout(limit, self.list_pages()) => listed,
+            listed = run_within_limit(limit, self.list_pages()) => listed,
             () = self.meter.wait_for_fault() => return Err(self.broken("").await),
         };
-        let Ok(listed) = listed else {
+        let Some(listed) = listed else {
             let text = format!(
                 "it did not answer `tools/list` within {} s",
                 limit.as_secs()
