@@ -23,7 +23,7 @@ pub(super) enum SyscallAction {
 
 /// A test of one argument, by its index. It tests the low 32 bits unless stated otherwise: the kernel reads no more of
 /// an `int`, while a pointer has two halves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentTest {
     Is(u8, u32),
     IsNot(u8, u32),

@@ -53,14 +53,17 @@ const NO_LISTENER: &[&str] = &[
 
 const NO_KEYS: &str = "Keys and key agents are hidden from commands, so they cannot sign or decrypt. `git commit --no-gpg-sign` \
                        commits unsigned; the user can sign that with `git commit --amend --no-edit -S`.";
-const NO_TRACING: &str = "Commands cannot trace processes: no strace, and no debugger that starts or attaches to one. Print values, or \
-                          ask the user to run this.";
+const NO_TRACING: &str = "Commands cannot trace processes: no strace, no perf, and no debugger that starts or attaches to one. Print \
+                          values, or ask the user to run this.";
 const NO_TERMINALS: &str =
     "Commands cannot create terminals. Bash with \"tty\": true gives the command one.";
 const NO_NAMESPACES: &str = "Commands run in a sandbox and cannot create namespaces. A program that wants a sandbox of its own has to \
                              run without it here, as Chromium does with --no-sandbox.";
-const NO_LEAK_CHECK: &str = "LeakSanitizer traces its own process, which commands cannot do. Run it with ASAN_OPTIONS=detect_leaks=0; the \
-                             other checks work.";
+const NO_LEAK_CHECK: &str = "LeakSanitizer traces its own process, which commands cannot do. Run it with LSAN_OPTIONS=detect_leaks=0: \
+                             without this check all others work.";
+const NOT_PERMITTED: &str = "This may be because commands cannot change processes by their ids (priority, scheduling, limits), the \
+                             system (mounts, clock, keys), or owners and set-ID bits of files. Give a program its priority or \
+                             limits at its start: `nice`, `ionice`, `chrt` or `prlimit` before the command.";
 
 const NO_SHARED_MEMORY: &str = "Commands cannot use shared memory (/dev/shm) at this level of confinement, and locks between processes need \
                                 it. Threads work, as in multiprocessing.dummy or ThreadPoolExecutor.";
@@ -75,6 +78,9 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
     (&["gpg: ", "Permission denied"], NO_KEYS),
     (&["Couldn't load public key"], NO_KEYS),
     (&["ptrace", "not permitted"], NO_TRACING),
+    (&["perf_event", "not permitted"], NO_TRACING),
+    (&["No permission to enable", "event"], NO_TRACING),
+    (&["mount: ", "permission denied"], NOT_PERMITTED),
     (&["pseudo-terminal", "denied"], NO_TERMINALS),
     (&["out of pty devices"], NO_TERMINALS),
     (&["forkpty", "failed"], NO_TERMINALS),
@@ -225,11 +231,13 @@ fn find_hint(rules: &SandboxRules, network: NetworkAccess, lines: &[&str]) -> Op
     let signalled = lines
         .iter()
         .any(|line| line.contains("kill") && line.contains("Operation not permitted"));
-    signalled.then(|| {
-        "This may be because a command can only signal what it started itself. KillShell ends what another command left \
-         running."
-            .to_owned()
-    })
+    if signalled {
+        let only_own = "This may be because a command can only signal what it started itself. KillShell ends what another \
+                        command left running.";
+        return Some(only_own.to_owned());
+    }
+    let mut refused = saying(&["peration not permitted", "EPERM"]);
+    refused.next().map(|_| NOT_PERMITTED.to_owned())
 }
 
 fn contains_any(line: &str, words: &[&str]) -> bool {
@@ -396,6 +404,19 @@ mod tests {
                 "warning: ptrace: Operation not permitted\nNo stack.",
                 NO_TRACING,
             ),
+            (
+                "Error:\nNo permission to enable task-clock event.",
+                NO_TRACING,
+            ),
+            (
+                "renice: failed to set priority for 7 (process ID): Operation not permitted",
+                NOT_PERMITTED,
+            ),
+            (
+                "A system error occurred: uv_os_setpriority returned EPERM (operation not permitted)",
+                NOT_PERMITTED,
+            ),
+            ("mount: /mnt: permission denied.", NOT_PERMITTED),
             (
                 "script: failed to create pseudo-terminal: Permission denied",
                 NO_TERMINALS,

@@ -150,16 +150,12 @@ pub(super) fn build_filter(
         libc::SYS_socket,
         deny_if(denied_sockets(network)),
     );
-    // Refuse limits of another process: a limit on processor time can end it. Also refuse setting RLIMIT_LOCKS, by
-    // which commands are recognised. Reading it, with a null pointer, is allowed.
-    let sets = [ArgumentTest::IsNot(2, 0), ArgumentTest::UpperIsNot(2, 0)]
-        .map(|half| vec![ArgumentTest::Is(1, RLIMIT_LOCKS), half]);
-    let of_others = vec![ArgumentTest::IsNot(0, 0)];
-    add_action(
-        &mut calls,
-        libc::SYS_prlimit64,
-        deny_if([vec![of_others], sets.to_vec()].concat()),
-    );
+    // Refuse to set limits of another process: a limit on processor time can end it. Also refuse to set RLIMIT_LOCKS,
+    // by which commands are recognised. Reading, with a null pointer, is allowed.
+    let is_set = [ArgumentTest::IsNot(2, 0), ArgumentTest::UpperIsNot(2, 0)];
+    let refused = [ArgumentTest::IsNot(0, 0), ArgumentTest::Is(1, RLIMIT_LOCKS)];
+    let sets = is_set.map(|half| refused.map(|of| vec![of, half]));
+    add_action(&mut calls, libc::SYS_prlimit64, deny_if(sets.concat()));
     #[cfg(not(target_arch = "riscv64"))]
     add_action(
         &mut calls,
@@ -468,7 +464,12 @@ mod tests {
             assert_eq!(other(call, args), expected, "{call} {args:?}");
         }
         assert_eq!(other(libc::SYS_prlimit64, [0, 1, 0]), ALLOWANCE);
-        assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
+        assert_eq!(
+            other(libc::SYS_prlimit64, [1, 1, 0]),
+            ALLOWANCE,
+            "to ask is allowed"
+        );
+        assert_eq!(other(libc::SYS_prlimit64, [1, 1, 1]), REFUSAL);
         assert_eq!(
             other(libc::SYS_prlimit64, [0, 10, 0]),
             ALLOWANCE,
@@ -477,15 +478,18 @@ mod tests {
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 1]), REFUSAL);
         let filter =
             build_filter(NetworkAccess::Loopback, NOWHERE).expect("this processor is known");
-        let by_pointer = |at| run(&filter, number(libc::SYS_prlimit64), [0, 10, at, 0, 0, 0]).0;
-        assert_eq!(
-            [
-                by_pointer(1 << 32),
-                by_pointer(7 << 40),
-                by_pointer(u64::MAX)
-            ],
-            [REFUSAL; 3]
-        );
+        for [id, limit] in [[0, 10], [7, 1]] {
+            let by_pointer = |at| {
+                run(
+                    &filter,
+                    number(libc::SYS_prlimit64),
+                    [id, limit, at, 0, 0, 0],
+                )
+                .0
+            };
+            let pointers = [1 << 32, 7 << 40, u64::MAX];
+            assert_eq!(pointers.map(by_pointer), [REFUSAL; 3]);
+        }
         for (request, expected) in [
             (0x5412, REFUSAL),
             (0x541c, REFUSAL),

@@ -7,6 +7,7 @@ use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::Yard;
+use crate::harness::left_out::can_be_tried;
 use crate::harness::tools;
 use crate::harness::wait::{eventually, until};
 
@@ -44,6 +45,72 @@ int main(void) {
     std::fs::write(yard.path("work/a.c"), program).expect("written");
     let text = yard.bash("cc -pthread a.c -o a && ./a").await;
     assert_eq!(text, "0 1");
+}
+
+#[tokio::test]
+async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
+    let yard = Yard::new();
+    let text = yard
+        .bash(
+            "prlimit --pid $$ --nofile --noheadings -o RESOURCE; \
+             python3 -c 'import os, resource; print(len(resource.prlimit(os.getpid(), resource.RLIMIT_CORE)))'; \
+             prlimit --pid $$ --nofile=64",
+        )
+        .await;
+    assert!(text.starts_with("NOFILE\n2\n"), "{text}");
+    assert!(text.contains("failed to set the NOFILE"), "{text}");
+}
+
+#[tokio::test]
+async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
+    let yard = Yard::new();
+    let priority = "`nice`, `ionice`, `chrt` or `prlimit` before the command";
+    for (command, words) in [
+        ("renice -n 19 -p $$", priority),
+        ("ionice -c 3 -p $$", priority),
+        ("chrt -i -p 0 $$", priority),
+        ("prlimit --pid $$ --nofile=64", priority),
+        (
+            "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, os.getpid(), 19)'",
+            priority,
+        ),
+        ("echo x > f; chmod u+s f", "set-ID bits"),
+    ] {
+        let text = yard.bash(command).await;
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.contains(words), "{command}: {text}");
+    }
+    // What is proposed works.
+    let text = yard
+        .bash("nice -n 19 echo a; ionice -c 3 echo b; chrt -i 0 echo c; prlimit --nofile=64 echo d")
+        .await;
+    assert_eq!(text, "a\nb\nc\nd");
+}
+
+#[tokio::test]
+async fn a_program_with_a_leak_check_is_told_how_to_run_without_it() {
+    let yard = Yard::new();
+    let program = "#include <stdlib.h>\nint main(void) { return malloc(7) == 0; }\n";
+    std::fs::write(yard.path("work/a.c"), program).expect("written");
+    for check in ["leak", "address"] {
+        let built = yard
+            .bash(&format!(
+                "cc -fsanitize={check} a.c -o a-{check} && echo built"
+            ))
+            .await;
+        let missing = (built != "built").then_some("the compiler has no such library");
+        if !can_be_tried(&format!("-fsanitize={check}"), missing) {
+            continue;
+        }
+        let text = yard.bash(&format!("./a-{check}")).await;
+        let hint = "LSAN_OPTIONS=detect_leaks=0";
+        assert!(
+            text.lines().last().is_some_and(|line| line.contains(hint)),
+            "{text}"
+        );
+        let text = yard.bash(&format!("{hint} ./a-{check} && echo ran")).await;
+        assert_eq!(text, "ran", "{check}");
+    }
 }
 
 #[tokio::test]
