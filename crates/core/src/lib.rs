@@ -6,6 +6,7 @@
 //! - [`ids`]: the identifiers of the wire, each checked once, when it comes in.
 //! - [`tool_effect`]: the most that a tool may do.
 //! - [`approval_answer`]: the answers to an approval question.
+//! - [`clock`]: the clocks of this machine, and the time by which old things may be deleted.
 //! - [`durable`]: files that a crash leaves whole.
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
@@ -16,6 +17,7 @@
 
 pub mod approval_answer;
 pub mod durable;
+pub mod clock;
 pub mod failpoint;
 pub mod heap_memory;
 pub mod host_traffic;

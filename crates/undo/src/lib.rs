@@ -48,6 +48,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use punie_core::clock::ExpiryClock;
 use punie_core::durable::open_lock_file;
 use punie_home::Home;
 
@@ -80,6 +81,8 @@ pub struct TrashLimits {
 pub struct Trash {
     home: Home,
     limits: Arc<Mutex<TrashLimits>>,
+    /// The time by which entries are too old.
+    clock: ExpiryClock,
     /// The bytes that are kept, as far as this process knows, or [`UNKNOWN_SIZE`].
     used: Arc<AtomicU64>,
     proofs: manifest_proofs::ManifestProofs,
@@ -92,9 +95,17 @@ impl Trash {
         Self {
             home: home.clone(),
             limits: Arc::new(Mutex::new(limits)),
+            clock: ExpiryClock::default(),
             used,
             proofs: manifest_proofs::ManifestProofs::default(),
         }
+    }
+
+    /// Removes entries that are too old by this clock. Without one, none is.
+    #[must_use]
+    pub fn with_expiry_clock(mut self, clock: &ExpiryClock) -> Self {
+        self.clock = clock.clone();
+        self
     }
 
     /// Changes the limits of this trash and its clones.

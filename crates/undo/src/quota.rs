@@ -7,13 +7,13 @@ use std::fs::{self, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::content_store::ContentStore;
 use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible, list_visible};
 use super::manifest::ManifestLine;
 use super::snapshot::SnapshotUse;
-use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
+use super::{Trash, UNKNOWN_SIZE, tree};
 use punie_core::durable::open_lock_file;
 use punie_core::ids::RequestId;
 
@@ -32,11 +32,8 @@ impl Trash {
     pub fn apply_limits(&self) -> io::Result<()> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
-            self.discard_stray_files(|_, age| age > STRAY_AGE)?;
-            self.delete_snapshot_trees(|file| {
-                let age = fs::symlink_metadata(file).and_then(|found| found.modified());
-                age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > self.limits().keep))
-            });
+            self.discard_stray_files(|path| self.is_file_older(path, STRAY_AGE))?;
+            self.delete_snapshot_trees(|file| self.is_file_older(file, self.limits().keep));
             self.evict_entries(0, None).map(drop)
         })
     }
@@ -68,7 +65,7 @@ impl Trash {
     pub fn empty_trash(&self) -> io::Result<(u64, u64)> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
-            self.discard_stray_files(|path, age| is_hidden(path) && age > HIDDEN_AGE)?;
+            self.discard_stray_files(|path| is_hidden(path) && is_made(path))?;
             let all = self.list_entries_locked()?;
             let emptied = (all.len() as u64, self.count_bytes(&all)?);
             for entry in all {
@@ -184,12 +181,11 @@ impl Trash {
         wanted: u64,
         spared: Option<&RequestId>,
     ) -> Option<usize> {
-        let keep_ms = i64::try_from(self.limits().keep.as_millis()).unwrap_or(i64::MAX);
-        let oldest_ms = unix_time_ms().saturating_sub(keep_ms);
+        let keep = self.limits().keep;
         let may_go = |entry: &TrashEntry| spared != Some(&entry.request);
         let too_old = all
             .iter()
-            .rposition(|entry| entry.at_ms < oldest_ms && may_go(entry));
+            .rposition(|entry| self.clock.is_older(entry.at_ms, keep) && may_go(entry));
         if too_old.is_some() || wanted <= self.limits().max_bytes {
             return too_old;
         }
@@ -231,16 +227,15 @@ impl Trash {
         tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
     }
 
-    /// Discards entries where commands may write, by their paths and the time since they were touched.
-    fn discard_stray_files(&self, is_stray: impl Fn(&Path, Duration) -> bool) -> io::Result<()> {
+    fn is_file_older(&self, path: &Path, age: Duration) -> bool {
+        modified_time(path).is_ok_and(|at| self.clock.is_file_older(at, age))
+    }
+
+    /// Discards these entries where commands may write.
+    fn discard_stray_files(&self, is_stray: impl Fn(&Path) -> bool) -> io::Result<()> {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
             let path = entry?.path();
-            let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
-            let age = modified
-                .ok()
-                .and_then(|modified| modified.elapsed().ok())
-                .unwrap_or_default();
-            if is_stray(&path, age) {
+            if is_stray(&path) {
                 self.discard_if_possible(&path);
             }
         }
@@ -282,6 +277,15 @@ impl Trash {
             }
         }
     }
+}
+
+fn modified_time(path: &Path) -> io::Result<SystemTime> {
+    fs::symlink_metadata(path).and_then(|found| found.modified())
+}
+
+/// Returns whether a hidden folder is none that a shim is just making.
+fn is_made(path: &Path) -> bool {
+    modified_time(path).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > HIDDEN_AGE))
 }
 
 fn removed_bytes(all: &[TrashEntry]) -> u64 {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 
 use crate::config::Config;
+use punie_core::clock::ExpiryClock;
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use punie_engine::journal::Journal;
@@ -146,9 +147,17 @@ pub(super) fn install_hook_wrappers(
 }
 
 /// Removes expired items from the trash and commands' temporary files, now and every hour.
-pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminals) {
+pub(super) async fn remove_expired_hourly(
+    trash: Trash,
+    terminals: LocalTerminals,
+    clock: ExpiryClock,
+) {
     loop {
-        terminals.remove_old_temp_files().await;
+        let now_ms = clock.now_ms().and_then(|now| u64::try_from(now).ok());
+        if let Some(now_ms) = now_ms {
+            let now = UNIX_EPOCH + Duration::from_millis(now_ms);
+            terminals.remove_old_temp_files(now).await;
+        }
         let this = trash.clone();
         match tokio::task::spawn_blocking(move || this.apply_limits()).await {
             Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),
@@ -295,10 +304,12 @@ pub(super) fn open_audit(
     config: &Config,
     home: &Home,
     identity: DeviceIdentity,
+    clock: &ExpiryClock,
 ) -> anyhow::Result<AuditLog> {
     let keep = AuditRetention {
         age: Duration::from_hours(24 * config.audit.keep_days as u64),
         bytes: (config.audit.max_mb as u64) << 20,
+        clock: clock.clone(),
     };
     let sign: TextSigner = Box::new(move |text| identity.sign_base64(text));
     AuditLog::open_log(

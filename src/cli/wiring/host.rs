@@ -18,6 +18,7 @@ use super::{adapters, masked_values, permission_rules, shell_records};
 use crate::cli::exit::{self, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
+use punie_core::clock::ExpiryClock;
 use punie_editor::LocalClient;
 use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
@@ -36,7 +37,7 @@ use punie_host::network_proxy::{HostAsker, HostGate};
 use punie_host::permission::{GatePolicy, PermissionGate, SessionGate};
 use punie_host::worker::WorkerProgram;
 use punie_host::{ReachableFolders, Workspace};
-use punie_text::output::OutputStore;
+use punie_text::output::{OutputLimits, OutputStore};
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::{BeforeImages, ToolRegistry};
 use punie_undo::{BeforeImageStore, Trash};
@@ -86,9 +87,10 @@ pub fn assemble_host(
     environment: &ProcessEnvironment,
     board: Arc<dyn TaskBoard>,
     journal: Option<&Journal>,
+    expiry: &ExpiryClock,
     editors: &AttachedEditors,
 ) -> anyhow::Result<ToolHost> {
-    let base = HostBase::open(config, home, environment, journal)?;
+    let base = HostBase::open(config, home, environment, journal, expiry)?;
     editors.set_workspace(base.workspace.clone());
     let registry = base.build_registry(config, home, environment, board, editors)?;
     let registry = Arc::new(registry);
@@ -174,6 +176,7 @@ struct HostBase {
     lasting: Arc<terminal::TerminalList>,
     git: git::GitDeps,
     trash: Trash,
+    expiry: ExpiryClock,
     before_images: BeforeImageStore,
     people: PeopleAsker,
     self_mod: Option<Arc<self_mod::SelfModArea>>,
@@ -186,10 +189,12 @@ impl HostBase {
         home: &Home,
         environment: &ProcessEnvironment,
         journal: Option<&Journal>,
+        expiry: &ExpiryClock,
     ) -> anyhow::Result<Self> {
         let redactor = masked_values::open_redactor(home, environment)?;
         logging::mask_with(&redactor);
-        let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
+        let limits = OutputLimits::by_clock(expiry);
+        let outputs = OutputStore::with_limits(&home.outputs_dir(), limits).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
             exit::CommandError::with_exit(Exit::CannotWrite, text)
         })?;
@@ -205,7 +210,7 @@ impl HostBase {
             confinement: confinement.clone(),
         };
         let terminals = create_terminals(setup, &redactor)?;
-        let trash = open_trash(config, home);
+        let trash = open_trash(config, home).with_expiry_clock(expiry);
         let before_images = BeforeImageStore::new(trash.clone(), workspace.clone())
             .with_snapshots(config.trash.snapshots && config.trash.max_mb > 0);
         #[cfg(unix)]
@@ -229,6 +234,7 @@ impl HostBase {
             lasting: Arc::default(),
             git,
             trash,
+            expiry: expiry.clone(),
             before_images,
             people: PeopleAsker {
                 questions: ApprovalQuestions::in_home(home),
@@ -306,7 +312,7 @@ impl HostBase {
                 signals: self.signals.clone(),
             },
             store: config.store.enabled.then(|| store::StoreDeps {
-                packages: open_packages(config, home),
+                packages: open_packages(config, home).with_expiry_clock(&self.expiry),
             }),
             self_mod: self.self_mod.clone(),
         })?
@@ -327,7 +333,8 @@ impl HostBase {
     }
 }
 
-/// Assembles the host for a command that runs no requests: without tasks, journal and editors.
+/// Assembles the host for a command that runs no requests: without tasks, journal and editors. It deletes nothing for its
+/// age.
 pub fn assemble_lone_host(
     config: &Config,
     home: &Home,
@@ -339,6 +346,7 @@ pub fn assemble_lone_host(
         environment,
         Arc::new(NoTasks),
         None,
+        &ExpiryClock::default(),
         &AttachedEditors::default(),
     )
 }

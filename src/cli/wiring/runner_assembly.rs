@@ -18,6 +18,7 @@ use super::task_board::RunnerTaskBoard;
 use super::{adapters, bridges, home_catalog, settings, shell_records};
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
+use punie_core::clock::ExpiryClock;
 use punie_core::ids::LeaseId;
 use punie_editor::AttachedEditors;
 use punie_engine::journal::Journal;
@@ -31,6 +32,7 @@ use punie_home::{
     SecretStore, SupervisionStore, command_to_type,
 };
 use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::local::script_file::ScriptFile;
 use punie_host::permission::CallerLimits;
 use punie_host::terminals::StopSequence;
 use punie_text::output::CallRecordStore;
@@ -54,6 +56,7 @@ pub struct AssembledRunner {
 pub struct RunnerProcesses {
     terminals: LocalTerminals,
     trash: Trash,
+    expiry: ExpiryClock,
     before_images: BeforeImageStore,
     journal: Journal,
     secrets: SecretStore,
@@ -71,9 +74,11 @@ impl RunnerProcesses {
         journal: &Journal,
         live: &LiveConfig,
         catalog: &Arc<dyn CatalogSource>,
+        expiry: &ExpiryClock,
     ) -> Self {
         Self {
             trash: host.trash.clone(),
+            expiry: expiry.clone(),
             before_images: host.before_images.clone(),
             terminals: host.terminals.clone(),
             journal: journal.clone(),
@@ -99,6 +104,7 @@ impl RunnerProcesses {
         tasks.spawn(adapters::remove_expired_hourly(
             trash,
             self.terminals.clone(),
+            self.expiry.clone(),
         ));
         tasks.spawn(remove_copied_caches(self.live.home().clone()));
         tasks.spawn(self.live.clone().keep_published());
@@ -206,12 +212,14 @@ pub fn assemble_runner(
         clock.clone(),
     );
     let board = Arc::new(RunnerTaskBoard::new(tasks));
+    let expiry = open_expiry_clock(&journal, source, &clock)?;
     let host = assemble_host(
         config,
         home,
         environment,
         board.clone(),
         Some(&journal),
+        &expiry,
         editors,
     )?;
     let (titles, call_records) = history_content(config, home, &host);
@@ -223,11 +231,11 @@ pub fn assemble_runner(
     let live = start_live_config(config, home, environment, &host, &settings)?;
     let background_commands = Arc::new(HostCommands::from_host(&host));
     let catalog = home_catalog::home_catalog(home, host.plugins.clone());
-    let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog);
+    let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog, &expiry);
     let parts = RunnerParts {
         backend,
         journal: journal.clone(),
-        audit: adapters::open_audit(config, home, identity)?,
+        audit: adapters::open_audit(config, home, identity, &expiry)?,
         request_auth,
         registry: Arc::clone(&host.registry),
         titles,
@@ -252,6 +260,7 @@ pub fn assemble_runner(
         settings,
         sleep_inhibitor: system_sleep_inhibitor(),
         clock,
+        expiry,
         confinement: Arc::new(host.confinement),
         switches: OwnerSwitches::in_home(home),
         approvals: ApprovalQuestions::in_home(home),
@@ -268,6 +277,21 @@ pub fn assemble_runner(
         processes,
         registry: host.registry,
         journal,
+    })
+}
+
+/// Opens the clock by which old things are deleted. A backend in this process knows no other clock than this machine's, so
+/// that only the time counts that an earlier process stored.
+fn open_expiry_clock(
+    journal: &Journal,
+    source: BackendSource,
+    clock: &Clock,
+) -> anyhow::Result<ExpiryClock> {
+    let known_ms = journal.open_reader()?.last_backend_time_ms()?;
+    let expiry = ExpiryClock::from_known_time(clock.clone(), known_ms);
+    Ok(match source {
+        BackendSource::Configured => expiry,
+        BackendSource::Embedded => expiry.without_backend(),
     })
 }
 
@@ -322,6 +346,9 @@ fn remove_left_files(config: &Config, home: &Home) -> anyhow::Result<()> {
     InForceFile::in_home(home).remove_text()?;
     if let Err(error) = settings::open_packages(config, home).recover_changes() {
         tracing::warn!(%error, "packages cannot be installed or removed");
+    }
+    if let Err(error) = ScriptFile::remove_left_scripts(&home.scripts_dir()) {
+        tracing::warn!(%error, "scripts of an earlier life are left");
     }
     let left = punie_home::remove_stale_mounts(home)?;
     if left > 0 {

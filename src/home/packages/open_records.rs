@@ -8,7 +8,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use super::package_change::{ChangePaths, remove_if_there};
 use super::package_conflicts::PackageError;
@@ -16,7 +15,6 @@ use super::package_records::{PackageRecords, PendingChange};
 use crate::error::HomeError;
 use crate::file_modes::{self, FolderAccess};
 use crate::layout::Home;
-use crate::secrets::now_ms;
 use crate::state_file::StateFile;
 use punie_core::durable::open_lock_file;
 use punie_core::failpoint;
@@ -30,8 +28,12 @@ pub(super) struct OpenRecords<'a> {
 }
 
 impl<'a> OpenRecords<'a> {
-    /// Locks and reads the records, finishes what an earlier process began, and removes what it left.
-    pub(super) fn lock_records(home: &'a Home, keep: Duration) -> Result<Self, PackageError> {
+    /// Locks and reads the records, finishes what an earlier process began, and removes what it left and what was removed
+    /// so long ago that it is not kept any more.
+    pub(super) fn lock_records(
+        home: &'a Home,
+        is_expired: impl Fn(i64) -> bool,
+    ) -> Result<Self, PackageError> {
         let lock_file = home.packages_lock_file();
         let lock = open_lock_file(&lock_file).and_then(|file| file.lock().map(|()| file));
         let lock = lock.map_err(HomeError::unwritable(&lock_file))?;
@@ -52,7 +54,7 @@ impl<'a> OpenRecords<'a> {
         if open.records.pending.is_some() {
             open.finish_pending()?;
         }
-        open.drop_expired(keep)?;
+        open.drop_expired(is_expired)?;
         open.remove_leftovers()?;
         Ok(open)
     }
@@ -112,10 +114,9 @@ impl<'a> OpenRecords<'a> {
         self.file.write(&self.records)
     }
 
-    fn drop_expired(&mut self, keep: Duration) -> Result<(), PackageError> {
-        let oldest = now_ms() - i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+    fn drop_expired(&mut self, is_expired: impl Fn(i64) -> bool) -> Result<(), PackageError> {
         let before = self.records.removed.len();
-        self.records.removed.retain(|one| one.at_ms >= oldest);
+        self.records.removed.retain(|one| !is_expired(one.at_ms));
         if self.records.removed.len() < before {
             self.write_records()?;
         }

@@ -17,6 +17,7 @@ use crate::file_modes::{self, FolderAccess};
 use crate::layout::Home;
 use crate::secrets::now_ms;
 use crate::{plugins, skills};
+use punie_core::clock::ExpiryClock;
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
 use punie_core::ids::to_hex;
@@ -67,6 +68,7 @@ pub struct ListedPackage {
 pub struct PackageStore {
     home: Home,
     keep: Duration,
+    clock: ExpiryClock,
 }
 
 impl PackageStore {
@@ -75,7 +77,19 @@ impl PackageStore {
         Self {
             home: home.clone(),
             keep,
+            clock: ExpiryClock::default(),
         }
+    }
+
+    /// Deletes removed packages that are too old by this clock. Without one, none is.
+    #[must_use]
+    pub fn with_expiry_clock(mut self, clock: &ExpiryClock) -> Self {
+        self.clock = clock.clone();
+        self
+    }
+
+    fn lock_records(&self) -> Result<OpenRecords<'_>, PackageError> {
+        OpenRecords::lock_records(&self.home, |at_ms| self.clock.is_older(at_ms, self.keep))
     }
 
     /// Finishes or takes back what a killed process left. Blocks.
@@ -84,7 +98,7 @@ impl PackageStore {
     /// The records are damaged, or the home cannot be written.
     pub fn recover_changes(&self) -> Result<(), PackageError> {
         if is_there(&self.home.packages_dir()) || is_there(&self.home.packages_file()) {
-            OpenRecords::lock_records(&self.home, self.keep)?;
+            self.lock_records()?;
         }
         Ok(())
     }
@@ -98,7 +112,7 @@ impl PackageStore {
         new: &NewPackage,
         sha256: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
+        let mut open = self.lock_records()?;
         let path = self.checked_path(new.kind, &new.id)?;
         let receipt = PackageReceipt {
             kind: new.kind,
@@ -148,7 +162,7 @@ impl PackageStore {
         id: &str,
         package: Option<&str>,
     ) -> Result<PackageReceipt, PackageError> {
-        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
+        let mut open = self.lock_records()?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(receipt) = open.records.find_receipt(kind, id).cloned() else {
@@ -191,7 +205,7 @@ impl PackageStore {
         kind: PackageKind,
         id: &str,
     ) -> Result<InstalledPackage, PackageError> {
-        let mut open = OpenRecords::lock_records(&self.home, self.keep)?;
+        let mut open = self.lock_records()?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
         let Some(removed) = open.records.find_removed(kind, id).cloned() else {
@@ -224,7 +238,7 @@ impl PackageStore {
     /// # Errors
     /// The records are damaged, or the home cannot be written.
     pub fn list_packages(&self) -> Result<(Vec<ListedPackage>, Vec<RemovedPackage>), PackageError> {
-        let records = OpenRecords::lock_records(&self.home, self.keep)?.records;
+        let records = self.lock_records()?.records;
         let listed = records.installed.into_iter().map(|receipt| {
             let path = receipt.kind.folder(&self.home);
             let path = path.join(receipt.kind.file_name(&receipt.id));

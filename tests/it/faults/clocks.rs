@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use punie_core::clock::ExpiryClock;
 use punie_engine::journal::RequestState;
 use punie_engine::runner::Clock;
 use punie_tool::request::{ToolEffect, ToolReply};
@@ -107,7 +108,10 @@ fn start(stage: &Stage, ahead: &Arc<Ahead>, counted: &Arc<Counted>) -> Inside {
         .with_tool::<Count>()
         .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
-    Inside::with(stage, tools, settings, |parts| parts.clock = ahead.clock())
+    Inside::with(stage, tools, settings, |parts| {
+        parts.clock = ahead.clock();
+        parts.expiry = ExpiryClock::from_known_time(ahead.clock(), None);
+    })
 }
 
 fn count() -> Ask {

@@ -6,11 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+use super::preload::compile_library;
 use crate::harness::process::PROGRAM;
 
 /// When the power fails, and which syncs do.
@@ -27,23 +27,7 @@ pub struct Mishap {
 /// The library that watches the syncs, compiled once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let draft = folder.join(format!("power_cut-{}.so", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults/power_cut.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
-            .arg(&draft)
-            .arg(source);
-        let status = cc
-            .args(["-ldl", "-lpthread"])
-            .status()
-            .expect("a C compiler, as SQLite needs one");
-        assert!(status.success(), "the library compiles");
-        let library = folder.join("power_cut.so");
-        fs::rename(&draft, &library).expect("renamed");
-        library
-    })
+    LIBRARY.get_or_init(|| compile_library("power_cut"))
 }
 
 /// A folder and what of it is durable.

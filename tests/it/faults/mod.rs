@@ -9,6 +9,8 @@ mod absence;
 mod backlog;
 mod bytes;
 mod cancels;
+#[cfg(target_os = "linux")]
+mod clock_ahead;
 mod clocks;
 mod company_proxy;
 mod corruption;
@@ -23,6 +25,8 @@ mod logs;
 #[cfg(target_os = "linux")]
 mod power;
 mod processes;
+#[cfg(target_os = "linux")]
+mod preload;
 mod quiet;
 mod refusals;
 mod room;

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punie_core::clock::ExpiryClock;
 use punie_core::ids::{DeviceId, LeaseId, RequestId};
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention};
 use punie_engine::backend::{
@@ -136,6 +137,7 @@ impl Inside {
                 AuditRetention {
                     age: Duration::from_hours(24),
                     bytes: 1 << 20,
+                    clock: ExpiryClock::default(),
                 },
                 None,
             )
@@ -156,6 +158,7 @@ impl Inside {
             settings,
             sleep_inhibitor: None,
             clock: Clock::system_clock(),
+            expiry: ExpiryClock::default(),
             confinement: Arc::new(Confinement::default()),
             switches: OwnerSwitches::in_home(&home),
             approvals: ApprovalQuestions::in_home(&home),

@@ -10,6 +10,7 @@ mod sealing;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use punie_core::clock::{Clock, ExpiryClock};
 use punie_core::ids::RequestId;
 use punie_text::output::{
     FindOutputError, OutputLimits, OutputReadStop, OutputSearchError, OutputSearchQuery,
@@ -300,12 +301,15 @@ fn an_output_that_is_too_old_is_gone_after_a_start() {
             .expect("opened");
         file.set_modified(SystemTime::now() - week).expect("aged");
     }
-    let store = OutputStore::open_output_folder(dir.path()).expect("the store opens again");
-    assert!(matches!(
-        store.find_output(&old),
-        Err(FindOutputError::Unknown)
-    ));
-    assert!(store.find_output(&young).is_ok());
+    let clock = Clock::system_clock();
+    let now_ms = clock.now_ms();
+    for (known_ms, is_kept) in [(None, true), (Some(now_ms), false)] {
+        let known = ExpiryClock::from_known_time(clock.clone(), known_ms);
+        let limits = OutputLimits::by_clock(&known);
+        let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens again");
+        assert_eq!(store.find_output(&old).is_ok(), is_kept, "{known_ms:?}");
+        assert!(store.find_output(&young).is_ok());
+    }
     assert!(dir.path().join("notes.txt").exists());
 }
 

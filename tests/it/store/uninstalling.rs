@@ -1,5 +1,6 @@
 //! Uninstalls, and bringing back what was removed.
 
+use punie_core::clock::{Clock, ExpiryClock};
 use serde_json::json;
 
 use super::{ENABLED, Store, files, shown, skill};
@@ -144,8 +145,12 @@ async fn a_removed_package_is_kept_for_its_time() {
             records["removed"][0]["atMs"] = json!(1);
             std::fs::write(&file, records.to_string()).expect("written");
         }
+        let clock = Clock::system_clock();
+        let now_ms = clock.now_ms();
+        let clock = ExpiryClock::from_known_time(clock, Some(now_ms));
         let packages =
-            punie_home::PackageStore::in_home(&home, std::time::Duration::from_secs(keep));
+            punie_home::PackageStore::in_home(&home, std::time::Duration::from_secs(keep))
+                .with_expiry_clock(&clock);
         packages.recover_changes().expect("a home");
         assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), left);
     }

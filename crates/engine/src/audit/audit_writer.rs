@@ -17,6 +17,7 @@ use super::chain_head::TextSigner;
 use super::row::ChainLink;
 use super::row_expiry::AuditRetention;
 use super::{AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, earlier_rows, row_expiry};
+use punie_core::clock::Clock;
 
 /// The time without new rows after which rows are synced.
 const SYNC_DELAY: Duration = Duration::from_secs(3);
@@ -271,7 +272,7 @@ impl AuditWriter {
         let unproven = earlier_rows::check_stored_head(
             &mut self.chain,
             self.sign.as_ref(),
-            row_expiry::unix_now_ms(),
+            Clock::system_clock().now_ms(),
         )?;
         *self.last.lock() = self.chain.last_link()?;
         if let Some(entry) = unproven {
@@ -299,15 +300,14 @@ impl AuditWriter {
         }
         let is_long = std::fs::metadata(&self.chain.places.rows)
             .is_ok_and(|rows| rows.len() > self.keep.bytes);
-        if !is_long
-            && self
-                .expiry_checked_at
-                .is_some_and(|looked| looked.elapsed() < EXPIRY_CHECK_INTERVAL)
-        {
+        let is_checked = self
+            .expiry_checked_at
+            .is_some_and(|looked| looked.elapsed() < EXPIRY_CHECK_INTERVAL);
+        if !is_long && (is_checked || self.keep.clock.now_ms().is_none()) {
             return;
         }
         self.expiry_checked_at = Some(Instant::now());
-        match row_expiry::remove_old_rows(&mut self.chain, self.keep, self.sign.as_ref()) {
+        match row_expiry::remove_old_rows(&mut self.chain, &self.keep, self.sign.as_ref()) {
             Ok(Some(link)) => {
                 *self.last.lock() = link;
                 warn_about_head(self.store_head());

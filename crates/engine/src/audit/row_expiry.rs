@@ -2,22 +2,24 @@
 //! other rows still follow from it. A row at the end records the removal; rows cut off by hand have neither. Only
 //! rows of an intact chain are removed: a changed row and all rows after it stay.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use super::chain::AuditChain;
+use super::chain::{AuditChain, LockedAuditFile};
 use super::chain_head::TextSigner;
 use super::line_reader::AuditLineReader;
 use super::row::{self, AuditRow, ChainLink};
 use super::{AuditActor, AuditEntry, AuditEvent};
+use punie_core::clock::{Clock, ExpiryClock};
 use punie_core::durable::{open_private_file, sync_parent_folder};
 
 /// The limits of the stored rows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct AuditRetention {
     /// The age up to which rows are kept.
     pub age: Duration,
+    /// The time by which they are too old.
+    pub clock: ExpiryClock,
     /// The most bytes of the file.
     pub bytes: u64,
 }
@@ -32,11 +34,9 @@ struct ExpiredRange {
 /// Removes rows beyond the limits; returns the new last link if any were removed.
 pub(super) fn remove_old_rows(
     chain: &mut AuditChain,
-    keep: AuditRetention,
+    keep: &AuditRetention,
     sign: Option<&TextSigner>,
 ) -> io::Result<Option<ChainLink>> {
-    let now_ms = unix_now_ms();
-    let before_ms = now_ms.saturating_sub(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
     let held = chain.lock_audit_file()?;
     // Removes a quarter more than needed, so that it is not repeated at once.
     let most = if held.length > keep.bytes {
@@ -44,7 +44,7 @@ pub(super) fn remove_old_rows(
     } else {
         u64::MAX
     };
-    let Some(cut) = find_expired_range(&held.file, held.length, before_ms, most, sign)? else {
+    let Some(cut) = find_expired_range(&held, keep, most, sign)? else {
         return Ok(None);
     };
     let draft = chain.places.rows.with_extension("jsonl.new");
@@ -54,7 +54,7 @@ pub(super) fn remove_old_rows(
     let entry = |event| AuditEntry {
         through: Some(cut.gone.seq),
         count: Some(cut.rows),
-        ..AuditEntry::new(event, AuditActor::Runner, now_ms)
+        ..AuditEntry::new(event, AuditActor::Runner, Clock::system_clock().now_ms())
     };
     let signature = sign.map(|sign| sign(&row::checkpoint_signed_text(&cut.gone)));
     let checkpoint = AuditEntry {
@@ -78,9 +78,8 @@ pub(super) fn remove_old_rows(
 
 /// Finds the longest run of first rows that may be removed; none after a checkpoint that this device did not sign.
 fn find_expired_range(
-    file: &File,
-    length: u64,
-    before_ms: i64,
+    held: &LockedAuditFile,
+    keep: &AuditRetention,
     most: u64,
     sign: Option<&TextSigner>,
 ) -> io::Result<Option<ExpiredRange>> {
@@ -89,7 +88,7 @@ fn find_expired_range(
             row.signature.as_ref() == Some(&sign(&row::checkpoint_signed_text(&row.chain_link())))
         })
     };
-    let mut reading = file.try_clone()?;
+    let mut reading = held.file.try_clone()?;
     reading.seek(SeekFrom::Start(0))?;
     let mut at = 0;
     let mut last: Option<ChainLink> = None;
@@ -107,7 +106,9 @@ fn find_expired_range(
             None => (row.seq, &row.prev) == (1, &ChainLink::before_first().hash),
             Some(last) => row.seq == last.seq + 1 && row.prev == last.hash,
         };
-        let may_go = row.is_checkpoint() || row.at_ms < before_ms || length - at > most;
+        let may_go = row.is_checkpoint()
+            || keep.clock.is_older(row.at_ms, keep.age)
+            || held.length - at > most;
         if !follows || !may_go {
             break;
         }
@@ -125,11 +126,4 @@ fn find_expired_range(
         last = Some(chained);
     }
     Ok(cut)
-}
-
-pub(super) fn unix_now_ms() -> i64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
 }

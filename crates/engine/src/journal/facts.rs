@@ -7,10 +7,14 @@ use super::statements::execute_cached;
 use super::transition_rules::next_cursor;
 use super::{Journal, JournalError, JournalReader};
 
+/// The key of the last time that the backend told, in milliseconds since 1970.
+pub(crate) const BACKEND_TIME: &str = "backend_time_ms";
+
 /// The facts that belong to a backend. All others belong to the device.
 const FACTS_OF_BACKEND: &[&str] = &[
     "cursor",
     "clock_offset_ms",
+    BACKEND_TIME,
     "catalog_revision",
     "catalog_published_tool",
     "catalog_published_skill",
@@ -72,6 +76,15 @@ impl JournalReader {
     /// The file cannot be read.
     pub fn read_fact(&self, key: &str) -> Result<Option<String>, JournalError> {
         Ok(backend_fact(&self.connection, self.facts_backend()?, key)?)
+    }
+
+    /// Reads the last time that the backend told a process of this home, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn last_backend_time_ms(&self) -> Result<Option<i64>, JournalError> {
+        let stored = self.read_fact(BACKEND_TIME)?;
+        Ok(stored.and_then(|time| time.parse().ok()))
     }
 }
 

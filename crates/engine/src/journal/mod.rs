@@ -47,6 +47,7 @@ pub use backlog::{BacklogLimit, WaitingRequests};
 pub use corruption_recovery::DamageReport;
 pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
 pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
+pub(crate) use facts::BACKEND_TIME;
 pub use history::{
     FullHistory, HistoryEntry, HistoryQuery, InterruptedQuestion, PendingRequests, RequestIncident,
 };

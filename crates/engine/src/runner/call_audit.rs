@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::clock::Clock;
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
 use crate::journal::{AcceptedRequest, RequestOrigin};
+use punie_core::clock::Clock;
 use punie_core::host_traffic::HostTraffic;
 use punie_core::ids::RequestId;
 use punie_tool::ConfinementReport;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::backend_client::BackendClient;
 use super::background::ShutdownPhases;
-use super::clock::Clock;
 use super::wakeup_state::WakeupState;
 use crate::backend::{Backend as _, ConnectionProblem};
 use crate::journal::Journal;
+use punie_core::clock::Clock;
 
 /// The journal key of the connection problem.
 const PROBLEM_KEY: &str = "backend_trouble";

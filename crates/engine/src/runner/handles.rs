@@ -8,7 +8,6 @@ use super::backoff::RetryBudget;
 use super::call_audit::CallAudit;
 use super::call_pause::CallPause;
 use super::call_titles::CallTitles;
-use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
 use super::delivery::Delivery;
 use super::delivery::outbox::{Outbox, OutboxWaits};
@@ -29,6 +28,7 @@ use super::presence::health::{HealthReport, HealthState};
 use super::request_signatures::RequestSignatures;
 use super::runner_settings::RunnerSettings;
 use super::sealer::OutcomeSealer;
+use super::server_clock::ServerClock;
 use super::session_keeper::SessionKeeper;
 use super::wake_event::LoopWaker;
 use super::wake_signal::MachineWakeSignal;
@@ -74,7 +74,7 @@ impl Handles {
         connected: CancellationToken,
     ) -> Self {
         let (journal, settings) = (parts.journal.clone(), parts.settings.clone());
-        let server_clock = ServerClock::new(parts.clock.clone());
+        let server_clock = ServerClock::new(parts.clock.clone(), parts.expiry.clone());
         let budget = Arc::new(RetryBudget::new());
         let waits = OutboxWaits {
             backend: settings.waits.retry,

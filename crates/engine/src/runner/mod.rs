@@ -9,7 +9,6 @@ mod call_audit;
 mod call_pause;
 mod call_record;
 mod call_titles;
-mod clock;
 mod coalesced_timer;
 mod connection_record;
 mod delivery;
@@ -30,6 +29,7 @@ mod presence;
 mod request_signatures;
 mod runner_settings;
 mod sealer;
+mod server_clock;
 mod session_keeper;
 mod shutdown;
 mod shutdown_signal;
@@ -42,7 +42,6 @@ mod wakeup_state;
 mod watchdog;
 
 pub use call_titles::CallTitles;
-pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
 pub use finished_call::{ANSWERED_TARGET, FinishedCall, FinishedCallListener};
 pub use keep_awake::{AwakeGuard, InhibitedSleep, SleepInhibitor};
@@ -51,7 +50,9 @@ pub use parts::{
     BackgroundCommands, CatalogSource, EndedCommands, EndingCommands, InspectedEffects,
     LeftoverCleanup, RunnerParts, TrialCommand,
 };
+pub use punie_core::clock::Clock;
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
+pub use server_clock::SKEW_MS;
 pub use shutdown_signal::ShutdownSignal;
 pub use start::Runner;
 pub use task_requests::{TaskOrigin, TaskRequests};

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::call_titles::CallTitles;
-use super::clock::Clock;
 use super::finished_call::FinishedCallListener;
 use super::keep_awake::SleepInhibitor;
 use super::runner_settings::RunnerSettings;
@@ -14,6 +13,7 @@ use super::watchdog::Watchdog;
 use crate::audit::AuditLog;
 use crate::backend::{Backend, CatalogEntry, CatalogKind};
 use crate::journal::Journal;
+use punie_core::clock::{Clock, ExpiryClock};
 use punie_core::ids::{LeaseId, RequestId};
 use punie_home::{ApprovalQuestions, CanaryFile, OwnerSwitches, RunnerPeople, SupervisionStore};
 use punie_text::output::{CallRecordStore, OutputStore};
@@ -63,6 +63,8 @@ pub struct RunnerParts {
     pub sleep_inhibitor: Option<Arc<dyn SleepInhibitor>>,
     /// The time of day.
     pub clock: Clock,
+    /// The time by which old things may be deleted.
+    pub expiry: ExpiryClock,
     /// The confinement in force, for results and heartbeats.
     pub confinement: Arc<dyn ConfinementReport>,
     /// The owner's switches.

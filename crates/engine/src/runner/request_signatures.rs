@@ -1,9 +1,9 @@
 //! The check that requests are signed as the owner requires, and the refusal of others. Not here: the signature
 //! itself (request).
 
-use super::clock::Clock;
 use super::runner_settings::LiveCallSettings;
 use crate::journal::{AcceptedRequest, RequestOrigin};
+use punie_core::clock::Clock;
 use punie_tool::request::{
     CallFailure, CallOutcome, ErrorCode, RequestAuth, SignatureRejection, ToolRequest,
 };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::backend_client::BackendClient;
-use super::clock::ServerClock;
 use super::presence::health::HealthState;
+use super::server_clock::ServerClock;
 use crate::backend::{Backend as _, BackendError, RecoveryAction};
 use crate::journal::Journal;
 use punie_home::command_to_type;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::Clock;
 use super::wake_event::{LoopWaker, WakeEvent};
 use crate::journal::{
     Journal, JournalError, ListedTask, OfferOutcome, RequestOffer, RequestOrigin, RequestRecord,
 };
+use punie_core::clock::Clock;
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_tool::request::{RequestSession, ToolEffect, ToolRequest};
 

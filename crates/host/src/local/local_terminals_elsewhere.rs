@@ -109,7 +109,7 @@ impl LocalTerminals {
     }
 
     /// Does nothing.
-    pub async fn remove_old_temp_files(&self) {}
+    pub async fn remove_old_temp_files(&self, _now: std::time::SystemTime) {}
 
     /// Does nothing.
     pub async fn stop_all_commands(&self, _ladder: StopSequence) {}

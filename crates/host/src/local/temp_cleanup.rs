@@ -17,9 +17,9 @@ use super::process_identity::ProcessIdentity;
 const KEEP_TIME: Duration = Duration::from_hours(24);
 
 impl LocalTerminals {
-    /// Removes temporary files of commands that were not used for a day. Only on systems that show which commands
-    /// still run.
-    pub async fn remove_old_temp_files(&self) {
+    /// Removes temporary files of commands that were not used for a day before this time. Only on systems that show which
+    /// commands still run.
+    pub async fn remove_old_temp_files(&self, now: SystemTime) {
         let Some(temp) = self
             .confinement()
             .temp_folder()
@@ -27,7 +27,6 @@ impl LocalTerminals {
         else {
             return;
         };
-        let (temp, now) = (temp, SystemTime::now());
         if let Err(fault) = tokio::task::spawn_blocking(move || clean_temp_folder(&temp, now)).await
         {
             tracing::warn!(%fault, "looking through the temporary files broke off");

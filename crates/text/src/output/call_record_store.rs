@@ -76,16 +76,18 @@ impl CallRecordStore {
         file.write_all(&line)
     }
 
-    /// Removes the files of days that are over the limits of age and total size.
+    /// Removes the files of days that are over the limits of age and total size. Without a known time, none is too old.
     ///
     /// # Errors
     /// The system's.
-    pub fn remove_expired(&self, now_ms: i64) -> io::Result<()> {
+    pub fn remove_expired(&self, now_ms: Option<i64>) -> io::Result<()> {
         self.remove_beyond(now_ms, MAX_BYTES)
     }
 
-    fn remove_beyond(&self, now_ms: i64, max_bytes: u64) -> io::Result<()> {
-        let oldest = day_file_name(now_ms - (KEPT_DAYS - 1) * MS_PER_DAY);
+    fn remove_beyond(&self, now_ms: Option<i64>, max_bytes: u64) -> io::Result<()> {
+        let oldest = now_ms.map_or_else(String::new, |now| {
+            day_file_name(now - (KEPT_DAYS - 1) * MS_PER_DAY)
+        });
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let entry = entry?;
@@ -182,11 +184,15 @@ mod tests {
             found.is_some_and(|found| found == record(&format!("r{n}")))
         };
         assert!((0..10).all(kept) && store.find_record("r", day(1)).expect("read").is_none());
-        store.remove_expired(day(9)).expect("removed");
+        store.remove_expired(None).expect("nothing to remove");
+        assert!((0..10).all(kept), "nobody knows the time");
+        store.remove_expired(Some(day(9))).expect("removed");
         assert_eq!((0..10).filter(|n| kept(*n)).count(), 7);
         assert!(!kept(2) && kept(3));
         let one = std::fs::metadata(folder.path().join(day_file_name(day(9)))).expect("there");
-        store.remove_beyond(day(9), one.len() * 2).expect("removed");
+        store
+            .remove_beyond(Some(day(9)), one.len() * 2)
+            .expect("removed");
         assert!(!kept(7) && kept(8) && kept(9));
     }
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::output_handle::OutputHandle;
+use punie_core::clock::ExpiryClock;
 
 /// The limits on the size and the age of stored outputs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct OutputLimits {
     /// Bytes of one output.
     pub per_output: u64,
@@ -18,6 +19,8 @@ pub struct OutputLimits {
     pub in_total: u64,
     /// The time from its start for which an output is stored.
     pub max_age: Duration,
+    /// The time by which they are too old.
+    pub clock: ExpiryClock,
 }
 
 impl Default for OutputLimits {
@@ -26,6 +29,17 @@ impl Default for OutputLimits {
             per_output: 256 << 20,
             in_total: 2 << 30,
             max_age: Duration::from_hours(7 * 24),
+            clock: ExpiryClock::default(),
+        }
+    }
+}
+
+impl OutputLimits {
+    /// The usual limits; outputs are too old by this clock.
+    pub fn by_clock(clock: &ExpiryClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            ..Self::default()
         }
     }
 }
@@ -153,12 +167,11 @@ impl OutputInventory {
     }
 
     /// Removes outputs that exceed the limits of age or total size.
-    pub(super) fn remove_expired(&mut self, dir: &Path, limits: &OutputLimits, now: SystemTime) {
+    pub(super) fn remove_expired(&mut self, dir: &Path, limits: &OutputLimits) {
         while let Some(oldest) = self.oldest_finished() {
-            let age = now
-                .duration_since(self.items[&oldest].since)
-                .unwrap_or_default();
-            if age <= limits.max_age && self.total <= limits.in_total {
+            let since = self.items[&oldest].since;
+            let is_old = limits.clock.is_file_older(since, limits.max_age);
+            if !is_old && self.total <= limits.in_total {
                 break;
             }
             self.remove_item(oldest, dir);

@@ -43,7 +43,7 @@ pub struct OutputStore {
 }
 
 impl OutputStore {
-    /// Opens the folder, making it (0700) where needed, and removes outputs beyond the limits.
+    /// Opens the folder, making it (0700) where needed, and removes outputs beyond the size limits. None is too old.
     pub fn open_output_folder(dir: &Path) -> io::Result<Self> {
         Self::with_limits(dir, OutputLimits::default())
     }
@@ -52,7 +52,7 @@ impl OutputStore {
     pub fn with_limits(dir: &Path, limits: OutputLimits) -> io::Result<Self> {
         create_private_dir(dir)?;
         let mut inventory = OutputInventory::load_folder(dir)?;
-        inventory.remove_expired(dir, &limits, SystemTime::now());
+        inventory.remove_expired(dir, &limits);
         Ok(Self {
             shared: Arc::new(OutputStoreState {
                 dir: dir.to_owned(),
@@ -79,10 +79,9 @@ impl OutputStore {
         }
         let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         self.shared.indexes.forget_index(&handle);
-        let now = SystemTime::now();
         let mut inventory = self.shared.inventory.lock();
-        let order = inventory.begin_item(handle.as_str(), now);
-        inventory.remove_expired(&self.shared.dir, &self.shared.limits, now);
+        let order = inventory.begin_item(handle.as_str(), SystemTime::now());
+        inventory.remove_expired(&self.shared.dir, &self.shared.limits);
         drop(inventory);
         Ok(OutputSpool::for_open_file(
             handle,

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::backend_client::BackendClient;
 use super::background::BackgroundTasks;
 use super::call_audit::CallAudit;
-use super::clock::ServerClock;
+use super::server_clock::ServerClock;
 use super::session_keeper::SessionKeeper;
 use crate::backend::Backend as _;
 use crate::journal::{Journal, JournalReader, RecordedReply};

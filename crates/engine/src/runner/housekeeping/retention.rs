@@ -1,6 +1,5 @@
 //! Work that is due from time to time: listing everything open, giving up unwanted replies, and deleting requests
-//! closed long ago. All of it uses the backend's clock, because a local clock that jumps ahead must not delete recent
-//! rows.
+//! closed long ago. Replies are given up by the backend's clock; rows are deleted by the expiry clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +40,12 @@ pub async fn run_retention(housekeeping: Arc<Housekeeping>) {
         }
         if keeper.server_clock.is_read() {
             keeper.give_up_replies().await;
-            keeper.delete_old_rows().await;
         }
+        let now = keeper.server_clock.expiry_clock().now_ms();
+        if let Some(now) = now {
+            keeper.delete_old_rows(now).await;
+        }
+        keeper.delete_old_records(now).await;
     }
 }
 
@@ -101,13 +104,9 @@ impl Housekeeping {
             .await
     }
 
-    async fn delete_old_rows(&self) {
-        let server_now_ms = self.server_clock.whole_now_ms();
-        // By the earlier of both clocks: a closed request may belong to another backend than the one whose clock this
-        // is.
-        let now = server_now_ms.min(self.clock.now_ms());
+    async fn delete_old_rows(&self, now: i64) {
         let before = now.saturating_sub(to_millis(self.settings.retention.remember));
-        let sent = server_now_ms.saturating_sub(to_millis(self.settings.retention.keep_sent));
+        let sent = now.saturating_sub(to_millis(self.settings.retention.keep_sent));
         let signed = SignatureExpiry {
             // The backend could set its clock ahead, and a mistake could set the local one ahead.
             now_ms: now - RequestAuth::SKEW_MS_WHOLE,
@@ -133,6 +132,9 @@ impl Housekeeping {
         {
             tracing::warn!(%error, "old incidents could not be forgotten");
         }
+    }
+
+    async fn delete_old_records(&self, now: Option<i64>) {
         if let Some(records) = self.records.clone() {
             let removed = run_on_blocking_thread(move || records.remove_expired(now)).await;
             if let Err(error) = removed {

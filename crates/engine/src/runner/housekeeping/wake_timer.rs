@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
+use punie_core::clock::Clock;
 use tokio::time::Instant;
-
-use crate::runner::clock::Clock;
 
 /// The interval of the checks for sleep on systems without such a timer.
 const SLEEP_CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::background::BackgroundTasks;
 use super::backoff::RetryBudget;
-use super::clock::{Clock, ServerClock};
 use super::delivery::outbox::Outbox;
 use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
 use super::liveness::{Liveness, LivenessTask};
 use super::presence::health::HealthState;
 use super::runner_settings::RunnerSettings;
+use super::server_clock::ServerClock;
 use super::session_keeper::SessionKeeper;
 use super::wake_event::{LoopWaker, WakeEvent};
 use super::wake_signal::MachineWakeSignal;
@@ -32,6 +32,7 @@ use crate::journal::{JournalError, OfferOutcome};
 use admission::OfferAdmission;
 use open_requests::OpenRequests;
 use poll_schedule::PollSchedule;
+use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
 
 /// The lifetime of the loop.

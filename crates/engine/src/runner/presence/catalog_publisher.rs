@@ -16,12 +16,12 @@ use crate::journal::Journal;
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::backoff::{RetryBudget, RetryIntervals};
-use crate::runner::clock::Clock;
 use crate::runner::parts::CatalogSource;
 use crate::runner::presence::published_catalog::{CatalogPage, PublishedCatalog, plan_pages};
 use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::tool_threads::run_on_blocking_thread;
+use punie_core::clock::Clock;
 use punie_core::ids::to_hex;
 use punie_tool::{ToolEntry, ToolRegistry};
 

@@ -15,7 +15,7 @@ use crate::backend::ConnectionProblem;
 use crate::journal::Journal;
 use crate::runner::backend_client::BackendClient;
 use crate::runner::call_pause::CallPause;
-use crate::runner::clock::ServerClock;
+use crate::runner::server_clock::ServerClock;
 use punie_home::command_to_type;
 
 /// The age of the journal's last poll time from which a heartbeat updates it; a heartbeat writes to the journal

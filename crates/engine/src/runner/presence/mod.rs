@@ -18,17 +18,17 @@ use super::backend_client::BackendClient;
 use super::background::ShutdownPhases;
 use super::backoff::{RetryBudget, RetryIntervals};
 use super::call_audit::CallAudit;
-use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
 use super::connection_record::CONTACT_KEY;
 use super::liveness::{Liveness, LivenessTask};
 use super::open_counts::{CountedRequests, OpenCounts};
 use super::runner_settings::RunnerSettings;
+use super::server_clock::ServerClock;
 use super::session_keeper::SessionKeeper;
 use super::wakeup_state::WakeupState;
 use crate::audit::{AuditActor, AuditEntry, AuditEvent};
 use crate::backend::{Backend as _, BackendError, RecoveryAction, RetryDelay};
-use crate::journal::Journal;
+use crate::journal::{BACKEND_TIME, Journal};
 use health::HealthReport;
 
 /// Sends heartbeats with the device's health to the backend.
@@ -218,7 +218,11 @@ impl Presence {
     /// Stores the contact for `status`, which runs in another process.
     fn record_contact(&self, offset_ms: i64) {
         let now = self.audit.clock.now_ms();
-        let mut facts = vec![(CONTACT_KEY, now), ("clock_offset_ms", offset_ms)];
+        let mut facts = vec![
+            (CONTACT_KEY, now),
+            ("clock_offset_ms", offset_ms),
+            (BACKEND_TIME, self.server_clock.whole_now_ms()),
+        ];
         facts.extend(
             self.report
                 .take_poll_to_record()

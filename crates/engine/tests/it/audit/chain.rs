@@ -10,7 +10,8 @@ use punie_engine::audit::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ALL, Folder, link, of, row};
+use super::{Folder, all, link, of, row};
+use punie_core::clock::{Clock, ExpiryClock};
 
 /// The line with its hash made anew, as who knows how rows are hashed would.
 pub(super) fn hashed_anew(line: &str) -> String {
@@ -193,7 +194,7 @@ async fn h105_an_audit_that_was_written_anew_is_missed_by_a_head_known_elsewhere
     for file in [&folder.places.rows, &folder.places.head] {
         std::fs::remove_file(file).expect("removed");
     }
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     audit.queue_entries((11..=20).map(row).collect());
     audit.flush_durably().await;
     assert_eq!(folder.flaw(), None, "it is sound by itself");
@@ -207,7 +208,7 @@ async fn h105_an_audit_that_was_written_anew_is_missed_by_a_head_known_elsewhere
 #[tokio::test]
 async fn h105_a_head_that_this_device_did_not_sign_is_named() {
     let folder = Folder::new();
-    let (audit, public) = folder.opened_by_a_device(ALL);
+    let (audit, public) = folder.opened_by_a_device(all());
     audit.queue_entries((1..=4).map(row).collect());
     audit.flush_durably().await;
     drop(audit);
@@ -255,7 +256,7 @@ async fn what_a_crash_leaves_half_written_is_cut_off_and_told_and_is_no_fault() 
 #[tokio::test]
 async fn rows_taken_away_under_a_runner_are_missing_in_what_it_adds() {
     let folder = Folder::new();
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     audit.queue_entries((1..=4).map(row).collect());
     audit.flush_durably().await;
     folder.put(&folder.lines()[..2]);
@@ -271,7 +272,7 @@ async fn rows_taken_away_under_a_runner_are_missing_in_what_it_adds() {
 #[tokio::test]
 async fn a_runner_and_the_owners_commands_take_turns() {
     let folder = Folder::new();
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     let places = folder.places.clone();
     let owner = std::thread::spawn(move || {
         for n in 0..50 {
@@ -299,7 +300,7 @@ async fn old_rows_go_and_the_rest_still_follows_and_cutting_by_hand_does_not_pas
     folder
         .open(AuditRetention {
             bytes: bytes / 2,
-            ..ALL
+            ..all()
         })
         .flush_durably()
         .await;
@@ -329,7 +330,7 @@ async fn old_rows_go_and_the_rest_still_follows_and_cutting_by_hand_does_not_pas
     folder
         .open(AuditRetention {
             age: Duration::from_hours(1),
-            ..ALL
+            ..all()
         })
         .flush_durably()
         .await;
@@ -349,7 +350,7 @@ async fn a_row_that_was_changed_does_not_go_with_age() {
     folder
         .open(AuditRetention {
             age: Duration::from_hours(1),
-            ..ALL
+            ..all()
         })
         .flush_durably()
         .await;
@@ -363,7 +364,7 @@ async fn a_row_that_was_changed_does_not_go_with_age() {
 #[tokio::test]
 async fn texts_from_elsewhere_are_bounded_and_cannot_break_a_row() {
     let folder = Folder::new();
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     let hostile = format!(
         "\",\"hash\":\"{}\"}}\n{{\"seq\":1}}\n\u{1b}[2J{}",
         "0".repeat(64),
@@ -411,7 +412,7 @@ async fn a_file_that_cannot_be_written_holds_nobody_up_and_gets_its_rows_later()
     let folder = Folder::new();
     // A folder stands where the rows should.
     std::fs::create_dir(&folder.places.rows).expect("made");
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     audit.append_entry(row(1)).await;
     assert!(audit.is_failing());
     audit.queue_entries(vec![row(2)]);
@@ -429,7 +430,7 @@ async fn a_file_that_cannot_be_written_holds_nobody_up_and_gets_its_rows_later()
 #[ignore = "slow: `.ci/run` runs it"]
 async fn a_hundred_thousand_rows_are_verified() {
     let folder = Folder::new();
-    let audit = folder.open(ALL);
+    let audit = folder.open(all());
     for batch in 0..100 {
         audit.queue_entries((1..=1_000).map(|n| row(batch * 1_000 + n)).collect());
     }
@@ -447,4 +448,28 @@ async fn a_hundred_thousand_rows_are_verified() {
         sha256_text("{}"),
         "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
     );
+}
+
+#[tokio::test]
+async fn a_time_of_day_that_is_set_ahead_removes_no_row() {
+    let folder = Folder::with_rows(10).await;
+    let now_ms = Clock::system_clock().now_ms();
+    let ahead = Clock::from_fn(move || now_ms + 400 * 86_400_000);
+    let keep = |known_ms| AuditRetention {
+        age: Duration::from_hours(1),
+        clock: ExpiryClock::from_known_time(ahead.clone(), known_ms),
+        ..all()
+    };
+    // Nobody has told the time; then an earlier process knew it when the rows were written.
+    for known_ms in [None, Some(row(1).at_ms)] {
+        let audit = folder.open(keep(known_ms));
+        audit.append_entry(row(11)).await;
+        audit.flush_durably().await;
+        assert_eq!(folder.verify().first_seq, Some(1), "{known_ms:?}");
+    }
+    // The backend tells it.
+    let known = keep(None);
+    known.clock.record_backend_time(now_ms);
+    folder.open(known).flush_durably().await;
+    assert!(folder.verify().first_seq.is_some_and(|first| first > 1));
 }

@@ -10,12 +10,12 @@ use punie_engine::audit::{
 use serde_json::{Value, json};
 
 use super::chain::hashed_anew;
-use super::{ALL, Folder, row};
+use super::{Folder, all, row};
 
 /// Rows in an audit of their own.
 async fn made(rows: std::ops::RangeInclusive<i64>) -> Vec<String> {
     let other = Folder::new();
-    let audit = other.open(ALL);
+    let audit = other.open(all());
     audit.queue_entries(rows.map(row).collect());
     audit.flush_durably().await;
     other.lines()
@@ -24,7 +24,7 @@ async fn made(rows: std::ops::RangeInclusive<i64>) -> Vec<String> {
 /// An audit with six rows, signed by a device.
 async fn signed() -> Folder {
     let folder = Folder::new();
-    live(&folder, ALL, 1..=6).await;
+    live(&folder, all(), 1..=6).await;
     folder
 }
 
@@ -49,7 +49,7 @@ fn flaw(folder: &Folder, public: &str) -> Option<(AuditFlaw, Option<u64>)> {
 async fn h105_rows_cut_off_while_no_runner_lived_are_missing_after_the_next_start() {
     let folder = signed().await;
     folder.put(&folder.lines()[..4]);
-    let public = live(&folder, ALL, 7..=8).await;
+    let public = live(&folder, all(), 7..=8).await;
     assert_eq!(flaw(&folder, &public), Some((AuditFlaw::Missing, Some(5))));
 }
 
@@ -66,7 +66,7 @@ async fn h105_rows_put_in_the_place_of_others_while_no_runner_lived_show_after_t
             )
             .expect("added");
         }
-        let public = live(&folder, ALL, 10..=11).await;
+        let public = live(&folder, all(), 10..=11).await;
         assert_eq!(
             flaw(&folder, &public),
             Some((AuditFlaw::Edited, u64::try_from(last).ok())),
@@ -78,7 +78,7 @@ async fn h105_rows_put_in_the_place_of_others_while_no_runner_lived_show_after_t
 #[tokio::test]
 async fn h105_rows_put_in_the_place_of_others_under_a_living_runner_show() {
     let folder = Folder::new();
-    let (audit, public) = folder.opened_by_a_device(ALL);
+    let (audit, public) = folder.opened_by_a_device(all());
     audit.queue_entries((1..=6).map(row).collect());
     audit.flush_durably().await;
     folder.put(&folder.lines()[..4]);
@@ -104,7 +104,7 @@ async fn h105_rows_written_anew_without_a_head_or_with_a_forged_one_show_before_
         if let Some(text) = head {
             std::fs::write(&folder.places.head, text).expect("written");
         }
-        let (audit, public) = folder.opened_by_a_device(ALL);
+        let (audit, public) = folder.opened_by_a_device(all());
         let said = flaw(&folder, &public).map(|(flaw, _)| flaw);
         let expected = if head.is_none() {
             AuditFlaw::MissingHead
@@ -128,7 +128,7 @@ async fn an_audit_in_which_only_the_owners_commands_wrote_needs_no_head_and_a_ki
         AuditEntry::new(AuditEvent::Pause, AuditActor::Owner, 1),
     )
     .expect("added");
-    let (audit, public) = folder.opened_by_a_device(ALL);
+    let (audit, public) = folder.opened_by_a_device(all());
     assert_eq!(flaw(&folder, &public), None);
     audit.append_entry(row(1)).await;
     assert_eq!(
@@ -144,7 +144,7 @@ async fn h105_a_checkpoint_made_by_hand_is_named_and_no_runner_signs_another_in_
     let folder = signed().await;
     let old = AuditRetention {
         age: Duration::from_hours(1),
-        ..ALL
+        ..all()
     };
     let lines = folder.lines();
     let cut: Value = serde_json::from_str(&lines[2]).expect("a row");
@@ -166,7 +166,7 @@ async fn h105_a_checkpoint_made_by_hand_is_named_and_no_runner_signs_another_in_
         "without the device's key nobody can tell"
     );
     for _ in 0..2 {
-        let public = live(&folder, old, 8..=8).await;
+        let public = live(&folder, old.clone(), 8..=8).await;
         assert_eq!(
             flaw(&folder, &public),
             Some((AuditFlaw::ForgedCheckpoint, Some(3)))
@@ -179,10 +179,10 @@ async fn rows_that_the_runner_let_go_of_are_borne_out_by_its_signature_again_and
     let folder = signed().await;
     let old = AuditRetention {
         age: Duration::from_hours(1),
-        ..ALL
+        ..all()
     };
     for n in 7..=9 {
-        let public = live(&folder, old, n..=n).await;
+        let public = live(&folder, old.clone(), n..=n).await;
         assert_eq!(flaw(&folder, &public), None);
     }
     let report = folder.verify();

@@ -6,6 +6,7 @@ mod laundering;
 
 use std::path::PathBuf;
 
+use punie_core::clock::{Clock, ExpiryClock};
 use punie_engine::audit::{
     AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditLog, AuditPaths, AuditReport,
     AuditRetention, ChainLink, verify_chain,
@@ -45,7 +46,7 @@ impl Folder {
     /// With so many rows, their head kept.
     async fn with_rows(rows: i64) -> Self {
         let folder = Self::new();
-        let audit = folder.open(ALL);
+        let audit = folder.open(all());
         audit.queue_entries((1..=rows).map(row).collect());
         audit.flush_durably().await;
         folder
@@ -73,11 +74,16 @@ impl Folder {
     }
 }
 
-/// Nothing goes.
-const ALL: AuditRetention = AuditRetention {
-    age: std::time::Duration::from_hours(24 * 365 * 100),
-    bytes: 1 << 40,
-};
+/// Nothing goes. The time is known.
+fn all() -> AuditRetention {
+    let clock = Clock::system_clock();
+    let now_ms = clock.now_ms();
+    AuditRetention {
+        age: std::time::Duration::from_hours(24 * 365 * 100),
+        bytes: 1 << 40,
+        clock: ExpiryClock::from_known_time(clock, Some(now_ms)),
+    }
+}
 
 /// A row with something in every column that a row can have.
 fn row(n: i64) -> AuditEntry {

@@ -1,82 +1,13 @@
-//! Three clocks. The time of day can be changed by people and time servers. The time since boot cannot, and it counts
-//! sleep. The backend's clock is set by a reading and continues by the time since boot; deadlines use it. Not here:
-//! timers, which stop while the machine sleeps (tokio's).
+//! The backend's clock, which is set by a reading and continues by the time since boot; deadlines use it. Not here: the
+//! clocks of this machine (core), and timers, which stop while the machine sleeps (tokio's).
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of day and the time since boot, both in milliseconds.
-#[derive(Clone)]
-pub struct Clock {
-    now: Arc<dyn Fn() -> i64 + Send + Sync>,
-    since_boot: Arc<dyn Fn() -> i64 + Send + Sync>,
-}
-
-impl Clock {
-    /// Returns the system's clock.
-    pub fn system_clock() -> Self {
-        Self::from_fn(|| {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
-        })
-    }
-
-    /// Creates a clock with another time of day.
-    pub fn from_fn(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self::from_time_fns(now, read_boot_time)
-    }
-
-    /// Creates a clock with another time of day and another time since boot.
-    pub fn from_time_fns(
-        now: impl Fn() -> i64 + Send + Sync + 'static,
-        since_boot: impl Fn() -> i64 + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            now: Arc::new(now),
-            since_boot: Arc::new(since_boot),
-        }
-    }
-
-    /// Returns the time of day, in milliseconds since 1970.
-    pub fn now_ms(&self) -> i64 {
-        (self.now)()
-    }
-
-    /// Returns the milliseconds since boot, including sleep.
-    pub fn since_boot_ms(&self) -> i64 {
-        (self.since_boot)()
-    }
-}
-
-/// Reads `CLOCK_BOOTTIME` on Linux; Darwin's `CLOCK_MONOTONIC` also counts sleep.
-#[cfg(unix)]
-fn read_boot_time() -> i64 {
-    #[cfg(target_os = "linux")]
-    let id = rustix::time::ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let id = rustix::time::ClockId::Monotonic;
-    let time = rustix::time::clock_gettime(id);
-    time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
-}
-
-/// Returns the time since the first call, by a clock that counts sleep on Windows.
-#[cfg(not(unix))]
-fn read_boot_time() -> i64 {
-    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    let since = FIRST.get_or_init(std::time::Instant::now).elapsed();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clock({})", self.now_ms())
-    }
-}
+use punie_core::clock::{Clock, ExpiryClock};
 
 /// The time since boot at which the backend was asked for its time.
 #[derive(Debug, Clone, Copy)]
@@ -96,16 +27,18 @@ pub(super) struct ServerClock {
     /// The backend's clock minus the time since boot.
     offset_ms: Arc<AtomicI64>,
     read: Arc<AtomicBool>,
+    expiry: ExpiryClock,
 }
 
 impl ServerClock {
-    /// Creates the clock; before the first reading it shows the time of day.
-    pub(super) fn new(local: Clock) -> Self {
+    /// Creates the clock; before the first reading it shows the time of day. `expiry` is told every reading.
+    pub(super) fn new(local: Clock, expiry: ExpiryClock) -> Self {
         let offset = local.now_ms() - local.since_boot_ms();
         Self {
             local,
             offset_ms: Arc::new(AtomicI64::new(offset)),
             read: Arc::default(),
+            expiry,
         }
     }
 
@@ -126,6 +59,7 @@ impl ServerClock {
         self.offset_ms
             .store(server_now - self.local.since_boot_ms(), Ordering::Relaxed);
         self.read.store(true, Ordering::Relaxed);
+        self.expiry.record_backend_time(server_now);
         if before.is_none()
             && let Some(skew_ms) = self.skew_ms()
         {
@@ -185,6 +119,11 @@ impl ServerClock {
         }
     }
 
+    /// Returns the time by which old things may be deleted.
+    pub(super) fn expiry_clock(&self) -> &ExpiryClock {
+        &self.expiry
+    }
+
     /// Returns the local clock.
     pub(super) fn local_clock(&self) -> &Clock {
         &self.local
@@ -205,7 +144,7 @@ mod tests {
             move || shown.load(Ordering::SeqCst),
             move || passed.load(Ordering::SeqCst),
         );
-        let server = ServerClock::new(clock);
+        let server = ServerClock::new(clock, ExpiryClock::default());
         assert_eq!((server.whole_now_ms(), server.skew_ms()), (YEAR, None));
         server.apply_stored_offset(5);
         assert_eq!(server.whole_now_ms(), YEAR + 5);
