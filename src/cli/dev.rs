@@ -11,6 +11,7 @@ use super::{
     approvals, console, level_question, process_signals, repository_question, runner_screen,
 };
 use crate::config::{Config, WorkspaceRule};
+use punie_core::clock::ExpiryClock;
 use punie_dev_backend::DevBackend;
 use punie_engine::runner::ShutdownSignal;
 use punie_home::{
@@ -53,7 +54,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
     // Before anybody is asked at the terminal.
-    ApprovalQuestions::in_home(&home).close_earlier_questions();
+    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
     level_question::ask_about_level(context, &config, &home)?;
     repository_question::ask_about_repositories(context, &config, &home)?;
     let runtime = command_runtime()?;

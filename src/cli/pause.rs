@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::status::journal_facts::find_live_run;
 use super::stop::{self, StopAnswer};
 use super::{audit, console, display_time, update};
 use punie_core::ids::ConversationId;
@@ -266,7 +267,10 @@ fn pause_state(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Pause
     let reader = JournalReader::find_journal(&home.journal_file())?;
     // Of the backend that a runner works for, or worked for last.
     let counts = reader
-        .map(|reader| reader.for_last_backend()?.count_open_requests())
+        .map(|reader| {
+            let run = find_live_run(home, &reader)?;
+            anyhow::Ok(reader.for_last_backend()?.count_beside_runner(run)?)
+        })
         .transpose()?
         .unwrap_or_default();
     let running = RunnerLock::find_holder(home)?.is_some();

@@ -15,7 +15,7 @@ use crate::config::WorkspaceRule;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_engine::runner::Clock;
 use punie_home::{
-    AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput,
+    AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, QuestionInput, RunnerLock,
     command_to_type, read_own_words,
 };
 
@@ -53,7 +53,9 @@ pub fn run_questions(args: &QuestionsArgs, context: &CliContext) -> anyhow::Resu
     let mut open = list_open_questions(&home)?;
     open.retain(|question| question.input.is_some());
     let (question, reply) = match &args.word {
-        None | Some(QuestionsCommand::List) => return Ok(list_questions(&open, context.is_json())),
+        None | Some(QuestionsCommand::List) => {
+            return list_questions(&home, &open, context.is_json());
+        }
         Some(QuestionsCommand::Answer { id, choices, text }) => {
             let question = find_question(&open, id)?;
             let typed = text.clone().unwrap_or_else(|| choices.join(","));
@@ -147,20 +149,26 @@ fn give_answer(
     Ok(AnswerEffect::exit(effect.as_ref()))
 }
 
-fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
+fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::Result<Exit> {
     if as_json {
         for question in open {
             let _ = approvals::print_question_json(question);
         }
-        return Exit::Done;
+        return Ok(Exit::Done);
     }
     if open.is_empty() {
         console::print_line("The agent asks nothing now.");
-        return Exit::Done;
+        return Ok(Exit::Done);
     }
+    let is_running = RunnerLock::find_holder(home)?.is_some();
     let now_ms = Clock::system_clock().now_ms();
     for question in open {
-        let left = display_time::format_time_left(question.expires_at_ms, now_ms);
+        let time = if is_running {
+            let left = display_time::format_time_left(question.expires_at_ms, now_ms);
+            format!("{left} left")
+        } else {
+            "asked again when the runner starts".to_owned()
+        };
         let id = short_id(question);
         let answer = match &question.input {
             Some(QuestionInput::Choice { options, .. }) if options.is_empty() => {
@@ -174,11 +182,11 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             Some(QuestionInput::Secret { .. }) | None => format!("questions answer {id}"),
         };
         console::print_line(&format!(
-            "{id}  {} ({left} left)\n  {}\n  Answer: {}\n",
+            "{id}  {} ({time})\n  {}\n  Answer: {}\n",
             question.tool,
             question.arguments.replace('\n', "\n  "),
             command_to_type(&answer)
         ));
     }
-    Exit::Done
+    Ok(Exit::Done)
 }

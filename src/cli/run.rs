@@ -12,6 +12,7 @@ use super::runner_screen::{self, RunnerScreen};
 use super::wiring::{self, AssembledRunner, BackendSource};
 use super::{acp, approvals, call_line, console, process_signals};
 use crate::config::{BackendUrl, Config, WorkspaceRule};
+use punie_core::clock::ExpiryClock;
 use punie_core::heap_memory;
 use punie_editor::AttachedEditors;
 use punie_engine::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
@@ -41,7 +42,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
     // Before anybody is asked at the terminal.
-    ApprovalQuestions::in_home(&home).close_earlier_questions();
+    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
     let runtime = runner_runtime()?;
     // Outlives the runtime until the tools' work has ended.
     let bench = ToolThreads::with_own_threads();

@@ -6,7 +6,7 @@
     reason = "this file owns the open questions of the home"
 )]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,10 +19,15 @@ use super::presence::ApproverPresence;
 use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
+use punie_core::clock::ExpiryClock;
+use punie_core::durable::open_lock_file;
 use punie_core::ids::RequestId;
 
 /// The time for which an answer waits for its question to be asked again.
 const ANSWERS_KEPT_FOR: Duration = Duration::from_hours(24);
+
+/// The lock file among the questions.
+const LOCK_NAME: &str = "lock";
 
 /// An open approval question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +108,13 @@ impl ApprovalQuestions {
         self.folder.join(format!("{id}.answer"))
     }
 
+    /// Takes the lock under which a question is answered or closed: an answer is stored before that, or comes too late.
+    fn lock_answers(&self) -> Result<File, HomeError> {
+        let path = self.folder.join(LOCK_NAME);
+        let lock = open_lock_file(&path).and_then(|file| file.lock().map(|()| file));
+        lock.map_err(HomeError::unwritable(&path))
+    }
+
     fn shown_file(&self, id: &RequestId) -> PathBuf {
         self.folder.join(format!("{id}.shown"))
     }
@@ -143,7 +155,7 @@ impl ApprovalQuestions {
         self.open_question(question)?;
         Ok(ListedQuestion {
             questions: self.clone(),
-            id: question.id.clone(),
+            question: question.clone(),
         })
     }
 
@@ -175,6 +187,9 @@ impl ApprovalQuestions {
 
     /// Removes an answer and its question.
     pub fn close_question(&self, id: &RequestId) {
+        let _lock = self
+            .lock_answers()
+            .inspect_err(|error| tracing::warn!(%error, "a question is closed without the lock"));
         for path in [
             self.answer_file(id),
             self.question_file(id),
@@ -188,21 +203,22 @@ impl ApprovalQuestions {
         }
     }
 
-    /// Removes the questions of an earlier run of the runner. Answers stay for a day: a question that is asked again has
-    /// the same id.
-    pub fn close_earlier_questions(&self) {
+    /// Removes the questions of an earlier run of the runner. Answers stay for a day by this clock: a question that is asked
+    /// again has the same id.
+    pub fn close_earlier_questions(&self, clock: &ExpiryClock) {
+        let _lock = self
+            .lock_answers()
+            .inspect_err(|error| tracing::warn!(%error, "questions are closed without the lock"));
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let is_answer = file
-                .path()
-                .extension()
-                .is_some_and(|ending| ending == "answer");
-            let written = file.metadata().and_then(|meta| meta.modified()).ok();
-            let age = written.and_then(|at| at.elapsed().ok()).unwrap_or_default();
-            if is_answer && age < ANSWERS_KEPT_FOR {
+            let path = file.path();
+            let is_answer = path.extension().is_some_and(|ending| ending == "answer");
+            let written = file.metadata().and_then(|meta| meta.modified());
+            let is_old = || written.is_ok_and(|at| clock.is_file_older(at, ANSWERS_KEPT_FOR));
+            if file.file_name() == LOCK_NAME || (is_answer && !is_old()) {
                 continue;
             }
-            if let Err(error) = fs::remove_file(file.path()) {
-                tracing::warn!(path = %file.path().display(), %error, "something stays among the open questions");
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "something stays among the open questions");
             }
         }
     }
@@ -250,6 +266,10 @@ impl ApprovalQuestions {
         reply: &PersonReply,
     ) -> Result<AnswerResult, HomeError> {
         let id = &question.id;
+        let _lock = self.lock_answers()?;
+        if !self.is_open(id) {
+            return Ok(AnswerResult::TooLate);
+        }
         if reply.option.is_allowed() && question.is_cut && !self.shown_file(id).exists() {
             return Ok(AnswerResult::SeenInPart);
         }
@@ -257,15 +277,21 @@ impl ApprovalQuestions {
         if let Some(words) = &reply.text {
             text = format!("{text}\n{words}");
         }
-        if !ensure_private_file(&self.answer_file(id), text.as_bytes())? {
-            return Ok(AnswerResult::TooLate);
-        }
-        // Closing takes the answer away before the question: what is left of a closed question came too late.
-        if self.is_open(id) || !self.answer_file(id).exists() {
-            return Ok(AnswerResult::Accepted);
-        }
-        self.close_question(id);
-        Ok(AnswerResult::TooLate)
+        Ok(
+            if ensure_private_file(&self.answer_file(id), text.as_bytes())? {
+                AnswerResult::Accepted
+            } else {
+                AnswerResult::TooLate
+            },
+        )
+    }
+}
+
+impl OpenQuestion {
+    /// Returns whether the next runner asks it again, under the same id. Questions about hosts and folders belong to a
+    /// running process.
+    pub fn is_asked_again(&self) -> bool {
+        self.host.is_none() && self.session_folder.is_none()
     }
 }
 
@@ -273,12 +299,21 @@ impl ApprovalQuestions {
 #[derive(Debug)]
 pub struct ListedQuestion {
     questions: ApprovalQuestions,
-    id: RequestId,
+    question: OpenQuestion,
+}
+
+impl ListedQuestion {
+    /// Leaves the question for the next runner, if that asks it again. It can be answered until then.
+    pub fn leave_listed(self) {
+        if self.question.is_asked_again() {
+            std::mem::forget(self);
+        }
+    }
 }
 
 impl Drop for ListedQuestion {
     fn drop(&mut self) {
-        self.questions.close_question(&self.id);
+        self.questions.close_question(&self.question.id);
     }
 }
 
@@ -324,6 +359,32 @@ mod tests {
                 approvals.answer_question(&question, &reply)
             });
             assert_eq!(answered.expect("written"), AnswerResult::Accepted);
+        }
+    }
+
+    #[test]
+    fn of_two_answers_at_once_one_is_accepted_also_when_the_question_is_closed_meanwhile() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Home::open_home(&folder.path().join("home")).expect("a home");
+        let approvals = ApprovalQuestions::in_home(&home);
+        let reply = PersonReply::without_text(ApprovalOption::AllowOnce, AnswerPlace::Command);
+        for n in 10..110 {
+            let question = question(n);
+            approvals.open_question(&question).expect("written");
+            let answer = || {
+                let result = approvals.answer_question(&question, &reply);
+                u32::from(result.expect("written") == AnswerResult::Accepted)
+            };
+            let accepted = std::thread::scope(|scope| {
+                let others = [scope.spawn(answer), scope.spawn(answer)];
+                while approvals.given_reply(&question.id).is_none() {}
+                approvals.close_question(&question.id);
+                others
+                    .map(|other| other.join().expect("answered"))
+                    .iter()
+                    .sum::<u32>()
+            });
+            assert_eq!(accepted, 1);
         }
     }
 
@@ -387,7 +448,9 @@ mod tests {
         approvals.close_question(&second.id);
         approvals.record_shown(&second.id).expect("written");
         assert!(!approvals.shown_file(&second.id).exists(), "it is over");
-        approvals.close_earlier_questions();
-        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+        approvals.close_earlier_questions(&ExpiryClock::default());
+        let left = std::fs::read_dir(&folder).expect("a folder").flatten();
+        let left: Vec<_> = left.map(|file| file.file_name()).collect();
+        assert_eq!(left, [LOCK_NAME]);
     }
 }

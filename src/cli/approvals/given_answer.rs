@@ -3,15 +3,18 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::short_id;
 use crate::cli::audit;
 use crate::cli::exit::Exit;
 use punie_core::approval_answer::ApprovalOption;
 use punie_engine::audit::{AuditEntry, AuditEvent};
-use punie_engine::journal::{ALLOWED, ANSWERED, DENIED, JournalReader};
-use punie_home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock};
+use punie_engine::journal::{ALLOWED, ANSWERED, DENIED, HistoryEntry, JournalReader};
+use punie_home::{
+    AnswerResult, ApprovalQuestions, Home, OpenQuestion, PersonReply, RunnerLock, command_to_type,
+};
 
-/// The longest wait for the runner, which asks the backend for 5 s whose answer is the first.
-const VERDICT_TIMEOUT: Duration = Duration::from_secs(6);
+/// The longest wait for the runner, which asks the backend for 5 s whose answer is the first. A busy machine takes longer.
+const VERDICT_TIMEOUT: Duration = Duration::from_mins(1);
 /// The interval of checks for its verdict.
 const VERDICT_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -24,8 +27,10 @@ pub(in crate::cli) struct GivenAnswer(pub PersonReply);
 pub(in crate::cli) enum AnswerEffect {
     /// It counts.
     Counts,
-    /// Another answer was earlier, as `history` describes it.
+    /// Another answer was earlier, or the call is over, as this describes it.
     TooLate(String),
+    /// No runner runs: the answer counts when the next one asks again.
+    AtNextStart,
     /// The runner has not said so yet.
     Unknown,
 }
@@ -37,7 +42,7 @@ impl AnswerEffect {
         match effect {
             None | Some(Self::TooLate(_)) => Some(false),
             Some(Self::Counts) => Some(true),
-            Some(Self::Unknown) => None,
+            Some(Self::Unknown | Self::AtNextStart) => None,
         }
     }
 
@@ -80,32 +85,42 @@ impl GivenAnswer {
             // Nobody else is asked.
             return AnswerEffect::Counts;
         }
-        match RunnerLock::find_holder(home) {
-            Ok(Some(_)) => {}
-            // A `call` asks only here.
-            Ok(None) => return AnswerEffect::Counts,
-            Err(_) => return AnswerEffect::Unknown,
-        }
         let began = Instant::now();
-        while approvals.is_open(&question.id) {
+        loop {
+            match RunnerLock::find_holder(home) {
+                Ok(Some(_)) => {}
+                Ok(None) if question.is_asked_again() => return AnswerEffect::AtNextStart,
+                // A `call` asks only here.
+                Ok(None) => return AnswerEffect::Counts,
+                Err(_) => return AnswerEffect::Unknown,
+            }
+            if !approvals.is_open(&question.id) {
+                let effect = self.read_effect(home, question);
+                return effect.unwrap_or(AnswerEffect::Unknown);
+            }
             if began.elapsed() >= VERDICT_TIMEOUT {
                 return AnswerEffect::Unknown;
             }
             thread::park_timeout(VERDICT_INTERVAL);
         }
-        self.read_effect(home, question)
-            .unwrap_or(AnswerEffect::Unknown)
     }
 
     /// Reads the verdict from the journal.
     fn read_effect(&self, home: &Home, question: &OpenQuestion) -> Option<AnswerEffect> {
         let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
         let history = reader.read_full_history(question.request_id.as_str());
-        let incidents = history.ok()??.incidents;
-        let verdict = incidents.iter().rev().find(|incident| {
+        let history = history.ok()??;
+        let verdict = history.incidents.iter().rev().find(|incident| {
             let at_ms = incident.last_at_ms.unwrap_or(incident.at_ms);
             [ALLOWED, ANSWERED, DENIED].contains(&&*incident.kind) && at_ms >= question.asked_at_ms
-        })?;
+        });
+        let Some(verdict) = verdict else {
+            let is_over = |entry: &HistoryEntry| entry.cancel_requested || entry.outcome.is_some();
+            return history
+                .entry
+                .filter(is_over)
+                .map(|_| AnswerEffect::TooLate("the call was cancelled, or it ended".to_owned()));
+        };
         let own = match (self.0.option.is_allowed(), &question.input) {
             (true, None) => ALLOWED,
             (true, Some(_)) => ANSWERED,
@@ -135,11 +150,17 @@ impl GivenAnswer {
             AnswerEffect::Counts => given.to_owned(),
             AnswerEffect::TooLate(how) => {
                 let what = if is_question { "question" } else { "call" };
-                format!("Too late, the {what} was answered before:\n  {how}")
+                format!("Too late, the {what} no longer waits:\n  {how}")
             }
-            AnswerEffect::Unknown => format!(
-                "{given}\nIf somebody had already answered on the caller's side, that answer counts."
+            AnswerEffect::AtNextStart => format!(
+                "{given}\nNo runner runs: this counts when the next one asks again, unless the caller's\nside answers before."
             ),
+            AnswerEffect::Unknown => {
+                let history = command_to_type(&format!("history {}", short_id(question)));
+                format!(
+                    "The runner has not taken your answer yet. To see whether it counts:\n  {history}"
+                )
+            }
         }
     }
 }
@@ -158,7 +179,12 @@ mod tests {
             let answer = GivenAnswer(reply);
             let too_late =
                 AnswerEffect::TooLate("denied by the caller's side, after 3 s".to_owned());
-            for effect in [AnswerEffect::Counts, AnswerEffect::Unknown, too_late] {
+            for effect in [
+                AnswerEffect::Counts,
+                AnswerEffect::AtNextStart,
+                AnswerEffect::Unknown,
+                too_late,
+            ] {
                 let text = answer.confirm_answer(&question, &effect);
                 assert!(text.lines().all(|line| line.len() < 80), "{text}");
             }

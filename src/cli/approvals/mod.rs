@@ -177,12 +177,24 @@ pub(super) fn ask_people(
     }
 }
 
-/// Lists the open questions. Without a runner none is open, whatever a killed one has left.
+/// Lists the open questions. Without a runner these are the ones that the next runner asks again and that nobody has
+/// answered here.
 pub(super) fn list_open_questions(home: &Home) -> anyhow::Result<Vec<OpenQuestion>> {
-    Ok(match RunnerLock::find_holder(home)? {
-        Some(_) => ApprovalQuestions::in_home(home).open_questions(),
-        None => Vec::new(),
-    })
+    let questions = ApprovalQuestions::in_home(home);
+    let mut open = questions.open_questions();
+    if open.is_empty() || RunnerLock::find_holder(home)?.is_some() {
+        return Ok(open);
+    }
+    let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+        return Ok(Vec::new());
+    };
+    let unanswered = reader.unanswered_requests()?;
+    open.retain(|question| {
+        question.is_asked_again()
+            && questions.is_waiting(&question.id)
+            && unanswered.contains(&question.request_id)
+    });
+    Ok(open)
 }
 
 /// Lists the requests about which a runner asked when it stopped; none while a runner runs, which asks about them
@@ -208,18 +220,18 @@ fn list_questions(
         for question in open {
             let _ = print_question_json(question);
         }
-    } else if open.is_empty() {
+    } else if RunnerLock::find_holder(home)?.is_none() || open.is_empty() {
         let interrupted = list_interrupted_questions(home)?;
         console::print_line(&no_question_text(&interrupted));
+    } else if let Some(width) = console::terminal_width() {
+        let now_ms = Clock::system_clock().now_ms();
+        console::print_unwrapped(&format!("{}\n", list_text(open, width, now_ms)));
     } else {
-        if let Some(width) = console::terminal_width() {
-            let now_ms = Clock::system_clock().now_ms();
-            console::print_unwrapped(&format!("{}\n", list_text(open, width, now_ms)));
-        } else {
-            for question in open {
-                console::print_line(&question_lines(question));
-            }
+        for question in open {
+            console::print_line(&question_lines(question));
         }
+    }
+    if !open.is_empty() && !as_json {
         console::print_line(&format!(
             "To answer: {} (or deny ID; show ID prints it all).",
             command_to_type("approvals allow ID")

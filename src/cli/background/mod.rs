@@ -15,6 +15,7 @@ use super::exit::Exit;
 use super::{approvals, console, process_signals};
 use crate::config::WorkspaceRule;
 use idle_watch::IdleWatch;
+use punie_core::clock::ExpiryClock;
 use punie_engine::runner::ShutdownSignal;
 use punie_home::{ApprovalQuestions, BackgroundRunner, Home, RunnerLock, SuccessorProgram};
 pub use shared_runner::ensure_runner;
@@ -56,7 +57,7 @@ fn run_detached(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.runner_config(WorkspaceRule::NotNeeded)?;
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
-    ApprovalQuestions::in_home(&home).close_earlier_questions();
+    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
     // The order was for the runner before this one.
     SuccessorProgram::clear(&home)?;
     let runtime = command_runtime()?;

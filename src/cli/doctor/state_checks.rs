@@ -134,17 +134,16 @@ pub(super) fn check_stopped(facts: &DoctorFacts, home: &Home) -> CheckResult {
 }
 
 pub(super) fn check_approvals(_: &DoctorFacts, home: &Home) -> CheckResult {
-    let open = approvals::list_open_questions(home)?;
-    let open = open
-        .iter()
-        .filter(|question| question.input.is_none())
-        .count();
     let interrupted =
         approvals::list_interrupted_questions(home).map_or(0, |interrupted| interrupted.len());
-    if open + interrupted == 0 {
+    let open = approvals::list_open_questions(home)?;
+    let open = open.iter().filter(|question| question.input.is_none());
+    // Without a runner the open ones are among the interrupted ones.
+    let waiting = open.count().max(interrupted);
+    if waiting == 0 {
         return Ok(Finding::ok("No calls are waiting for approval"));
     }
-    let count = format_count((open + interrupted) as u64, "call");
+    let count = format_count(waiting as u64, "call");
     let text = if interrupted > 0 {
         format!("Waiting for your approval, once a runner runs: {count}")
     } else {

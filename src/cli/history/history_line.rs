@@ -21,6 +21,8 @@ pub(super) struct HistoryLine<'a> {
     conversation_id: &'a str,
     effect: &'a str,
     state: &'static str,
+    /// The runner that had begun it ended before it was answered.
+    cut_off: bool,
     outcome: Option<&'static str>,
     code: Option<&'a str>,
     /// The command, paths or query; null if none is kept.
@@ -48,8 +50,24 @@ pub(super) struct HistoryLine<'a> {
     backend: Option<&'a str>,
 }
 
+/// What other files than the journal tell about requests.
+#[derive(Debug, Default)]
+pub(super) struct KnownBeside {
+    /// The requests that were undone, with the time.
+    pub undone: HashMap<String, i64>,
+    /// The number of the run of the runner that lives.
+    pub run: Option<u32>,
+}
+
+impl KnownBeside {
+    /// Returns whether the runner that had begun a request ended before it was answered.
+    pub fn is_cut_off(&self, entry: &HistoryEntry) -> bool {
+        entry.state == RequestState::Started && (self.run.is_none() || entry.epoch != self.run)
+    }
+}
+
 impl<'a> HistoryLine<'a> {
-    pub fn from_journal_row(entry: &'a HistoryEntry, undone: &HashMap<String, i64>) -> Self {
+    pub fn from_journal_row(entry: &'a HistoryEntry, known: &KnownBeside) -> Self {
         Self {
             request_id: &entry.id,
             tool_name: &entry.tool,
@@ -60,6 +78,7 @@ impl<'a> HistoryLine<'a> {
             conversation_id: &entry.conversation,
             effect: &entry.effect,
             state: entry.state.as_str(),
+            cut_off: known.is_cut_off(entry),
             outcome: entry.outcome.map(OutcomeKind::as_str),
             code: entry.code.as_deref(),
             title: entry.title.as_deref(),
@@ -80,7 +99,7 @@ impl<'a> HistoryLine<'a> {
             cancel_requested_at_ms: entry.cancel_requested_at_ms,
             failed_posts: entry.failed_posts,
             last_error: entry.last_error.as_deref(),
-            undone_at_ms: undone.get(&entry.id).copied(),
+            undone_at_ms: known.undone.get(&entry.id).copied(),
             backend: entry.backend.as_deref(),
         }
     }
@@ -104,8 +123,11 @@ pub(super) fn describe_outcome(entry: &HistoryEntry) -> String {
 }
 
 /// Describes the state for people.
-pub(super) fn describe_progress(entry: &HistoryEntry) -> String {
+pub(super) fn describe_progress(entry: &HistoryEntry, known: &KnownBeside) -> String {
     match entry.state {
+        RequestState::Started if known.is_cut_off(entry) => {
+            "cut off; the next start answers it".to_owned()
+        }
         RequestState::Accepted => "waiting".to_owned(),
         RequestState::Started => "running".to_owned(),
         RequestState::Finished => format!("{}, not delivered", describe_outcome(entry)),
@@ -115,9 +137,9 @@ pub(super) fn describe_progress(entry: &HistoryEntry) -> String {
 }
 
 /// Describes the state in a cell of the list.
-pub(super) fn describe_state(entry: &HistoryEntry, undone: bool) -> String {
-    let state = describe_progress(entry);
-    let state = if undone {
+pub(super) fn describe_state(entry: &HistoryEntry, known: &KnownBeside) -> String {
+    let state = describe_progress(entry, known);
+    let state = if known.undone.contains_key(&entry.id) {
         format!("{state}, undone")
     } else {
         state

@@ -11,10 +11,11 @@ use clap::Args;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::status::journal_facts::find_live_run;
 use super::table::Column;
 use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
-use history_line::{HistoryLine, describe_state, execution_duration};
+use history_line::{HistoryLine, KnownBeside, describe_state, execution_duration};
 use punie_engine::journal::{FullHistory, HistoryEntry, HistoryQuery, JournalReader};
 use punie_engine::runner::Clock;
 use punie_home::command_to_type;
@@ -61,10 +62,15 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         .map(|(id, at)| (id.into(), at))
         .collect();
     let reader = JournalReader::find_journal(&path)?;
+    let run = match &reader {
+        Some(reader) => find_live_run(&home, reader)?,
+        None => None,
+    };
+    let known = KnownBeside { undone, run };
     if let Some(request) = &args.request {
         let (id, history) = find_request(reader.as_ref(), request)?;
         let kept = RequestContent::load_content(&config, &home, &history)?;
-        show_request_detail(&id, &history, &kept, &undone, context.is_json());
+        show_request_detail(&id, &history, &kept, &known, context.is_json());
         return Ok(Exit::Done);
     }
     let now_ms = Clock::system_clock().now_ms();
@@ -84,10 +90,10 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     };
     if context.is_json() {
         for entry in &entries {
-            console::print_json(&HistoryLine::from_journal_row(entry, &undone));
+            console::print_json(&HistoryLine::from_journal_row(entry, &known));
         }
     } else {
-        show_history(&entries, now_ms, &undone);
+        show_history(&entries, now_ms, &known);
         if let Some(reader) = reader
             && entries.len() == args.limit as usize
         {
@@ -130,7 +136,7 @@ fn show_rest(shown: u64, count: u64) {
 }
 
 /// Prints the list. On a terminal, rows fit its width.
-fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, i64>) {
+fn show_history(entries: &[HistoryEntry], now_ms: i64, known: &KnownBeside) {
     let columns = [
         Column::text("WHEN"),
         Column::text("TOOL"),
@@ -146,7 +152,7 @@ fn show_history(entries: &[HistoryEntry], now_ms: i64, undone: &HashMap<String, 
                 display_time::format_when(entry.received_at_ms, now_ms),
                 console::cell_text(&entry.tool, 30),
                 console::cell_text(entry.title.as_deref().unwrap_or_default(), usize::MAX),
-                describe_state(entry, undone.contains_key(&entry.id)),
+                describe_state(entry, known),
                 execution_duration(entry)
                     .map(display_time::format_elapsed)
                     .unwrap_or_default(),

@@ -1,16 +1,17 @@
 //! Every step of one request, as text or JSON.
 //! Not here: finding the request (history).
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
-use super::history_line::{HistoryLine, describe_outcome, describe_progress, execution_duration};
+use super::history_line::{
+    HistoryLine, KnownBeside, describe_outcome, describe_progress, execution_duration,
+};
 use super::request_content::RequestContent;
 use crate::cli::table::Column;
 use crate::cli::{console, display_time};
 use punie_core::host_traffic::HostTraffic;
 use punie_engine::journal::{FullHistory, HistoryEntry, RequestIncident, RequestState};
+use punie_host::local::process_identity::ProcessIdentity;
 use punie_tool::request::ErrorCode;
 
 /// One step of a request's history.
@@ -48,17 +49,16 @@ pub(super) fn show_request_detail(
     id: &str,
     history: &FullHistory,
     content: &RequestContent,
-    undone: &HashMap<String, i64>,
+    known: &KnownBeside,
     as_json: bool,
 ) {
-    let steps = request_steps(history, undone.get(id).copied());
+    let steps = request_steps(history, known.undone.get(id).copied());
     let entry = history.entry.as_ref();
     if as_json {
-        let processes = history.processes.iter();
         console::print_json(&HistoryDetail {
-            request: entry.map(|entry| HistoryLine::from_journal_row(entry, undone)),
+            request: entry.map(|entry| HistoryLine::from_journal_row(entry, known)),
             declared_effects: history.declared,
-            processes: processes.map(|(_, command)| command.as_str()).collect(),
+            processes: live_processes(history).collect(),
             steps,
             arguments: content.record.as_ref().map(|record| &*record.arguments),
             output: content.record.as_ref().map(|record| &*record.output),
@@ -67,7 +67,7 @@ pub(super) fn show_request_detail(
             can_undo: content.can_undo,
         });
     } else {
-        show_request_facts(id, history);
+        show_request_facts(id, history, known);
         if let Some(entry) = entry {
             content.show_content(entry);
         }
@@ -148,22 +148,34 @@ fn incident_step(incident: &RequestIncident) -> HistoryStep {
 }
 
 /// Prints the facts about a request that have no time.
-fn show_request_facts(id: &str, history: &FullHistory) {
+fn show_request_facts(id: &str, history: &FullHistory, known: &KnownBeside) {
     console::print_row("Request", id);
     match &history.entry {
-        Some(entry) => show_entry_facts(entry),
+        Some(entry) => show_entry_facts(entry, known),
         None => {
             console::print_line(
                 "This device never accepted the request. What the backend offered:",
             );
         }
     }
-    for (_, command) in &history.processes {
+    for command in live_processes(history) {
         console::print_row("Process", &console::cell_text(command, 100));
     }
 }
 
-fn show_entry_facts(entry: &HistoryEntry) {
+/// The commands of the request's processes that still run. Another process with the same number is none of them.
+fn live_processes(history: &FullHistory) -> impl Iterator<Item = &str> {
+    let is_alive = |identity: &str| {
+        let identity = identity.parse::<ProcessIdentity>();
+        // Other systems do not tell.
+        cfg!(not(target_os = "linux")) || identity.is_ok_and(|process| process.is_alive())
+    };
+    let all = history.processes.iter();
+    all.filter(move |(identity, _)| is_alive(identity))
+        .map(|(_, command)| command.as_str())
+}
+
+fn show_entry_facts(entry: &HistoryEntry, known: &KnownBeside) {
     let tool = console::cell_text(&entry.tool, 100);
     // The effect of a tool that this device does not have is not known.
     if entry.code.as_deref() == Some(ErrorCode::UnknownTool.as_str()) {
@@ -181,7 +193,7 @@ fn show_entry_facts(entry: &HistoryEntry) {
     if let Some(backend) = &entry.backend {
         console::print_row("Backend", backend);
     }
-    console::print_row("Result", &describe_progress(entry));
+    console::print_row("Result", &describe_progress(entry, known));
     if let Some(deadline) = entry.deadline_ms {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let deadline = deadline as i64;

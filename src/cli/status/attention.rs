@@ -53,7 +53,7 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
         .map(|word| describe_problem(word, status, now_ms))
         .collect();
     items.extend(describe_approvals(&status.approvals, now_ms));
-    items.extend(describe_questions(&status.questions, now_ms));
+    items.extend(describe_questions(status, now_ms));
     items.extend(describe_interrupted(&status.interrupted_questions));
     if let Some(in_force) = &status.in_force {
         items.extend(describe_config(in_force));
@@ -111,15 +111,19 @@ fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<Atte
 }
 
 /// Describes the agent's questions.
-fn describe_questions(questions: &[WaitingApproval], now_ms: i64) -> Option<AttentionItem> {
+fn describe_questions(status: &RunnerStatus, now_ms: i64) -> Option<AttentionItem> {
+    let questions = &status.questions;
     let next = questions.iter().min_by_key(|asked| asked.expires_at_ms)?;
-    let left = display_time::format_time_left(next.expires_at_ms, now_ms);
+    let time = if status.running {
+        let left = display_time::format_time_left(next.expires_at_ms, now_ms);
+        format!("{left} left")
+    } else {
+        "asked again when the runner starts".to_owned()
+    };
     let title = console::cell_text(&next.title, 60);
     let text = match questions.len() {
-        1 => format!("the agent asks you: {title} ({left} left)"),
-        count => {
-            format!("the agent asks you {count} questions, the next one: {title} ({left} left)")
-        }
+        1 => format!("the agent asks you: {title} ({time})"),
+        count => format!("the agent asks you {count} questions, the next one: {title} ({time})"),
     };
     Some(AttentionItem::new("question", text).with_command("questions"))
 }

@@ -8,7 +8,8 @@ use punie_engine::journal::{
     DamageReport, JournalReader, JournalShellState, OpenRequestCounts, PendingRequests, ShellRow,
     WaitingBackend,
 };
-use punie_home::Home;
+use punie_home::{Home, RunnerLock};
+use punie_host::local::process_identity::ProcessIdentity;
 
 /// The facts in the journal.
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ pub(in crate::cli) struct JournalFacts {
     pub link: Option<String>,
     pub salvage: Option<DamageReport>,
     pub other_backends: Vec<WaitingBackend>,
-    /// The background shells that run, as far as the last runner knew.
+    /// The background shells that run.
     pub shells: Vec<ShellRow>,
     /// The problems that the runner recorded last, as keywords.
     pub degraded: String,
@@ -67,7 +68,7 @@ impl JournalFacts {
             _ => reader.for_last_backend()?,
         };
         Ok(Self {
-            counts: reader.count_open_requests()?,
+            counts: reader.count_beside_runner(find_live_run(home, &reader)?)?,
             undelivered_bytes: reader.undelivered_bytes()?,
             sending_bytes: read_number(&reader, "sending_bytes")?,
             pending: reader.read_pending()?,
@@ -82,7 +83,9 @@ impl JournalFacts {
             shells: reader
                 .list_shell_rows()?
                 .into_iter()
-                .filter(|row| row.state == JournalShellState::Running)
+                .filter(|row| {
+                    row.state == JournalShellState::Running && (is_running || is_alive(row))
+                })
                 .collect(),
             degraded: reader.read_fact("degraded")?.unwrap_or_default(),
             canary: reader.read_fact("canary")?.unwrap_or_default(),
@@ -95,6 +98,25 @@ impl JournalFacts {
             *at = at.filter(|at| *at >= started_at_ms);
         }
     }
+}
+
+/// Returns the number of the run of the runner that lives; `None` if no runner runs.
+pub(in crate::cli) fn find_live_run(
+    home: &Home,
+    reader: &JournalReader,
+) -> anyhow::Result<Option<u32>> {
+    match RunnerLock::find_holder(home)? {
+        Some(_) => read_number(reader, "epoch"),
+        None => Ok(None),
+    }
+}
+
+/// Returns whether the process of a shell lives. Another process with the same number is not it.
+fn is_alive(row: &ShellRow) -> bool {
+    let identity = row.trace.as_ref().map(|trace| trace.identity.parse());
+    identity.is_none_or(|identity: Result<ProcessIdentity, _>| {
+        identity.is_ok_and(|process| process.is_alive())
+    })
 }
 
 fn read_number<T: FromStr>(reader: &JournalReader, key: &str) -> anyhow::Result<Option<T>> {

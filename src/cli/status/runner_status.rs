@@ -42,8 +42,11 @@ pub(super) struct RunnerStatus {
     pub limits: CommandLimits,
     /// The settings that give commands more than the defaults, and the gaps of a partial level.
     pub openings: Vec<SandboxOpening>,
+    /// The requests that wait or run.
     pub in_flight: u32,
-    /// The background shells that run; without a runner, those that ran when it ended.
+    /// The requests that a runner had begun that ended before they were answered. The next start answers them.
+    pub cut_off: u32,
+    /// The background shells that run.
     pub shells: Vec<RunningShell>,
     pub outbox: OutboxStatus,
     /// The pending work for other backends than the current one, or than the configured one if no runner runs.

@@ -156,8 +156,8 @@ fn build_status(
     let has_policy = policy.broken.is_none();
     let counts = facts.counts;
     let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
-    let [approvals, questions] = list_approvals(home)?;
     let outbox = describe_outbox(&facts, since);
+    let [approvals, questions] = list_approvals(home, running)?;
     let mut status = RunnerStatus {
         verdict: Verdict::NotRunning,
         running,
@@ -177,6 +177,7 @@ fn build_status(
         request_auth: describe_request_auth(config, in_force.as_ref()),
         shells: facts.shells.into_iter().map(RunningShell::from).collect(),
         in_flight: counts.accepted + counts.started,
+        cut_off: counts.cut_off,
         outbox,
         other_backends: facts
             .other_backends
@@ -263,13 +264,14 @@ pub(in crate::cli) fn least_free_bytes(config: &Config, in_force: Option<&Settin
     )
 }
 
-/// Lists the calls that wait for a person, and the agent's questions.
-fn list_approvals(home: &Home) -> anyhow::Result<[Vec<WaitingApproval>; 2]> {
+/// Lists the calls that wait for a person, and the agent's questions. Without a runner, the calls are interrupted questions.
+fn list_approvals(home: &Home, running: bool) -> anyhow::Result<[Vec<WaitingApproval>; 2]> {
     let open = approvals::list_open_questions(home)?;
     let (calls, questions): (Vec<_>, Vec<_>) = open
         .into_iter()
         .partition(|question| question.input.is_none());
     Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
+    let calls = if running { calls } else { Vec::new() };
 }
 
 /// Lists what is wrong with the bridges. Without a runner none is expected to run.

@@ -209,13 +209,17 @@ fn describe_work(status: &RunnerStatus) -> String {
     };
     let (waiting, outbox) = (&status.waiting, &status.outbox);
     let running = status.in_flight.saturating_sub(waiting.count);
+    let cut_off = match status.cut_off {
+        0 => String::new(),
+        count => format!(", {count} cut off (the next start answers)"),
+    };
     let shells = match status.shells.len() {
         0 => String::new(),
         1 => ", 1 shell in the background".to_owned(),
         count => format!(", {count} shells in the background"),
     };
     format!(
-        "{} waiting{}, {running} running, {} undelivered{}{shells}",
+        "{} waiting{}, {running} running{cut_off}, {} undelivered{}{shells}",
         waiting.count,
         oldest(waiting.oldest_ms),
         outbox.pending,

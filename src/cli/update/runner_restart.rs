@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::context::{CliContext, command_runtime};
+use crate::cli::status::journal_facts::find_live_run;
 use crate::cli::{console, service};
 use crate::config::Config;
 use crate::service::{ServiceAction, ServiceDefinition};
@@ -131,7 +132,8 @@ fn count_running(home: &Home) -> anyhow::Result<u32> {
     let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
         return Ok(0);
     };
-    Ok(reader.for_last_backend()?.count_open_requests()?.started)
+    let run = find_live_run(home, &reader)?;
+    Ok(reader.for_last_backend()?.count_beside_runner(run)?.started)
 }
 
 /// The owner's switch, turned on for the moment of the restart unless it is on already.

@@ -250,6 +250,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "backend",
         "canExecute",
         "confinement",
+        "cutOff",
         "degraded",
         "deviceId",
         "deviceKey",

@@ -3,7 +3,7 @@
 use super::{User, keys, said};
 
 /// The keys of one line of the history.
-const LINE: [&str; 28] = [
+const LINE: [&str; 29] = [
     "attempts",
     "backend",
     "cancelRequested",
@@ -11,6 +11,7 @@ const LINE: [&str; 28] = [
     "closedAtMs",
     "code",
     "conversationId",
+    "cutOff",
     "deadlineMs",
     "denial",
     "durationMs",

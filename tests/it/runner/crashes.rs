@@ -8,7 +8,7 @@ use crate::harness::caller::Ask;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::running::is_alive;
 use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::wait::{eventually, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
@@ -201,4 +201,63 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
     stage.caller.have(Ask::bash("true")).await;
     assert_eq!(stage.read("effects"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage
+        .ask(Ask::bash("echo ran >> begun; exec sleep 600"))
+        .await;
+    stage.line("begun").await;
+    let life = stage.command(&["history", &id]).await.out;
+    assert!(
+        life.contains("running") && life.contains("Process"),
+        "{life}"
+    );
+    runner.kill();
+    // Another process has the number of the killed one.
+    let lock = stage.setting.home.join("state/runner.lock");
+    std::fs::write(lock, format!("{}\n", std::process::id())).expect("written");
+    let status = eventually("the runner to be seen as gone", async || {
+        let status = stage.command(&["status"]).await.out;
+        status.contains("is not running").then_some(status)
+    })
+    .await;
+    assert!(
+        status.contains("0 waiting, 0 running, 1 cut off (the next start answers)"),
+        "{status}"
+    );
+    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(
+        (&status["inFlight"], &status["cutOff"]),
+        (&json!(0), &json!(1))
+    );
+    let list = stage.command(&["history"]).await.out;
+    assert!(
+        list.contains("cut off; the next start answers it"),
+        "{list}"
+    );
+    let life = stage.command(&["history", &id]).await.out;
+    assert!(
+        life.contains("cut off; the next start answers it") && !life.contains("Process"),
+        "{life}"
+    );
+    let detail = stage.command(&["--json", "history", &id]).await.json();
+    assert_eq!(
+        (&detail["request"]["cutOff"], &detail["processes"]),
+        (&json!(true), &json!([]))
+    );
+    let pause = stage.command(&["--json", "pause"]).await.json();
+    assert_eq!(pause["inFlight"], 0, "{pause}");
+    stage.command(&["resume"]).await;
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    stage.reaches(&id, RequestState::Delivered).await;
+    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(
+        (&status["inFlight"], &status["cutOff"]),
+        (&json!(0), &json!(0))
+    );
 }

@@ -3,10 +3,13 @@
 
 use serde_json::{Value, json};
 
+use rustix::process::Signal;
+
 use super::{asked_caller, asking, color, listed};
 use crate::harness::on_terminal::OnTerminal;
+use crate::harness::process::Program;
 use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::wait::{eventually, until};
 
 const PROMPT: &str = "1 to 2, or your own words ([r]efuse): ";
 
@@ -272,9 +275,10 @@ async fn w79_a_question_of_a_killed_runner_is_asked_again() {
     let before = listed(&stage).await;
     runner.kill();
     // A process that the runner was starting may hold its lock a moment longer.
-    eventually("nobody waits for it", async || {
+    eventually("the next runner to be named", async || {
         let out = stage.command(&["questions"]).await.out;
-        (out == "The agent asks nothing now.\n").then_some(())
+        out.contains("(asked again when the runner starts)")
+            .then_some(())
     })
     .await;
     let _runner = stage.run();
@@ -328,6 +332,104 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
         runner.terminate();
         runner.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start() {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let bash = |talk: &str| {
+        let call = crate::harness::caller::Ask::bash(&format!("echo {talk} >> ran"));
+        call.of(talk)
+    };
+    for is_killed in [true, false] {
+        let runner = stage.run();
+        let question = stage.ask(asking(&json!([color()]))).await;
+        let (allowed, denied) = (stage.ask(bash("yes")).await, stage.ask(bash("no")).await);
+        let listed = async |word: &str, count: usize| {
+            eventually("the questions on the list", async || {
+                let out = stage.command(&[word, "--json"]).await.out;
+                (out.lines().count() == count).then_some(())
+            })
+            .await;
+        };
+        listed("questions", 1).await;
+        listed("approvals", 2).await;
+        if is_killed {
+            runner.kill();
+        } else {
+            runner.terminate();
+            runner.end().await;
+        }
+        eventually("the next runner to be named", async || {
+            let status = stage.command(&["status"]).await.out;
+            status
+                .contains("Which color? (asked again when the runner starts)")
+                .then_some(())
+        })
+        .await;
+        for words in [
+            ["questions", "answer", &question, "2"].as_slice(),
+            &["approvals", "allow", &allowed],
+            &["approvals", "deny", &denied],
+        ] {
+            let given = stage.command(words).await;
+            assert!(
+                given.code == Some(0) && given.out.contains("this counts when the next one asks"),
+                "{words:?}: {given:?}"
+            );
+            let again = stage.command(words).await;
+            assert_eq!(again.code, Some(1), "{words:?}: {again:?}");
+        }
+        let runner = stage.run();
+        assert_eq!(stage.answer(&question).await.text(), "Which color? -> Blue");
+        assert_eq!(stage.answer(&allowed).await.outcome, "ok");
+        let refused = stage.answer(&denied).await;
+        assert_eq!(refused.verdict(), ("error", "policy_denied"), "{refused:?}");
+        runner.terminate();
+        runner.end().await;
+    }
+    assert_eq!(stage.read("ran"), "yes\nyes\n");
+    // Of a question that the caller takes back while no runner runs, the next one says so.
+    let runner = stage.run();
+    let id = stage.ask(asking(&json!([color()]))).await;
+    listed(&stage).await;
+    runner.terminate();
+    runner.end().await;
+    stage.caller.cancel(&id).await;
+    stage.command(&["questions", "answer", &id, "1"]).await;
+    let _runner = stage.run();
+    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_that_it_came_too_late()
+ {
+    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let runner = stage.run();
+    let question = stage.ask(asking(&json!([color()]))).await;
+    listed(&stage).await;
+    let asked = asked_caller(&stage).await;
+    // The runner stands still while both sides answer, the caller first.
+    runner.signal(Signal::STOP);
+    let given = stage.caller.choose(&asked, "choice-2").await;
+    assert_eq!(given["accepted"], true, "{given}");
+    let words = ["questions", "answer", &question, "1"];
+    let command = Program::start(&stage.setting, &words);
+    let stored = stage.setting.home.join("state/approvals");
+    until("the answer at the device", || {
+        let files = std::fs::read_dir(&stored).expect("a folder").flatten();
+        files
+            .into_iter()
+            .any(|file| file.path().extension().is_some_and(|end| end == "answer"))
+    })
+    .await;
+    runner.signal(Signal::CONT);
+    let told = command.end().await;
+    assert!(
+        told.code == Some(1) && told.out.starts_with("Too late"),
+        "{told:?}"
+    );
+    assert_eq!(stage.answer(&question).await.text(), "Which color? -> Blue");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,6 +24,8 @@ pub struct JournalReader {
 
 const BEGUN: &str = "select id from request where state = 'started' and {own} order by rowid";
 const BEGUN_ANYWHERE: &str = "select id from request where state = 'started' order by rowid";
+const UNANSWERED: &str =
+    "select id from request where state in ('accepted', 'started') and cancel_requested = 0";
 /// One whose reply is lost is none of them: the next start puts it in doubt.
 const UNDELIVERED: &str = "select id from request where state = 'finished' and {own} \
      and exists (select 1 from result where request_id = id) order by rowid";
@@ -32,9 +34,10 @@ const COUNTS: &str = "select (select count(*) from request where state = 'accept
      (select count(*) from request where state = 'finished' and {own}), \
      (select min(finished_at_ms) from request where state = 'finished' and {own}), \
      (select count(*) from request where state = 'undeliverable' and {own})";
+const CUT_OFF: &str = "select count(*) from request where state = 'started' and {own} and (?1 is null or epoch is not ?1)";
 /// Queries that run often: none may read through the closed requests.
 #[cfg(test)]
-pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS];
+pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, CUT_OFF];
 
 /// The number of requests that are not closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub struct OpenRequestCounts {
     pub outbox_oldest_ms: Option<i64>,
     /// Replies that the backend will never take.
     pub undeliverable: u32,
+    /// Begun by a run of the runner that has ended: the next start answers them.
+    pub cut_off: u32,
 }
 
 /// The record of one request, as `TaskOutput` and `history` show it.
@@ -139,6 +144,14 @@ impl JournalReader {
     }
 
     /// The requests whose replies are not delivered, oldest first.
+    /// The requests that are accepted or begun, not answered, and not taken back, of all backends.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn unanswered_requests(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(UNANSWERED, [])
+    }
+
     ///
     /// # Errors
     /// The file cannot be read.
@@ -220,6 +233,20 @@ impl JournalReader {
     }
 
     /// The number of requests that are not closed.
+    /// The number of requests that are not closed, as another process than the runner counts them: a request that another
+    /// run of the runner had begun is cut off. `run` is the number of the run that lives, if one does.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn count_beside_runner(&self, run: Option<u32>) -> Result<OpenRequestCounts, JournalError> {
+        let mut counts = self.count_open_requests()?;
+        counts.cut_off = self
+            .prepare_scoped(CUT_OFF)?
+            .query_row([run], |row| row.get(0))?;
+        counts.started = counts.started.saturating_sub(counts.cut_off);
+        Ok(counts)
+    }
+
     ///
     /// # Errors
     /// The file cannot be read.
@@ -232,6 +259,7 @@ impl JournalReader {
                 outbox_oldest_ms: row.get(3)?,
                 undeliverable: row.get(4)?,
             })
+                cut_off: 0,
         })?)
     }
 

@@ -252,7 +252,7 @@ impl Handles {
         supervision: SupervisionStore,
     ) -> ApprovalService {
         ApprovalService {
-            memory: ApprovalMemory::new(approvals),
+            memory: ApprovalMemory::new(approvals, self.server_clock.expiry_clock()),
             journal: self.journal.clone(),
             stopped: StoppedConversations {
                 supervision,

@@ -132,16 +132,22 @@ impl ApprovalService {
         let Some(permissions) = self.backend.remote_approvals().filter(|_| asks_caller) else {
             return Some(own);
         };
+        let submit = || permissions.submit_answer(&question.id, own.option, own.text.as_deref());
+        let submit_until_heard = async {
+            loop {
+                match self.sessions.with_session(submit).await {
+                    Ok(standing) => return standing,
+                    Err(error) if matches!(error.recovery_action(), RecoveryAction::Retry(_)) => {
+                        sleep(DEVICE_CHECK_INTERVAL).await;
+                    }
+                    Err(_) => return Some(own.clone()),
+                }
+            }
+        };
         // If the backend cannot be asked, the answer at this device counts.
-        match tokio::time::timeout(
-            FIRST_ANSWER_TIMEOUT,
-            permissions.submit_answer(&question.id, own.option, own.text.as_deref()),
-        )
-        .await
-        {
-            Ok(Ok(standing)) => standing,
-            _ => Some(own),
-        }
+        tokio::time::timeout(FIRST_ANSWER_TIMEOUT, submit_until_heard)
+            .await
+            .unwrap_or_else(|_| Some(own.clone()))
     }
 
     /// Waits for the answer of the caller's side, or learns that nobody there can be asked and nobody is here.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::verdicts::PersonAnswer;
+use punie_core::clock::ExpiryClock;
 use punie_core::ids::{ConversationId, ToolName};
 use punie_home::ApprovalQuestions;
 use punie_tool::AllowedCalls;
@@ -22,9 +23,9 @@ pub(in crate::runner) struct ApprovalMemory {
 }
 
 impl ApprovalMemory {
-    pub fn new(open: ApprovalQuestions) -> Self {
+    pub fn new(open: ApprovalQuestions, clock: &ExpiryClock) -> Self {
         // This process asks the questions of an earlier one again when their calls come up.
-        open.close_earlier_questions();
+        open.close_earlier_questions(clock);
         Self {
             open,
             remembered: Mutex::default(),

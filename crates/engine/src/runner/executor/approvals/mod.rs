@@ -20,14 +20,15 @@ use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::backoff::RetryBudget;
 use crate::runner::call_audit::Clearance;
-use crate::runner::clock::{Clock, ServerClock};
 use crate::runner::runner_settings::RunnerSettings;
+use crate::runner::server_clock::ServerClock;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::wake_event::LoopWaker;
 use crate::runner::wake_signal::MachineWakeSignal;
 use memory::AnswerScope;
 pub(in crate::runner) use memory::ApprovalMemory;
 use open_question::{DeviceQuestion, LanePlaceRelease};
+use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
 use punie_home::OpenQuestion;
 use punie_text::redact::Redactor;
@@ -119,13 +120,7 @@ impl ApprovalService {
         if is_allowed_here {
             self.stopped.resume_stopped(&request.conversation);
         }
-        let reply = match reply {
-            Ok(reply) => reply,
-            Err(failure) => {
-                listed.unlist_question().await;
-                return Err(failure);
-            }
-        };
+        let reply = reply?;
         let waited_ms = self.server_clock.now_ms() - now;
         let is_of_editor = asked.is_none() && matches!(reply, ApprovalReply::InEditor(_));
         let (verdict, how) = match reply {
@@ -317,6 +312,7 @@ impl ApprovalService {
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };
-        DeviceQuestion::list_question(self.memory.open.clone(), open)
+        let stopping = self.phases.stopping.clone();
+        DeviceQuestion::list_question(self.memory.open.clone(), open, stopping)
     }
 }

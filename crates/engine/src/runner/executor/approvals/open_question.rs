@@ -2,6 +2,7 @@
 //! asking.
 
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::journal::AcceptedRequest;
 use crate::runner::wake_event::{LoopWaker, WakeEvent};
@@ -30,25 +31,49 @@ impl Drop for LanePlaceRelease {
     }
 }
 
-/// A question that is listed for the person at this device, or is being listed. Dropping it also removes it.
-pub(in crate::runner) struct DeviceQuestion(JoinHandle<Option<ListedQuestion>>);
+/// A question that is listed for the person at this device, or is being listed. Dropping it removes the question, or leaves
+/// it for the next runner if this one stops.
+pub(in crate::runner) struct DeviceQuestion(JoinHandle<Option<StoppableQuestion>>);
 
 impl DeviceQuestion {
     /// Lists a question.
-    pub fn list_question(desk: ApprovalQuestions, question: OpenQuestion) -> Self {
+    pub fn list_question(
+        desk: ApprovalQuestions,
+        question: OpenQuestion,
+        stopping: CancellationToken,
+    ) -> Self {
         Self(tokio::task::spawn_blocking(move || {
-            desk.list_question(&question)
-                .inspect_err(|error| {
-                    tracing::warn!(%error, "the person at this device cannot be asked");
-                })
-                .ok()
+            let listed = desk.list_question(&question).inspect_err(|error| {
+                tracing::warn!(%error, "the person at this device cannot be asked");
+            });
+            Some(StoppableQuestion {
+                listed: Some(listed.ok()?),
+                stopping,
+            })
         }))
     }
 
     /// Removes the question from the list, which writes files again.
     pub async fn unlist_question(self) {
-        if let Ok(listed) = self.0.await {
+        if let Ok(Some(mut question)) = self.0.await {
+            let listed = question.listed.take();
             let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
+        }
+    }
+}
+
+/// A listed question whose call may be dropped because the runner stops.
+struct StoppableQuestion {
+    listed: Option<ListedQuestion>,
+    stopping: CancellationToken,
+}
+
+impl Drop for StoppableQuestion {
+    fn drop(&mut self) {
+        if self.stopping.is_cancelled()
+            && let Some(listed) = self.listed.take()
+        {
+            listed.leave_listed();
         }
     }
 }

@@ -8,7 +8,7 @@ use super::ApprovalService;
 use super::open_question::DeviceQuestion;
 use super::verdicts::{ApprovalReply, PersonAnswer};
 use crate::backend::{Backend as _, RemoteAnswer, RemoteAnswerKind, RemoteQuestion};
-use crate::journal::{ANSWERED, ASKED, DENIED};
+use crate::journal::{ALLOWED, ANSWERED, ASKED, DENIED};
 use punie_core::approval_answer::{AnswerPlace, AnsweredBy, ApprovalOption};
 use punie_home::{
     AskPeople, NobodyToAsk, OpenQuestion, PeopleAnswer, PersonReply, QuestionInput, command_to_type,
@@ -52,7 +52,9 @@ impl ApprovalService {
         if input.is_some() {
             self.record_step(&request, ASKED, open.title.clone()).await;
         }
-        let listed = DeviceQuestion::list_question(self.memory.open.clone(), open);
+        let about_host = open.host.as_ref().map(|host| format!(" ({host})"));
+        let stopping = self.phases.stopping.clone();
+        let listed = DeviceQuestion::list_question(self.memory.open.clone(), open, stopping);
         let reply = tokio::select! {
             biased;
             // A call that is nothing but a question is left for the next process, which asks again.
@@ -70,15 +72,14 @@ impl ApprovalService {
                 if input.as_ref().is_some_and(QuestionInput::wants_this_device) && !is_own_yes {
                     reply.option = ApprovalOption::RejectOnce;
                 }
-                if input.is_some() {
-                    let kind = if reply.option.is_allowed() {
-                        ANSWERED
-                    } else {
-                        DENIED
-                    };
-                    let how = place.describe_after(waited_ms);
-                    self.record_step(&request, kind, how).await;
-                }
+                let kind = match (reply.option.is_allowed(), &input) {
+                    (true, None) => ALLOWED,
+                    (true, Some(_)) => ANSWERED,
+                    (false, _) => DENIED,
+                };
+                let how =
+                    place.describe_after(waited_ms) + about_host.as_deref().unwrap_or_default();
+                self.record_step(&request, kind, how).await;
                 Ok(Some(reply))
             }
             ApprovalReply::Answer(None) => Ok(None),
