@@ -1,5 +1,5 @@
-//! `ack`: lists the changes of protected paths of which the owner was told, and acknowledges them. Not here: bringing
-//! such a change back (undo).
+//! `ack`: lists what the owner was told of protected paths and of the journal, and acknowledges it. Not here: bringing a
+//! change back (undo).
 
 use super::context::CliContext;
 use super::exit::Exit;
@@ -32,7 +32,7 @@ pub fn run_ack(context: &CliContext) -> anyhow::Result<Exit> {
     }
     if !context.is_json() {
         console::print_line(&match notices.len() {
-            0 => "No protected path was changed since the last time.".to_owned(),
+            0 => "There is nothing to acknowledge.".to_owned(),
             count => format!("Acknowledged: {count}."),
         });
     }

@@ -1,11 +1,11 @@
-//! Notices to the owner, which stay until the owner acknowledges them: a file beside the switches, so that a running
-//! runner sees it go. Not here: the changes that are told (host::local).
+//! Notices to the owner, which stay until the owner acknowledges them: files beside the switches, so that a running
+//! runner sees them go. Not here: the changes that are told (host::local, cli::wiring).
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the notices of the home"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use punie_core::durable::{append_json_lines, parse_json_lines};
 /// The number of bytes up to which notices are added.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A change of a protected path.
+/// A change of a protected path, or the loss of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerNotice {
@@ -37,30 +37,38 @@ impl OwnerSwitches {
         self.folder.join("protected-paths.jsonl")
     }
 
-    /// Adds a notice. Where there are very many, a further one is left out: the log and the audit have it.
+    fn journal_notices_file(&self) -> PathBuf {
+        self.folder.join("journal-losses.jsonl")
+    }
+
+    /// Adds a notice of a protected path. Where there are very many, a further one is left out: the log and the audit have
+    /// it.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
     pub fn add_notice(&self, notice: &OwnerNotice) -> Result<(), HomeError> {
-        let file = self.notices_file();
-        if file
-            .symlink_metadata()
-            .is_ok_and(|found| found.len() > MAX_BYTES)
-        {
-            return Ok(());
-        }
-        append_json_lines(&file, std::slice::from_ref(notice))
-            .map(drop)
-            .map_err(HomeError::unwritable(&file))
+        append_notice(&self.notices_file(), notice)
     }
 
-    /// Returns the notices that are not acknowledged, the oldest first.
+    /// Adds a notice of a lost or damaged journal.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn add_journal_notice(&self, notice: &OwnerNotice) -> Result<(), HomeError> {
+        append_notice(&self.journal_notices_file(), notice)
+    }
+
+    /// Returns the notices of protected paths that are not acknowledged, the oldest first.
     pub fn list_notices(&self) -> Vec<OwnerNotice> {
-        let bytes = std::fs::read(self.notices_file()).unwrap_or_default();
-        parse_json_lines(&bytes).collect()
+        read_notices(&self.notices_file())
     }
 
-    /// Returns whether a notice is not acknowledged.
+    /// Returns the notices of lost journals that are not acknowledged, the oldest first.
+    pub fn list_journal_notices(&self) -> Vec<OwnerNotice> {
+        read_notices(&self.journal_notices_file())
+    }
+
+    /// Returns whether a notice of a protected path is not acknowledged.
     pub fn has_notices(&self) -> bool {
         self.notices_file().symlink_metadata().is_ok()
     }
@@ -70,8 +78,27 @@ impl OwnerSwitches {
     /// # Errors
     /// [`HomeError`] when they cannot be removed.
     pub fn acknowledge_notices(&self) -> Result<Vec<OwnerNotice>, HomeError> {
-        let notices = self.list_notices();
+        let mut notices = self.list_notices();
+        notices.extend(self.list_journal_notices());
         remove_file_if_exists(&self.notices_file())?;
+        remove_file_if_exists(&self.journal_notices_file())?;
         Ok(notices)
     }
+}
+
+fn append_notice(file: &Path, notice: &OwnerNotice) -> Result<(), HomeError> {
+    if file
+        .symlink_metadata()
+        .is_ok_and(|found| found.len() > MAX_BYTES)
+    {
+        return Ok(());
+    }
+    append_json_lines(file, std::slice::from_ref(notice))
+        .map(drop)
+        .map_err(HomeError::unwritable(file))
+}
+
+fn read_notices(file: &Path) -> Vec<OwnerNotice> {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    parse_json_lines(&bytes).collect()
 }

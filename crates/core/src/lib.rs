@@ -11,17 +11,19 @@
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
 //! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
+//! - [`lock_wait`]: the wait for another process that keeps an SQLite file locked.
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
 //! - [`request_session`]: the client and the folders of the session that a request belongs to.
 //! - [`runner_home`]: the mark by which a folder is recognised as a home of this program.
 
 pub mod approval_answer;
-pub mod durable;
 pub mod clock;
+pub mod durable;
 pub mod failpoint;
 pub mod heap_memory;
 pub mod host_traffic;
 pub mod ids;
+pub mod lock_wait;
 pub mod record_locks;
 pub mod request_session;
 pub mod runner_home;

@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
@@ -280,7 +279,7 @@ fn lock_database(path: &Path) -> Result<File, StoreError> {
 pub(super) fn connect_database(path: &Path) -> Result<Connection, StoreError> {
     punie_core::record_locks::install_lock_calls();
     let db = Connection::open(path)?;
-    db.busy_timeout(Duration::from_secs(5))?;
+    punie_core::lock_wait::wait_for_unlock(&db, path)?;
     // WAL lets reads run beside the writer; NORMAL loses nothing if the process dies.
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;

@@ -315,7 +315,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     ),
     home(
         "journal-repair",
-        "The journal was damaged once and was repaired",
+        "The journal was damaged once and was repaired, or was missing or empty",
         state_checks::check_journal_repair,
     ),
     home(

@@ -195,7 +195,15 @@ pub(super) fn check_journal(_: &DoctorFacts, home: &Home) -> CheckResult {
     })
 }
 
-pub(super) fn check_journal_repair(facts: &DoctorFacts, _: &Home) -> CheckResult {
+pub(super) fn check_journal_repair(facts: &DoctorFacts, home: &Home) -> CheckResult {
+    let losses = OwnerSwitches::in_home(home).list_journal_notices();
+    let texts: Vec<String> = losses
+        .iter()
+        .map(|loss| console::cell_text(&loss.text, 600))
+        .collect();
+    if !texts.is_empty() {
+        return Ok(Finding::problem(join_first(&texts)).with_command("ack"));
+    }
     let journal = match journal_facts(facts) {
         Ok(journal) => journal,
         Err(finding) => return Ok(finding),

@@ -7,7 +7,7 @@ use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
 use crate::cli::{console, display_time};
 use punie_engine::journal::InterruptedQuestion;
-use punie_home::{SwitchState, command_to_type};
+use punie_home::{OwnerNotice, SwitchState, command_to_type};
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
@@ -267,21 +267,25 @@ fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> A
         .with_command("logs"),
         "other_process" => item(OTHER_PROCESS.to_owned()).with_command("pair --new-device"),
         "canary" => item(describe_canary(&status.canary)).with_command("doctor"),
-        "protected_paths" => {
-            let changes = &status.protected_path_changes;
-            let first = changes.first().map(|change| console::cell_text(&change.text, 600));
-            let more = match changes.len() {
-                0 | 1 => String::new(),
-                count => format!(" And {} more.", count - 1),
-            };
-            item(format!(
-                "{}{more} To list and acknowledge it",
-                first.unwrap_or_default()
-            ))
-            .with_command("ack")
-        }
+        "protected_paths" => item(describe_notices(&status.protected_path_changes)).with_command("ack"),
+        "journal" => item(describe_notices(&status.journal_losses)).with_command("ack"),
         other => item(other.to_owned()),
     }
+}
+
+/// Describes the first notice that the owner has not acknowledged, and counts the others.
+fn describe_notices(notices: &[OwnerNotice]) -> String {
+    let first = notices
+        .first()
+        .map(|notice| console::cell_text(&notice.text, 600));
+    let more = match notices.len() {
+        0 | 1 => String::new(),
+        count => format!(" And {} more.", count - 1),
+    };
+    format!(
+        "{}{more} To list and acknowledge it",
+        first.unwrap_or_default()
+    )
 }
 
 /// Describes the runner's own attempts that failed.

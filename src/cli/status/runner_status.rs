@@ -83,8 +83,10 @@ pub(super) struct RunnerStatus {
     pub policy: PolicyInForce,
     /// The changes of protected paths that the owner has not acknowledged.
     pub protected_path_changes: Vec<OwnerNotice>,
+    /// The losses of the journal that the owner has not acknowledged.
+    pub journal_losses: Vec<OwnerNotice>,
     /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
-    /// `other_process`, `canary`, `policy`, `protected_paths`.
+    /// `other_process`, `canary`, `policy`, `protected_paths`, `journal`.
     pub degraded: Vec<&'static str>,
     /// All that needs the owner's attention.
     pub attention: Vec<AttentionItem>,

@@ -208,6 +208,7 @@ fn build_status(
         asked_conversations: supervision.asked_conversations(),
         policy,
         protected_path_changes: switches.list_notices(),
+        journal_losses: switches.list_journal_notices(),
         degraded: Vec::new(),
         attention: Vec::new(),
         workspaces: WorkspaceStatus::collect(config, in_force.as_ref(), home),
@@ -270,8 +271,8 @@ fn list_approvals(home: &Home, running: bool) -> anyhow::Result<[Vec<WaitingAppr
     let (calls, questions): (Vec<_>, Vec<_>) = open
         .into_iter()
         .partition(|question| question.input.is_none());
-    Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
     let calls = if running { calls } else { Vec::new() };
+    Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
 }
 
 /// Lists what is wrong with the bridges. Without a runner none is expected to run.
@@ -318,6 +319,7 @@ fn problem_words(
         (is_recorded("canary"), "canary"),
         (status.policy.broken.is_some(), "policy"),
         (!status.protected_path_changes.is_empty(), "protected_paths"),
+        (!status.journal_losses.is_empty(), "journal"),
     ];
     let current = problems.into_iter().filter(|(is_current, _)| *is_current);
     current.map(|(_, word)| word).collect()

@@ -12,6 +12,7 @@ mod device;
 mod home_catalog;
 mod host;
 mod in_force;
+mod journal_losses;
 mod live_config;
 mod live_gate;
 mod masked_values;

@@ -15,7 +15,7 @@ use super::live_gate::LiveGate;
 use super::permission_rules::parse_caller_rights;
 use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
-use super::{adapters, bridges, home_catalog, settings, shell_records};
+use super::{adapters, bridges, home_catalog, journal_losses, settings, shell_records};
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::clock::ExpiryClock;
@@ -200,8 +200,9 @@ pub fn assemble_runner(
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::configured_request_auth(config, identity.device_id())?;
     remove_left_files(config, home)?;
-    let backend_identity = backends::backend_identity(config, home, source)?;
-    let journal = Journal::open_for_backend(&home.journal_file(), &backend_identity)?;
+    let watchdog =
+        Watchdog::from_variables(|name| environment.get(name)?.to_str().map(str::to_owned));
+    let journal = open_journal(config, home, source, watchdog.as_ref())?;
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
     let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
@@ -266,9 +267,7 @@ pub fn assemble_runner(
         approvals: ApprovalQuestions::in_home(home),
         people: host.people,
         supervision,
-        watchdog: Watchdog::from_variables(|name| {
-            environment.get(name)?.to_str().map(str::to_owned)
-        }),
+        watchdog,
         observer: Arc::new(editors.clone()),
         tool_threads: tool_threads.clone(),
     };
@@ -278,6 +277,23 @@ pub fn assemble_runner(
         registry: host.registry,
         journal,
     })
+}
+
+/// Opens the journal, which another process may keep locked for a while, and tells the owner of its losses.
+fn open_journal(
+    config: &Config,
+    home: &Home,
+    source: BackendSource,
+    watchdog: Option<&Watchdog>,
+) -> anyhow::Result<Journal> {
+    let backend = backends::backend_identity(config, home, source)?;
+    let file = home.journal_file();
+    if let Some(watchdog) = watchdog {
+        watchdog.announce_status(&format!("opening {}", file.display()));
+    }
+    let journal = Journal::open_for_backend(&file, &backend)?;
+    journal_losses::tell_owner(home, &journal)?;
+    Ok(journal)
 }
 
 /// Opens the clock by which old things are deleted. A backend in this process knows no other clock than this machine's, so

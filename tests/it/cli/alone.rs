@@ -257,6 +257,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "epoch",
         "inFlight",
         "inForce",
+        "journalLosses",
         "limits",
         "network",
         "openings",

@@ -448,7 +448,10 @@ async fn find_after_a_crash_and_in_the_journal(user: &User, found: &mut BTreeSet
     let dev = serve(user).await;
     dev.stopped().await;
     let repaired = doctor(user, &[]).await;
-    repaired.assert_found("note", &["journal-repair"], found);
+    repaired.assert_found("problem", &["journal-repair"], found);
+    user.types(&["ack"]).await.ended(0);
+    let acknowledged = doctor(user, &[]).await;
+    assert_eq!(acknowledged.all["journal-repair"]["level"], "note");
     assert_eq!(repaired.all["journal"]["level"], "ok");
 }
 

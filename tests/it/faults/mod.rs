@@ -20,13 +20,14 @@ pub(crate) mod disk;
 mod disk_model;
 mod events;
 mod homes;
+mod journal_losses;
 mod kill;
 mod logs;
 #[cfg(target_os = "linux")]
 mod power;
-mod processes;
 #[cfg(target_os = "linux")]
 mod preload;
+mod processes;
 mod quiet;
 mod refusals;
 mod room;

@@ -2,7 +2,6 @@
 //! that cannot be read any more is still listed by the backend, which knows that it was claimed: it is answered as
 //! interrupted. Not here: the exchange of the files (file_replace), and the answers (the engine's recovery).
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -136,14 +135,13 @@ fn copy_table(
     table: &str,
     report: &mut DamageReport,
 ) -> Result<(), JournalError> {
-    let known: HashSet<String> = list_columns(damaged, table)
-        .unwrap_or_default()
-        .into_iter()
-        .collect();
-    let columns: Vec<String> = list_columns(target, table)?
-        .into_iter()
-        .filter(|column| known.contains(column))
-        .collect();
+    let mut known = list_columns(damaged, table).unwrap_or_default();
+    let mut columns = list_columns(target, table)?;
+    // Where all columns are there, one with another name is damaged, and is taken by its place.
+    if known.len() != columns.len() {
+        columns.retain(|column| known.contains(column));
+        known.clone_from(&columns);
+    }
     if columns.is_empty() {
         return Ok(());
     }
@@ -159,7 +157,7 @@ fn copy_table(
         vec!["?"; columns.len()].join(", ")
     ))?;
     let (mut kept, mut refused) = (0, 0);
-    let is_whole = read_around_damage(damaged, table, &columns, |row| {
+    let is_whole = read_around_damage(damaged, table, &known, |row| {
         let is_sound = table != "request" || is_request_row(&columns, &row);
         // A row that the new tables refuse is as lost as one that cannot be read.
         match is_sound.then(|| insert.execute(params_from_iter(row))) {
@@ -189,7 +187,8 @@ fn read_around_damage(
 ) -> bool {
     let mut last = i64::MIN;
     let mut read = |order: &str| -> rusqlite::Result<()> {
-        let columns_text = columns.join(", ");
+        let quoted: Vec<String> = columns.iter().map(|name| quote_name(name)).collect();
+        let columns_text = quoted.join(", ");
         let sql = format!(
             "select rowid, {columns_text} from {table} where rowid > ? order by rowid {order}"
         );
@@ -210,6 +209,11 @@ fn read_around_damage(
         let _ = read("desc");
     }
     is_whole
+}
+
+/// Quotes the name of a column, which damage may have changed.
+fn quote_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Counts the rows by the table's own index, if that can be read.

@@ -21,6 +21,17 @@ pub(super) fn check_integrity(connection: &Connection, path: &Path) -> Result<()
     })
 }
 
+/// Describes a refusal of SQLite's for people.
+pub(super) fn describe_refusal(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another process, such as a backup program, keeps the journal locked; try again once it has ended"
+                .to_owned()
+        }
+        _ => format!("the journal could not be read or written: {error}"),
+    }
+}
+
 /// The state of the file, as an SQLite error tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DatabaseFault {

@@ -94,12 +94,13 @@ impl JournalReader {
         })
     }
 
-    /// Checks the pages of the file.
+    /// Checks the pages and the stored schema of the file.
     ///
     /// # Errors
     /// [`JournalError::Corrupt`]; any other if the pages cannot be read.
     pub fn check_integrity(&self, path: &Path) -> Result<(), JournalError> {
-        super::integrity::check_integrity(&self.connection, path)
+        super::integrity::check_integrity(&self.connection, path)?;
+        migrate::check_schema(&self.connection, path, migrate::VERSION)
     }
 
     /// The journal as another process than its runner may read it; none where there is none yet, or where it is just
@@ -143,7 +144,6 @@ impl JournalReader {
         self.query_ids(BEGUN, [])
     }
 
-    /// The requests whose replies are not delivered, oldest first.
     /// The requests that are accepted or begun, not answered, and not taken back, of all backends.
     ///
     /// # Errors
@@ -152,6 +152,7 @@ impl JournalReader {
         self.query_ids(UNANSWERED, [])
     }
 
+    /// The requests whose replies are not delivered, oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -232,7 +233,6 @@ impl JournalReader {
         }
     }
 
-    /// The number of requests that are not closed.
     /// The number of requests that are not closed, as another process than the runner counts them: a request that another
     /// run of the runner had begun is cut off. `run` is the number of the run that lives, if one does.
     ///
@@ -247,6 +247,7 @@ impl JournalReader {
         Ok(counts)
     }
 
+    /// The number of requests that are not closed.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -258,8 +259,8 @@ impl JournalReader {
                 outbox: row.get(2)?,
                 outbox_oldest_ms: row.get(3)?,
                 undeliverable: row.get(4)?,
-            })
                 cut_off: 0,
+            })
         })?)
     }
 

@@ -2,6 +2,7 @@
 //! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
 //! here: how a damaged one is replaced (open_journal, corruption_recovery).
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -12,16 +13,13 @@ use rusqlite_migration::{M, Migrations};
 
 use super::{JournalError, backup, file_replace, integrity};
 use punie_core::durable::sync_parent_folder;
-use punie_core::record_locks;
+use punie_core::{lock_wait, record_locks};
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
 const CHECKED: u64 = 16 << 20;
 
 /// The time that a write waits for another process that holds the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time to wait at the start for another process that holds the file: a runner that does not start is worse than one
-/// that starts late.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The tables' versions. A shipped one is never edited.
 const STEPS: &[&str] = &[
@@ -81,6 +79,7 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
     if suspicious || unclean || small {
         integrity::check_integrity(&connection, path)?;
     }
+    check_schema(&connection, path, version)?;
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         .map_err(JournalError::cannot_open(path))?;
@@ -93,12 +92,50 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
         apply_migrations(&mut connection, path)?;
         connection = sync_wal_switch(connection, path)?;
     }
-    apply_pragmas(&connection)
-        .and_then(|()| connection.busy_timeout(BUSY_TIMEOUT))
-        .map_err(JournalError::cannot_open(path))?;
+    apply_pragmas(&connection).map_err(JournalError::cannot_open(path))?;
     // Also if an earlier run was cut off before it came to this.
     sync_parent_folder(path).map_err(JournalError::cannot_write(path))?;
     Ok(connection)
+}
+
+/// Compares the stored schema with the one that the migrations up to this version make: a page may be sound for SQLite and
+/// have other names in it than were written. What somebody added stays.
+///
+/// # Errors
+/// [`JournalError::Corrupt`] for a difference.
+pub(super) fn check_schema(
+    connection: &Connection,
+    path: &Path,
+    version: usize,
+) -> Result<(), JournalError> {
+    let mut made = Connection::open_in_memory()?;
+    Migrations::new(STEPS.iter().copied().map(M::up).collect())
+        .to_version(&mut made, version)
+        .map_err(|cause| JournalError::Migrate {
+            path: path.display().to_string(),
+            cause: cause.to_string(),
+        })?;
+    let stored = read_schema(connection)?;
+    match read_schema(&made)?
+        .into_iter()
+        .find(|object| !stored.contains(object))
+    {
+        None => Ok(()),
+        Some(object) => Err(JournalError::Corrupt {
+            path: path.display().to_string(),
+            cause: format!("its stored schema differs in {} {}", object[0], object[1]),
+        }),
+    }
+}
+
+/// Reads the kind, the name, the table and the text of each table and index.
+fn read_schema(connection: &Connection) -> rusqlite::Result<HashSet<[String; 4]>> {
+    let sql = "select type, name, tbl_name, sql from sqlite_schema where sql is not null";
+    let mut statement = connection.prepare(sql)?;
+    let objects = statement.query_map([], |row| {
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
+    })?;
+    objects.collect()
 }
 
 fn apply_migrations(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
@@ -145,10 +182,13 @@ fn sync_wal_switch(connection: Connection, path: &Path) -> Result<Connection, Jo
 fn open_connection(path: &Path) -> Result<Connection, JournalError> {
     record_locks::install_lock_calls();
     let connection = Connection::open(path).map_err(JournalError::cannot_open(path))?;
-    connection
-        .busy_timeout(OPEN_TIMEOUT)
-        .map_err(JournalError::cannot_open(path))?;
+    lock_wait::wait_for_unlock(&connection, path).map_err(JournalError::cannot_open(path))?;
     Ok(connection)
+}
+
+/// Ends the long waits of the start: from here on a call waits for each write.
+pub(super) fn end_opening(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ pub enum JournalError {
         /// The step that failed.
         cause: String,
     },
-    /// SQLite refused: a full disk, a broken file.
-    #[error("the journal could not be written: {0}")]
+    /// SQLite refused: a full disk, a broken file, a lock of another process.
+    #[error("{}", integrity::describe_refusal(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// The transaction that this was part of did not commit.
     #[error("the journal could not commit")]
@@ -221,6 +221,7 @@ impl Journal {
             }
             number => number?,
         };
+        migrate::end_opening(&connection)?;
         let writer = JournalWriter::start_thread(connection, path, disk.clone());
         let current = backend_rows::CurrentBackend::new(number);
         Ok(Self {

@@ -13,7 +13,7 @@ use super::disk_reserve::DiskReserve;
 use super::integrity::DatabaseFault;
 use super::job_queue::{EmptyQueue, QueueReceiver};
 use super::write_job::{WriteCallback, WriteDurability, WriteJob, WriteKind};
-use super::{corruption_recovery, file_replace, open_journal};
+use super::{corruption_recovery, file_replace, migrate, open_journal};
 
 /// The most queued writes that share one transaction.
 const BATCH: usize = 64;
@@ -175,6 +175,10 @@ impl WriterThread {
             close_without_checkpoint(connection);
             open_journal::open_for_writing(&self.path, true)
         };
+        let renewed = renewed.and_then(|connection| {
+            migrate::end_opening(&connection)?;
+            Ok(connection)
+        });
         self.durability = WriteDurability::ProcessCrash;
         match renewed {
             Ok(connection) => {

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
+use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
 use punie_home::{
-    FolderSignal, HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState,
+    FolderSignal, HomeError, OwnerNotice, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome,
+    SwitchState, command_to_type,
 };
 
 /// The switches as they were last read.
@@ -16,6 +18,7 @@ pub(super) struct CallPause {
     switches: OwnerSwitches,
     seen: watch::Sender<PauseSwitches>,
     is_watched: AtomicBool,
+    is_older_told: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +39,7 @@ impl CallPause {
             switches,
             seen: watch::Sender::default(),
             is_watched: AtomicBool::new(false),
+            is_older_told: AtomicBool::new(false),
         };
         hold.refresh_switches();
         hold
@@ -81,6 +85,28 @@ impl CallPause {
     /// Returns whether the owner was told of a change of a protected path, and has not acknowledged it.
     pub(super) fn has_notices(&self) -> bool {
         self.switches.has_notices()
+    }
+
+    /// Tells the owner, once in a process, that the backend has an answer to a request that this home has never begun.
+    pub(super) fn report_unknown_answer(&self, request: &RequestId) {
+        // A lost journal explains it.
+        if self.is_older_told.swap(true, Ordering::Relaxed)
+            || !self.switches.list_journal_notices().is_empty()
+        {
+            return;
+        }
+        let text = "The backend has answers that this home does not know: it was put back from an older copy, or its journal \
+                    was lost. Nothing was run again. `history` and `undo` do not have what was done since.";
+        tracing::error!(request.id = %request, "{text} `{}` acknowledges this", command_to_type("ack"));
+        let notice = OwnerNotice {
+            at_ms: Clock::system_clock().now_ms(),
+            path: String::new(),
+            request: None,
+            text: text.to_owned(),
+        };
+        if let Err(error) = self.switches.add_journal_notice(&notice) {
+            tracing::warn!(%error, "the age of the home is not in the owner's notices");
+        }
     }
 
     /// Takes the owner's orders to end what runs.

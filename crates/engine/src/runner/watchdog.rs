@@ -33,6 +33,11 @@ impl Watchdog {
         self.every.map(|every| every / 2)
     }
 
+    /// Tells the manager what the start is at; nothing else once it is up.
+    pub fn announce_status(&self, text: &str) {
+        self.notify_manager(&format!("STATUS={text}"));
+    }
+
     /// Sends one message. If the manager does not read it, nothing else happens.
     #[cfg(unix)]
     pub(super) fn notify_manager(&self, word: &str) {

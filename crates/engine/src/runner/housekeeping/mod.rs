@@ -78,7 +78,7 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     keeper.report.state.signal_health_change();
     let mut detector = SleepDetector::new(now());
     if let Some(watchdog) = &keeper.watchdog {
-        watchdog.notify_manager("READY=1");
+        watchdog.notify_manager("READY=1\nSTATUS=");
     }
     loop {
         let rang = tokio::select! {

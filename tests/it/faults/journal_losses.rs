@@ -1,0 +1,170 @@
+//! A journal that is locked, changed in its schema, cut, emptied or removed before a start of the whole program: it starts,
+//! and the owner is told. Not here: what is carried over of a damaged file (corruption).
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+/// A device that has answered this request and was stopped.
+async fn stopped_device() -> (Stage, String) {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    let id = stage.ask(Ask::bash("true")).await;
+    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    runner.terminate();
+    runner.end().await;
+    (stage, id)
+}
+
+fn journal_file(stage: &Stage) -> PathBuf {
+    stage.setting.home.join("state/journal.sqlite3")
+}
+
+/// Starts a runner, and waits until it has answered a request.
+async fn start_and_answer(stage: &Stage) -> crate::harness::process::Program {
+    let runner = stage.run();
+    let answer = stage.caller.have(Ask::bash("true")).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?} {}", runner.log());
+    runner
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_so() {
+    let (stage, _) = stopped_device().await;
+    for mode in ["normal", "exclusive"] {
+        let holder = Connection::open(journal_file(&stage)).expect("opens");
+        holder
+            .execute_batch(&format!("pragma locking_mode = {mode}; begin exclusive"))
+            .expect("locked");
+        if mode == "exclusive" {
+            // It cannot be read, either.
+            let status = stage.command(&["status"]).await;
+            assert!(
+                status.log.contains(
+                    "another process, such as a backup program, keeps the journal locked"
+                ),
+                "{status:?}"
+            );
+        }
+        let runner = stage.run();
+        runner
+            .logs("keeps this file locked; waiting for it up to 30 s")
+            .await;
+        holder.execute_batch("commit").expect("unlocked");
+        drop(holder);
+        assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+        runner.terminate();
+        runner.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_start() {
+    for (object, from, to) in [
+        ("request", "deadline_ms", "deadlinf_ms"),
+        ("kv", "value text", "valuf text"),
+        ("request_closed", "(closed_at_ms)", "(started_at_ms)"),
+    ] {
+        let (stage, id) = stopped_device().await;
+        let damaged = Connection::open(journal_file(&stage)).expect("opens");
+        let update = "update sqlite_schema set sql = replace(sql, ?, ?) where name = ?";
+        damaged
+            .execute_batch("pragma writable_schema = on")
+            .expect("set");
+        let changed = damaged
+            .execute(update, [from, to, object])
+            .expect("changed");
+        assert_eq!(changed, 1, "{object}");
+        drop(damaged);
+        let doctor = stage.command(&["doctor"]).await.out;
+        assert!(
+            doctor.contains("its stored schema differs in") && doctor.contains(object),
+            "{object}: {doctor}"
+        );
+        let runner = start_and_answer(&stage).await;
+        assert!(runner.log().contains("the journal was damaged"), "{object}");
+        let status = stage.command(&["status"]).await.out;
+        assert!(
+            status.contains("1 requests were carried over, none was lost"),
+            "{object}: {status}"
+        );
+        let life = stage.command(&["--json", "history", &id]).await.json();
+        assert_eq!(life["request"]["outcome"], "ok", "{object}: {life}");
+        runner.terminate();
+        runner.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_acknowledges_it() {
+    let (stage, _) = stopped_device().await;
+    for loss in ["cut", "emptied", "removed"] {
+        let file = journal_file(&stage);
+        let bytes = std::fs::read(&file).expect("reads");
+        for name in ["journal.sqlite3-wal", "journal.sqlite3-shm"] {
+            let _ = std::fs::remove_file(file.with_file_name(name));
+        }
+        match loss {
+            "cut" => std::fs::write(&file, &bytes[..bytes.len() / 2]).expect("written"),
+            "emptied" => std::fs::write(&file, "").expect("written"),
+            _ => std::fs::remove_file(&file).expect("removed"),
+        }
+        let runner = start_and_answer(&stage).await;
+        let words = if loss == "cut" {
+            "The journal was damaged"
+        } else {
+            "The journal was missing or empty"
+        };
+        assert!(runner.log().contains(words), "{loss}");
+        for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
+            let told = stage.command(command).await;
+            assert!(told.out.contains(words), "{loss}: {command:?}: {told:?}");
+        }
+        let status = stage.command(&["--json", "status"]).await.json();
+        assert_eq!(status["degraded"], serde_json::json!([]), "{loss}");
+        runner.terminate();
+        runner.end().await;
+        let runner = start_and_answer(&stage).await;
+        let status = stage.command(&["status"]).await.out;
+        assert!(!status.contains(words), "{loss}: told again: {status}");
+        runner.terminate();
+        runner.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
+    let (stage, _) = stopped_device().await;
+    let (home, copy) = (
+        &stage.setting.home,
+        stage.setting.home.with_extension("copy"),
+    );
+    let copy_folder = |from: &std::path::Path, to: &std::path::Path| {
+        let copied = std::process::Command::new("cp")
+            .arg("-a")
+            .args([from, to])
+            .status();
+        assert!(copied.expect("cp runs").success());
+    };
+    copy_folder(home, &copy);
+    let runner = stage.run();
+    let later = stage.ask(Ask::bash("echo ran >> later")).await;
+    assert_eq!(stage.answer(&later).await.outcome, "ok");
+    runner.terminate();
+    runner.end().await;
+    std::fs::remove_dir_all(home).expect("removed");
+    copy_folder(&copy, home);
+    let words = "The backend has answers that this home does not know";
+    let runner = start_and_answer(&stage).await;
+    runner.logs(words).await;
+    for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
+        let told = stage.command(command).await;
+        assert!(told.out.contains(words), "{command:?}: {told:?}");
+    }
+    assert_eq!(stage.read("later"), "ran\n");
+    let status = stage.command(&["status"]).await.out;
+    assert!(!status.contains(words), "{status}");
+}
