@@ -180,12 +180,12 @@ fn are_named_by_flag(config: &Config) -> bool {
 
 /// Refuses a folder of `--workspace` that is missing: what is written into the file is probably mistyped then.
 fn check_named_folders(config: &Config) -> anyhow::Result<()> {
-    let named = config
+    let mut named = config
         .workspaces
         .iter()
         .filter(|_| are_named_by_flag(config));
     let fault = |folder: &PathBuf| Some((folder.clone(), find_workspace_fault(folder)?));
-    match named.filter_map(fault).next() {
+    match named.find_map(fault) {
         None => Ok(()),
         Some((folder, why)) => Err(CommandError::with_exit(
             Exit::Config,

@@ -183,9 +183,10 @@ fn describe_workspaces(status: &RunnerStatus) -> String {
         .iter()
         .map(|path| {
             let shown = console::shorten_path(Path::new(path), home);
-            match status.workspaces.missing.contains_key(path) {
-                true => format!("{shown} (missing)"),
-                false => shown,
+            if status.workspaces.missing.contains_key(path) {
+                format!("{shown} (missing)")
+            } else {
+                shown
             }
         })
         .collect();

@@ -99,8 +99,11 @@ impl Workspace {
     /// Opens the folders that are back, and closes those that are gone or replaced. Returns whether there were any. Blocks
     /// for some system calls.
     pub fn open_returned(&self) -> bool {
-        let folders = self.roots.iter();
-        folders.fold(false, |changed, folder| folder.open_again() || changed)
+        let mut has_changed = false;
+        for folder in self.roots.iter() {
+            has_changed |= folder.open_again();
+        }
+        has_changed
     }
 
     /// Returns the folders. Relative paths are resolved against the first one.
@@ -126,15 +129,13 @@ impl Workspace {
     /// # Errors
     /// As [`Self::resolve_in_workspace`].
     pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
-        match asked {
-            Some(raw) => Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned()),
-            None => {
-                let first = self.roots.first();
-                let first = first.ok_or_else(|| no_workspace_error("The first folder"))?;
-                self.open_root_of(first, "the folder in which calls start")?;
-                Ok(first.canonical.clone())
-            }
+        if let Some(raw) = asked {
+            return Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned());
         }
+        let first = self.roots.first();
+        let first = first.ok_or_else(|| no_workspace_error("The first folder"))?;
+        self.open_root_of(first, "the folder in which calls start")?;
+        Ok(first.canonical.clone())
     }
 
     /// Resolves a path and proves that it lies in a workspace; it need not exist. Symlinks that stay inside are

@@ -232,11 +232,7 @@ impl<'a> TreeScan<'a> {
         // As in git, what was covered stays covered: the repository may be gone, or its rules may have changed.
         let was_covered =
             |known: &TreeNode| !matches!(known.content, PathContent::Uncovered { .. });
-        let is_tracked = |path: &Path| {
-            let repository = self.tracked.last();
-            repository.is_some_and(|tracked| tracked.have_path(path, is_folder))
-        };
-        if is_left_out && !known.is_some_and(was_covered) && !is_tracked(path) {
+        if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
             return uncovered(name, UncoveredReason::Ignored);
         }
         let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
@@ -366,5 +362,11 @@ impl<'a> TreeScan<'a> {
             mode: status.map_or(mode, |status| status.st_mode & 0o7777),
         };
         leaf(name, content, stamp)
+    }
+
+    /// Returns whether a repository tracks this file, or something in this folder.
+    fn is_tracked(&self, path: &Path, is_folder: bool) -> bool {
+        let repository = self.tracked.last();
+        repository.is_some_and(|tracked| tracked.have_path(path, is_folder))
     }
 }
