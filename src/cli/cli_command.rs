@@ -70,7 +70,7 @@ pub(super) enum CliCommand {
     Diff(diff::DiffArgs),
     /// Show the audit log, or check that it was not tampered with
     Audit(audit::AuditArgs),
-    /// List protected files that were put back and losses of the journal, and confirm it
+    /// List files put back and losses of the journal, and confirm it
     Ack,
     /// List, restore or delete the backups that `undo` uses
     Trash(trash::TrashArgs),

@@ -78,6 +78,7 @@ const FIXED_LIMITS: &[(&[&str], &str)] = &[
     (&["gpg: ", "Permission denied"], NO_KEYS),
     (&["Couldn't load public key"], NO_KEYS),
     (&["ptrace", "not permitted"], NO_TRACING),
+    (&["ptrace", "EPERM"], NO_TRACING),
     (&["perf_event", "not permitted"], NO_TRACING),
     (&["No permission to enable", "event"], NO_TRACING),
     (&["mount: ", "permission denied"], NOT_PERMITTED),

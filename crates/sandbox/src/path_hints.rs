@@ -22,14 +22,7 @@ const TEMP_PLACES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Explains that a path is hidden, or that commands may not write it, with the setting that would allow it.
 pub(super) fn path_hint(rules: &SandboxRules, path: &Path) -> String {
     let shown = path.display();
-    let is_home = rules
-        .user_home
-        .as_ref()
-        .is_some_and(|home| path.starts_with(home));
-    if let Some(folder) = is_home
-        .then(|| super::hidden_paths::unresolvable_folder(rules))
-        .flatten()
-    {
+    if let Some(folder) = find_shut_folder(rules, path) {
         return format!(
             "{} is not readable (see its mode), so the runner cannot tell which of its files must stay hidden. Until the \
              owner runs `chmod u+rwx` on it, commands cannot read the home folder.",
@@ -80,6 +73,13 @@ pub(super) fn path_hint(rules: &SandboxRules, path: &Path) -> String {
          config.toml. It takes effect at once.",
         shown.to_string()
     )
+}
+
+/// Returns the folder that keeps commands from all of the home, if the path is in the home.
+fn find_shut_folder(rules: &SandboxRules, path: &Path) -> Option<PathBuf> {
+    let home = rules.user_home.as_ref()?;
+    let is_home = path.starts_with(home);
+    is_home.then(|| super::hidden_paths::unresolvable_folder(rules))?
 }
 
 /// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting
@@ -169,9 +169,11 @@ fn named_paths(rules: &SandboxRules, line: &str) -> Vec<PathBuf> {
 /// reason, and not the confinement.
 pub(super) fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
     // Not programs: many error messages begin with a script's own name.
+    let is_readable =
+        |path: &Path| may_user(READ_BIT, path) || find_shut_folder(rules, path).is_some();
     named_paths(rules, line)
         .into_iter()
-        .filter(|path| !is_writable_path(rules, path) && may_user(READ_BIT, path))
+        .filter(|path| !is_writable_path(rules, path) && is_readable(path))
         .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))
 }
 

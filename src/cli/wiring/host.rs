@@ -1,9 +1,6 @@
 //! Assembles the host: the tools with all that they work on. Not here: the runner (runner_assembly).
 
-use std::ffi::OsString;
 use std::sync::Arc;
-
-use anyhow::Context;
 
 use super::command_notes::{command_rules_text, find_apps_obstacle};
 use super::configured_servers::configured_servers;
@@ -12,6 +9,7 @@ use super::confinement_setup::build_confinement;
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
 use super::settings::{open_packages, open_trash, tool_profile};
+use super::terminal_setup::open_terminals;
 use super::user_signals::signal_deps;
 use super::workspaces::{log_missing_folders, open_workspace, session_folders};
 use super::{adapters, masked_values, permission_rules, shell_records};
@@ -29,16 +27,15 @@ use punie_handlers::{
     self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
 };
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
-use punie_host::local::command_environment;
 use punie_host::local::confinement::Confinement;
-use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::running_program::running_program;
 use punie_host::network_proxy::{HostAsker, HostGate};
 use punie_host::permission::{GatePolicy, PermissionGate, SessionGate};
 use punie_host::worker::WorkerProgram;
 use punie_host::{ReachableFolders, Workspace};
 use punie_text::output::{OutputLimits, OutputStore};
-use punie_text::redact::{Redactor, Secret};
+use punie_text::redact::Redactor;
 use punie_tool::{BeforeImages, ToolRegistry};
 use punie_undo::{BeforeImageStore, Trash};
 
@@ -202,14 +199,8 @@ impl HostBase {
         log_missing_folders(&workspace);
         let reachable = ReachableFolders::new(workspace.clone());
         let confinement = build_confinement(config, home, environment);
-        let setup = LocalTerminalSetup {
-            base_env: utf8_variables(environment.variables()),
-            store: outputs.clone(),
-            filters: adapters::masking_filters(&redactor),
-            log: adapters::open_child_log(journal),
-            confinement: confinement.clone(),
-        };
-        let terminals = create_terminals(setup, &redactor)?;
+        let variables = environment.variables();
+        let terminals = open_terminals(variables, &outputs, &redactor, journal, &confinement)?;
         let trash = open_trash(config, home).with_expiry_clock(expiry);
         let before_images = BeforeImageStore::new(trash.clone(), workspace.clone())
             .with_snapshots(config.trash.snapshots && config.trash.max_mb > 0);
@@ -385,27 +376,4 @@ fn git_dependencies(
         hook_wrappers: None,
         confinement: confinement.clone(),
     }
-}
-
-/// Creates the local terminals. Environment values that are withheld from commands are masked from then on.
-fn create_terminals(
-    setup: LocalTerminalSetup,
-    redactor: &Redactor,
-) -> anyhow::Result<LocalTerminals> {
-    redactor.add_secrets(
-        command_environment::withheld_values(&setup.base_env)
-            .into_iter()
-            .map(Secret::new),
-    );
-    let terminals = LocalTerminals::new(setup).context("no thread for starting processes")?;
-    terminals.set_withheld_observer(adapters::mask_withheld_values(redactor));
-    Ok(terminals)
-}
-
-/// Returns the variables that are UTF-8; others cannot be passed on.
-fn utf8_variables(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
-    let text = |(name, value): &(OsString, OsString)| {
-        Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
-    };
-    variables.iter().filter_map(text).collect()
 }

@@ -25,6 +25,7 @@ mod settings;
 mod shell_records;
 mod sleep_inhibitor;
 mod task_board;
+mod terminal_setup;
 mod user_signals;
 mod workspaces;
 

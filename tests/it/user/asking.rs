@@ -439,12 +439,17 @@ async fn a_runner_that_is_stopped_leaves_its_question_for_the_next_one() {
     stage.until_asker_announced().await;
     let id = stage.ask(asking(&json!([color()]))).await;
     runner.shows(PROMPT).await;
+    let before = listed(&stage).await;
     runner.interrupt();
     assert_eq!(runner.end().await, Some(0));
     // Nobody listens at the caller's side, but the question is an old one.
     let next = stage.run();
-    let question = listed(&stage).await;
-    assert_eq!(question["requestId"], json!(id));
+    let again = eventually("the question again", async || {
+        let again = listed(&stage).await;
+        (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
+    })
+    .await;
+    assert_eq!(again["requestId"], json!(id));
     stage.command(&["questions", "answer", &id, "2"]).await;
     assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
     next.terminate();

@@ -255,8 +255,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_thread_that_hangs_holds_up_no_call() {
         let cx = ToolContext::for_detached_call(RequestId::new());
-        let time = TIME_LIMIT + GRACE + Duration::from_secs(1);
-        assert_eq!(hanging_call(&cx, time).await, ErrorCode::Timeout);
+        let code = hanging_call(&cx, TIME_LIMIT + GRACE).await;
+        assert_eq!(code, ErrorCode::Timeout);
         cx.cancel.cancel();
         let code = hanging_call(&cx, Duration::ZERO).await;
         assert_eq!(code, ErrorCode::Cancelled);
