@@ -254,6 +254,52 @@ PY
     works 'python3 a.py'
 }
 
+# A notebook that is executed: its kernel speaks ZeroMQ.
+row_jupyter() {
+    needs python3
+    python3 -c 'import ipykernel, nbconvert' 2> /dev/null || skip "no modules ipykernel and nbconvert"
+    cat > "$work/a.ipynb" <<'JSON'
+{"cells":[{"cell_type":"code","execution_count":null,"id":"one","metadata":{},"outputs":[],"source":["print(6 * 7)"]}],
+ "metadata":{"kernelspec":{"display_name":"Python 3","language":"python","name":"python3"}},"nbformat":4,"nbformat_minor":5}
+JSON
+    works 'python3 -m nbconvert --to notebook --execute --output b.ipynb a.ipynb; grep -q 42 b.ipynb'
+}
+
+# A Java program that wants a host which nobody allowed: the answer names the host and the command that allows it.
+row_java_network() {
+    needs java
+    cat > "$work/Fetch.java" <<'JAVA'
+class Fetch {
+    public static void main(String[] args) throws Exception {
+        new java.net.URL("http://everyday.example/").openStream().close();
+    }
+}
+JAVA
+    call 'java Fetch.java'
+    says everyday.example && says 'policy allow'
+}
+
+# A server with a certificate of the company's own authority, which a variable of the login shell names.
+row_company_authority() {
+    needs python3 openssl
+    python3 -c 'import requests' 2> /dev/null || skip "no module requests"
+    (cd "$HOME" && openssl req -x509 -newkey rsa:2048 -nodes -keyout "$base/key.pem" -out authority.pem -days 2 \
+        -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1) 2> /dev/null || return
+    cat "$base/key.pem" "$HOME/authority.pem" > "$work/server.pem"
+    printf 'export REQUESTS_CA_BUNDLE=%q\n' "$HOME/authority.pem" >> "$HOME/.profile"
+    cat > "$work/a.py" <<'PY'
+import http.server, ssl, threading
+import requests
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("server.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+assert requests.get(f"https://127.0.0.1:{server.server_port}/a.py").ok
+PY
+    works 'python3 a.py'
+}
+
 row_pytest() {
     needs python3
     python3 -c 'import pytest' 2> /dev/null || skip "no module pytest"
@@ -299,6 +345,49 @@ row_git_worktree() {
     works "$REPOSITORY"'
 git worktree add -q ../tree -b side; cd ../tree; echo 3 > f; git commit -qam three; cd ../r; git merge -q side
 git worktree remove ../tree; [ "$(cat f)" = 3 ]'
+}
+
+# The repository lies outside of the workspace: hidden until the owner allows it, and the answer has the command.
+row_git_worktree_as_workspace() {
+    needs git
+    name_author
+    git init -q -b main "$HOME/repository"
+    git -C "$HOME/repository" commit -q --allow-empty -m one
+    rmdir "$work"
+    git -C "$HOME/repository" worktree add -q "$work" -b side
+    call 'git status'
+    says "policy allow --folder $HOME/repository/.git" || return
+    "$program" policy allow --folder "$HOME/repository/.git" > "$base/allowed" 2>&1 || return
+    works 'echo 1 > f; git add f; git commit -qm two; git log --oneline | grep -q two'
+}
+
+row_git_three_repositories() {
+    needs git
+    name_author
+    works 'for r in alpha beta zeta; do git init -q -b main $r; echo $r > $r/f; git -C $r add f; git -C $r commit -qm one; done
+[ "$(git -C beta log --format=%s)" = one ]' || return
+    call 'git -C alpha remote add up x'
+    says "$work/alpha/.git/config" && ! says "$work/zeta"
+}
+
+# Too large for a snapshot: the answer says so.
+row_git_large_repository() {
+    needs git python3
+    name_author
+    git init -q -b main "$work"
+    python3 -c '
+import os, sys
+for n in range(600):
+    os.mkdir(f"{sys.argv[1]}/{n}")
+    for m in range(100):
+        open(f"{sys.argv[1]}/{n}/{m}", "w").write(f"{n} {m}")
+' "$work"
+    call 'git add -A; git commit -qm all; git status --short | wc -l; echo everyday-ok'
+    says everyday-ok && says 'cannot be undone'
+}
+
+name_author() {
+    printf '[user]\n    name = a\n    email = a@b\n' > "$HOME/.gitconfig"
 }
 
 row_git_submodule() {
