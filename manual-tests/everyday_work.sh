@@ -218,8 +218,8 @@ row_cmake() {
 row_sanitizers() {
     needs gcc
     printf '#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n' > "$work/a.c"
-    works 'gcc -g -fsanitize=address,undefined -o a a.c; ASAN_OPTIONS=detect_leaks=0 ./a' || return
-    call './a' && { says 'Exit code' && says 'ASAN_OPTIONS=detect_leaks=0' || ! says 'Exit code'; }
+    works 'gcc -g -fsanitize=address,undefined -o a a.c; LSAN_OPTIONS=detect_leaks=0 ./a' || return
+    call './a' && { says 'Exit code' && says 'LSAN_OPTIONS=detect_leaks=0' || ! says 'Exit code'; }
 }
 
 row_multiprocessing() {
