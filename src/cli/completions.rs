@@ -11,12 +11,13 @@ use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
+use super::approvals::{list_open_questions, short_id};
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
 use super::{GlobalArgs, command_groups, console, table, wiring};
 use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
 use punie_engine::journal::{HistoryQuery, JournalReader};
-use punie_home::{ApprovalQuestions, CopyTexts, Home, load_agents, load_skills};
+use punie_home::{CopyTexts, Home, load_agents, load_skills};
 use punie_host::active_rules::ActiveRules;
 
 /// The variable by which the script asks for words.
@@ -223,10 +224,9 @@ fn list_requests(open: bool) -> Vec<CompletionCandidate> {
 fn question_ids() -> Vec<CompletionCandidate> {
     let list = || {
         let (_, _, home) = open_existing_home()?;
-        let open = ApprovalQuestions::in_home(&home).open_questions();
-        let candidates = open
-            .iter()
-            .map(|question| described(table::short_id(question.id.as_str()), &question.title));
+        let open = list_open_questions(&home).ok()?;
+        let calls = open.iter().filter(|question| question.input.is_none());
+        let candidates = calls.map(|call| described(short_id(call), &call.title));
         Some(candidates.collect())
     };
     list().unwrap_or_default()

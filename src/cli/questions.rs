@@ -50,27 +50,22 @@ enum QuestionsCommand {
 /// Lists the open questions, or answers one.
 pub fn run_questions(args: &QuestionsArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (_, home) = context.config_beside_runner(WorkspaceRule::NotNeeded)?;
-    let mut open = list_open_questions(&home)?;
-    open.retain(|question| question.input.is_some());
+    let find = |id: &str| find_question(&home, id, |question| question.input.is_some());
     let (question, reply) = match &args.word {
-        None | Some(QuestionsCommand::List) => {
-            return list_questions(&home, &open, context.is_json());
-        }
+        None | Some(QuestionsCommand::List) => return list_questions(&home, context.is_json()),
         Some(QuestionsCommand::Answer { id, choices, text }) => {
-            let question = find_question(&open, id)?;
+            let question = find(id)?;
             let typed = text.clone().unwrap_or_else(|| choices.join(","));
-            (
-                question,
-                read_answer(&home, question, &typed, text.is_some())?,
-            )
+            let reply = read_answer(&home, &question, &typed, text.is_some())?;
+            (question, reply)
         }
         Some(QuestionsCommand::Refuse { id }) => {
             let option = ApprovalOption::RejectOnce;
             let reply = PersonReply::without_text(option, AnswerPlace::Command);
-            (find_question(&open, id)?, reply)
+            (find(id)?, reply)
         }
     };
-    give_answer(&home, question, reply, context.is_json())
+    give_answer(&home, &question, reply, context.is_json())
 }
 
 /// Reads what was typed as the answer that the question wants. A secret is read from the terminal or stdin, and stored.
@@ -149,9 +144,11 @@ fn give_answer(
     Ok(AnswerEffect::exit(effect.as_ref()))
 }
 
-fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::Result<Exit> {
+fn list_questions(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
+    let mut open = list_open_questions(home)?;
+    open.retain(|question| question.input.is_some());
     if as_json {
-        for question in open {
+        for question in &open {
             let _ = approvals::print_question_json(question);
         }
         return Ok(Exit::Done);
@@ -162,7 +159,7 @@ fn list_questions(home: &Home, open: &[OpenQuestion], as_json: bool) -> anyhow::
     }
     let is_running = RunnerLock::find_holder(home)?.is_some();
     let now_ms = Clock::system_clock().now_ms();
-    for question in open {
+    for question in &open {
         let time = if is_running {
             let left = display_time::format_time_left(question.expires_at_ms, now_ms);
             format!("{left} left")

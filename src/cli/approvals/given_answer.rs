@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::open_questions::is_of_runner;
 use super::short_id;
 use crate::cli::audit;
 use crate::cli::exit::Exit;
@@ -16,7 +17,7 @@ use punie_home::{
 /// The longest wait for the runner, which asks the backend for 5 s whose answer is the first. A busy machine takes longer.
 const VERDICT_TIMEOUT: Duration = Duration::from_mins(1);
 /// The interval of checks for its verdict.
-const VERDICT_INTERVAL: Duration = Duration::from_millis(50);
+const VERDICT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// An answer of the person at this device.
 #[derive(Clone)]
@@ -89,9 +90,7 @@ impl GivenAnswer {
         loop {
             match RunnerLock::find_holder(home) {
                 Ok(Some(_)) => {}
-                Ok(None) if question.is_asked_again() => return AnswerEffect::AtNextStart,
-                // A `call` asks only here.
-                Ok(None) => return AnswerEffect::Counts,
+                Ok(None) => return effect_without_runner(home, question),
                 Err(_) => return AnswerEffect::Unknown,
             }
             if !approvals.is_open(&question.id) {
@@ -162,6 +161,20 @@ impl GivenAnswer {
                 )
             }
         }
+    }
+}
+
+/// Returns the effect of an answer while no runner runs.
+fn effect_without_runner(home: &Home, question: &OpenQuestion) -> AnswerEffect {
+    let reader = JournalReader::find_journal(&home.journal_file());
+    let is_of_runner = reader
+        .map_err(Into::into)
+        .and_then(|reader| is_of_runner(reader.as_ref(), question));
+    match is_of_runner {
+        Ok(true) if question.is_asked_again() => AnswerEffect::AtNextStart,
+        // A `call` asks only here.
+        Ok(false) => AnswerEffect::Counts,
+        _ => AnswerEffect::Unknown,
     }
 }
 

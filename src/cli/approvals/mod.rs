@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod desktop_notifier;
 mod given_answer;
+mod open_questions;
 mod question_view;
 mod terminal_asker;
 mod terminal_input;
@@ -18,15 +19,16 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{console, display_time, request_ids};
+use super::{console, display_time};
 use crate::config::{Config, WorkspaceRule};
 pub(super) use given_answer::{AnswerEffect, GivenAnswer};
+use open_questions::list_open_or_stored;
+pub(super) use open_questions::{find_question, list_interrupted_questions, list_open_questions};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
-use punie_engine::journal::{InterruptedQuestion, JournalReader};
 use punie_engine::runner::{Clock, ShutdownSignal};
 use punie_home::{
     AnswerResult, ApprovalQuestions, ApproverPresence, Home, OpenQuestion, PersonReply,
-    QuestionInput, RunnerLock, command_to_type,
+    QuestionInput, command_to_type,
 };
 pub(super) use question_view::{call_summary, short_id};
 use question_view::{is_shown_whole, list_text, no_question_text, question_text};
@@ -108,19 +110,17 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
         return watch_questions(&home, &config.workspaces, context.is_json());
     }
     let approvals = ApprovalQuestions::in_home(&home);
-    let (open, questions): (Vec<_>, Vec<_>) = list_open_questions(&home)?
-        .into_iter()
-        .partition(|question| question.input.is_none());
+    let is_call = |question: &OpenQuestion| question.input.is_none();
     let (which, allow) = match &args.word {
-        None => return list_questions(&home, &open, questions.len(), context.is_json()),
+        None => return list_calls(&home, context.is_json()),
         Some(ApprovalsCommand::Show(which)) => {
-            let question = find_question(&open, &which.id)?;
-            return show_question(&approvals, question, context.is_json());
+            let question = find_question(&home, &which.id, is_call)?;
+            return show_question(&approvals, &question, context.is_json());
         }
         Some(ApprovalsCommand::Allow(which)) => (which, true),
         Some(ApprovalsCommand::Deny(which)) => (which, false),
     };
-    let question = find_question(&open, &which.id)?;
+    let question = &find_question(&home, &which.id, is_call)?;
     let option = ApprovalOption::new(allow, which.conversation);
     let answer = GivenAnswer(PersonReply::without_text(option, AnswerPlace::Command));
     // A script reads the whole title.
@@ -177,57 +177,23 @@ pub(super) fn ask_people(
     }
 }
 
-/// Lists the open questions. Without a runner these are the ones that the next runner asks again and that nobody has
-/// answered here.
-pub(super) fn list_open_questions(home: &Home) -> anyhow::Result<Vec<OpenQuestion>> {
-    let questions = ApprovalQuestions::in_home(home);
-    let mut open = questions.open_questions();
-    if open.is_empty() || RunnerLock::find_holder(home)?.is_some() {
-        return Ok(open);
-    }
-    let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
-        return Ok(Vec::new());
-    };
-    let unanswered = reader.unanswered_requests()?;
-    open.retain(|question| {
-        question.is_asked_again()
-            && questions.is_waiting(&question.id)
-            && unanswered.contains(&question.request_id)
-    });
-    Ok(open)
-}
-
-/// Lists the requests about which a runner asked when it stopped; none while a runner runs, which asks about them
-/// again.
-pub(super) fn list_interrupted_questions(home: &Home) -> anyhow::Result<Vec<InterruptedQuestion>> {
-    if RunnerLock::find_holder(home)?.is_some() {
-        return Ok(Vec::new());
-    }
-    match JournalReader::find_journal(&home.journal_file())? {
-        Some(reader) => Ok(reader.read_interrupted_questions()?),
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Lists the calls that wait. `questions` is the number of open questions that are no calls.
-fn list_questions(
-    home: &Home,
-    open: &[OpenQuestion],
-    questions: usize,
-    as_json: bool,
-) -> anyhow::Result<Exit> {
+/// Lists the calls that wait.
+fn list_calls(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
+    let (open, questions): (Vec<_>, Vec<_>) = list_open_questions(home)?
+        .into_iter()
+        .partition(|question| question.input.is_none());
+    let interrupted = list_interrupted_questions(home)?;
     if as_json {
-        for question in open {
+        for question in &open {
             let _ = print_question_json(question);
         }
-    } else if RunnerLock::find_holder(home)?.is_none() || open.is_empty() {
-        let interrupted = list_interrupted_questions(home)?;
+    } else if open.is_empty() || !interrupted.is_empty() {
         console::print_line(&no_question_text(&interrupted));
     } else if let Some(width) = console::terminal_width() {
         let now_ms = Clock::system_clock().now_ms();
-        console::print_unwrapped(&format!("{}\n", list_text(open, width, now_ms)));
+        console::print_unwrapped(&format!("{}\n", list_text(&open, width, now_ms)));
     } else {
-        for question in open {
+        for question in &open {
             console::print_line(&question_lines(question));
         }
     }
@@ -237,7 +203,7 @@ fn list_questions(
             command_to_type("approvals allow ID")
         ));
     }
-    if questions > 0 && !as_json {
+    if !questions.is_empty() && !as_json {
         let command = command_to_type("questions");
         console::print_line(&format!("The agent also asks you something: {command}"));
     }
@@ -282,10 +248,9 @@ fn watch_questions(
         return Ok(Exit::Done);
     }
     let _presence = ApproverPresence::announce(home)?;
-    let approvals = ApprovalQuestions::in_home(home);
     let mut printed = HashSet::new();
     loop {
-        let open = approvals.open_questions();
+        let open = list_open_or_stored(home);
         printed.retain(|id| open.iter().any(|question| question.id == *id));
         for question in &open {
             if printed.insert(question.id.clone()) {
@@ -315,81 +280,4 @@ fn show_question(
     console::try_print_line(&text).context("the call could not be shown whole")?;
     approvals.record_shown(&question.id)?;
     Ok(Exit::Done)
-}
-
-/// Finds the question by its request's id or its own, an end or a beginning of one of them, or `@last`. Of several about
-/// one request the newest is meant. With several questions open `@last` is refused: the one that a person has read need
-/// not be the newest.
-pub(super) fn find_question<'q>(
-    open: &'q [OpenQuestion],
-    typed: &str,
-) -> anyhow::Result<&'q OpenQuestion> {
-    let found = if typed == request_ids::LAST {
-        if open.len() > 1 {
-            let ids: Vec<&str> = open.iter().map(short_id).collect();
-            let text = format!("several wait; name one of {}", ids.join(", "));
-            return Err(CommandError::with_exit(Exit::Usage, text));
-        }
-        open.first()
-    } else {
-        let of_request = |question: &OpenQuestion| question.request_id.clone();
-        let mut newest: Vec<&OpenQuestion> = open.iter().rev().collect();
-        let mut seen = HashSet::new();
-        newest.retain(|question| seen.insert(of_request(question)));
-        match request_ids::find_among(&newest, typed, |question| question.request_id.as_str())? {
-            Some(question) => Some(*question),
-            None => request_ids::find_among(open, typed, |question| question.id.as_str())?,
-        }
-    };
-    found.ok_or_else(|| {
-        CommandError::with_exit(
-            Exit::Failed,
-            "nothing with this id waits; it may have been answered, or its time was up",
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use punie_core::ids::RequestId;
-
-    #[test]
-    fn a_request_means_its_newest_question() {
-        let question = |id: &str, request: &str| OpenQuestion {
-            id: RequestId::parse(id).expect("an id"),
-            request_id: RequestId::parse(request).expect("an id"),
-            tool: "Bash".to_owned(),
-            runs_command: true,
-            title: String::new(),
-            is_cut: false,
-            arguments: String::new(),
-            why: None,
-            folder: None,
-            allowable_command: None,
-            host: None,
-            allowable_host: None,
-            session_folder: None,
-            input: None,
-            asked_at_ms: 0,
-            expires_at_ms: 0,
-        };
-        let open = [
-            question("q-one", "request-a"),
-            question("q-two", "request-a"),
-            question("q-three", "request-b"),
-        ];
-        let find = |typed: &str| find_question(&open, typed).map(|found| found.id.to_string());
-        for (typed, found) in [
-            ("request-a", "q-two"),
-            ("quest-a", "q-two"),
-            ("request-b", "q-three"),
-            ("q-one", "q-one"),
-        ] {
-            assert_eq!(find(typed).expect("found"), found, "{typed}");
-        }
-        for unclear in ["request-", "@last", "nothing"] {
-            assert!(find(unclear).is_err(), "{unclear}");
-        }
-    }
 }

@@ -18,12 +18,14 @@ pub(in crate::cli) fn short_id(question: &OpenQuestion) -> &str {
     table::short_id(question.request_id.as_str())
 }
 
-/// Returns the text for an empty list. `interrupted`: the requests about which a runner asked when it stopped.
+/// Returns the text without calls that wait now. `interrupted`: the requests about which a runner asked when it stopped.
 pub(super) fn no_question_text(interrupted: &[InterruptedQuestion]) -> String {
-    let mut lines = vec!["No calls are waiting for approval.".to_owned()];
-    if !interrupted.is_empty() {
-        lines.push("When the runner starts, it asks again about:".to_owned());
-    }
+    let first = if interrupted.is_empty() {
+        "No calls are waiting for approval."
+    } else {
+        "When the runner starts, it asks again about:"
+    };
+    let mut lines = vec![first.to_owned()];
     lines.extend(interrupted.iter().map(|request| {
         let id = table::short_id(&request.id);
         let what = console::cell_text(&format!("{} {}", request.tool, request.title), 66);

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::given_answer::GivenAnswer;
+use super::open_questions::list_open_or_stored;
 use super::question_view::{self, prompt_view, question_text};
 use super::terminal_input::{TerminalInput, TypedInput};
 use crate::cli::console;
@@ -99,8 +100,8 @@ impl TerminalAsker {
     }
 
     fn first_waiting(&self) -> Option<OpenQuestion> {
-        let open = self.questions.open_questions();
-        open.into_iter()
+        list_open_or_stored(&self.home)
+            .into_iter()
             .find(|question| self.questions.is_waiting(&question.id))
     }
 

@@ -335,6 +335,19 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
+    let stage = Stage::without_listener("").await;
+    let arguments = json!({ "questions": [color()] }).to_string();
+    let words = ["call", "AskUserQuestion", &arguments];
+    let mut call = OnTerminal::start(&stage.setting, &words);
+    call.shows(PROMPT).await;
+    call.types("2\n");
+    call.shows("Answered.").await;
+    call.shows("Which color? -> Blue").await;
+    assert!(!call.shown().contains("No runner runs"), "{}", call.shown());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start() {
     let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
     let bash = |talk: &str| {
@@ -389,6 +402,25 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
         runner.end().await;
     }
     assert_eq!(stage.read("ran"), "yes\nyes\n");
+    // One that the next runner has not asked again yet is waited for.
+    let runner = stage.run();
+    let id = stage.ask(asking(&json!([color()]))).await;
+    listed(&stage).await;
+    runner.terminate();
+    runner.end().await;
+    stage.command(&["pause"]).await;
+    let runner = stage.run();
+    runner.logs("the runner is up").await;
+    let command = Program::start(&stage.setting, &["questions", "answer", &id, "1"]);
+    stage.command(&["resume"]).await;
+    let given = command.end().await;
+    assert!(
+        given.code == Some(0) && given.out.starts_with("Answered."),
+        "{given:?}"
+    );
+    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
+    runner.terminate();
+    runner.end().await;
     // Of a question that the caller takes back while no runner runs, the next one says so.
     let runner = stage.run();
     let id = stage.ask(asking(&json!([color()]))).await;

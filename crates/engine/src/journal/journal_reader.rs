@@ -9,6 +9,7 @@ use super::entry::{
     REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, StoredOutcome, UnfinishedRequest,
     parse_column, request_from_row,
 };
+use super::incidents::{ALLOWED, ANSWERED, ASKED, DENIED};
 use super::reply_rows::recorded_reply;
 use super::{AcceptedRequest, JournalError, migrate};
 use punie_core::ids::{LeaseId, RequestId};
@@ -24,8 +25,9 @@ pub struct JournalReader {
 
 const BEGUN: &str = "select id from request where state = 'started' and {own} order by rowid";
 const BEGUN_ANYWHERE: &str = "select id from request where state = 'started' order by rowid";
-const UNANSWERED: &str =
-    "select id from request where state in ('accepted', 'started') and cancel_requested = 0";
+const ASKED_ABOUT: &str = "select id from request where state in ('accepted', 'started') \
+     and cancel_requested = 0 and (select kind from incident where request_id = request.id \
+     and kind in (?1, ?2, ?3, ?4) order by incident.id desc limit 1) = ?1";
 /// One whose reply is lost is none of them: the next start puts it in doubt.
 const UNDELIVERED: &str = "select id from request where state = 'finished' and {own} \
      and exists (select 1 from result where request_id = id) order by rowid";
@@ -144,12 +146,13 @@ impl JournalReader {
         self.query_ids(BEGUN, [])
     }
 
-    /// The requests that are accepted or begun, not answered, and not taken back, of all backends.
+    /// The requests of all backends about which a person was asked and no answer is recorded. They are not over, and not
+    /// taken back.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn unanswered_requests(&self) -> Result<Vec<RequestId>, JournalError> {
-        self.query_ids(UNANSWERED, [])
+    pub fn requests_asked_about(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(ASKED_ABOUT, [ASKED, ALLOWED, ANSWERED, DENIED])
     }
 
     /// The requests whose replies are not delivered, oldest first.
