@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::command_to_type;
 use super::error::HomeError;
 use super::private_files::remove_file_if_exists;
 use super::switches::OwnerSwitches;
+use punie_core::clock::Clock;
 use punie_core::durable::{append_json_lines, parse_json_lines};
 
 /// The number of bytes up to which notices are added.
@@ -50,12 +52,19 @@ impl OwnerSwitches {
         append_notice(&self.notices_file(), notice)
     }
 
-    /// Adds a notice of a lost or damaged journal.
+    /// Adds a notice of a lost or damaged journal, and logs it.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn add_journal_notice(&self, notice: &OwnerNotice) -> Result<(), HomeError> {
-        append_notice(&self.journal_notices_file(), notice)
+    pub fn add_journal_notice(&self, text: &str) -> Result<(), HomeError> {
+        tracing::error!("{text} `{}` acknowledges this", command_to_type("ack"));
+        let notice = OwnerNotice {
+            at_ms: Clock::system_clock().now_ms(),
+            path: String::new(),
+            request: None,
+            text: text.to_owned(),
+        };
+        append_notice(&self.journal_notices_file(), &notice)
     }
 
     /// Returns the notices of protected paths that are not acknowledged, the oldest first.

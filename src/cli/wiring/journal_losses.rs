@@ -2,8 +2,7 @@
 
 use punie_engine::audit::AuditPaths;
 use punie_engine::journal::{DamageReport, Journal};
-use punie_engine::runner::Clock;
-use punie_home::{Home, HomeError, OwnerNotice, OwnerSwitches, command_to_type};
+use punie_home::{Home, OwnerSwitches};
 
 /// The journal's key of the damage of which the owner was told.
 const TOLD_KEY: &str = "damage_told";
@@ -11,11 +10,12 @@ const TOLD_KEY: &str = "damage_told";
 /// Adds a notice if the journal was damaged since the last start, or if it was made anew though a runner has worked in this
 /// home before. To be called when the journal is open and the audit is not.
 pub(super) fn tell_owner(home: &Home, journal: &Journal) -> anyhow::Result<()> {
+    let notices = OwnerSwitches::in_home(home);
     let reader = journal.open_reader()?;
     let damage = reader.damage_report()?;
     if let Some(damage) = damage {
         if reader.read_fact(TOLD_KEY)?.as_ref() != Some(&damage.file) {
-            add_notice(home, describe_damage(&damage))?;
+            notices.add_journal_notice(&describe_damage(&damage))?;
             journal.store_facts_later(vec![(TOLD_KEY, damage.file)]);
         }
         return Ok(());
@@ -25,7 +25,7 @@ pub(super) fn tell_owner(home: &Home, journal: &Journal) -> anyhow::Result<()> {
     if is_first_run && AuditPaths::within_folder(&home.audit_dir()).head.exists() {
         let text = "The journal was missing or empty at a start, though a runner had worked in this home before. Requests \
                     that were not answered then may be lost, and the history begins anew.";
-        add_notice(home, text.to_owned())?;
+        notices.add_journal_notice(text)?;
     }
     Ok(())
 }
@@ -40,14 +40,4 @@ fn describe_damage(damage: &DamageReport) -> String {
         "The journal was damaged and is kept as {}: {} requests were carried over, {lost}.",
         damage.file, damage.kept
     )
-}
-
-fn add_notice(home: &Home, text: String) -> Result<(), HomeError> {
-    tracing::error!("{text} `{}` acknowledges this", command_to_type("ack"));
-    OwnerSwitches::in_home(home).add_journal_notice(&OwnerNotice {
-        at_ms: Clock::system_clock().now_ms(),
-        path: home.journal_file().display().to_string(),
-        request: None,
-        text,
-    })
 }

@@ -181,6 +181,12 @@ impl Stage {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
+    /// Has the backend answer what is overdue by its clock.
+    pub async fn close_overdue(&self) {
+        let backend = self.backend.as_ref().expect("the backend runs");
+        backend.housekeep().await.expect("done");
+    }
+
     /// The backend's database, to put in it what no caller could. The backend must be stopped, or told by an append.
     pub fn database(&self) -> rusqlite::Connection {
         let db = rusqlite::Connection::open(&self.options.db).expect("the backend's database");

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use punie_engine::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -81,27 +82,36 @@ async fn a_clock_that_is_off_expires_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
-    let stage = Stage::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| {
-        if path == "events:claim" {
-            Fate::Unheard
-        } else {
-            Fate::Pass
+    for is_closed_there in [false, true] {
+        let stage = Stage::new().await;
+        let relay = Relay::before(&stage.setting.url).await;
+        relay.rule(|path, _| {
+            if path == "events:claim" {
+                Fate::Unheard
+            } else {
+                Fate::Pass
+            }
+        });
+        let _runner = stage.run_at(&relay.url);
+        let soon = now_ms() + 1_500.0;
+        let id = stage
+            .ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
+            .await;
+        // On a slow machine it is late already.
+        until("the request to be known", || stage.state(&id).is_some()).await;
+        // The device knows the backend's time but for the length of a call.
+        until("the deadline to be well past", || now_ms() > soon + 1_000.0).await;
+        if is_closed_there {
+            stage.advance_backend(3 * 60_000);
+            stage.close_overdue().await;
         }
-    });
-    let _runner = stage.run_at(&relay.url);
-    let soon = now_ms() + 1_500.0;
-    let id = stage
-        .ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
-        .await;
-    // On a slow machine it is late already.
-    until("the request to be known", || stage.state(&id).is_some()).await;
-    // The device knows the backend's time but for the length of a call.
-    until("the deadline to be well past", || now_ms() > soon + 1_000.0).await;
-    relay.rule(|_, _| Fate::Pass);
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "expired"));
-    assert_eq!(stage.read("effects"), "");
+        relay.rule(|_, _| Fate::Pass);
+        assert_eq!(stage.answer(&id).await.verdict(), ("error", "expired"));
+        assert_eq!(stage.read("effects"), "");
+        stage.reaches(&id, RequestState::Delivered).await;
+        let status = stage.command(&["status"]).await.out;
+        assert!(!status.contains("does not know"), "{status}");
+    }
 }
 
 fn now_ms() -> f64 {

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
 use punie_home::{
-    FolderSignal, HomeError, OwnerNotice, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome,
-    SwitchState, command_to_type,
+    FolderSignal, HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState,
 };
 
 /// The switches as they were last read.
@@ -88,7 +86,7 @@ impl CallPause {
     }
 
     /// Tells the owner, once in a process, that the backend has an answer to a request that this home has never begun.
-    pub(super) fn report_unknown_answer(&self, request: &RequestId) {
+    pub(super) fn report_unknown_answer(&self) {
         // A lost journal explains it.
         if self.is_older_told.swap(true, Ordering::Relaxed)
             || !self.switches.list_journal_notices().is_empty()
@@ -97,14 +95,7 @@ impl CallPause {
         }
         let text = "The backend has answers that this home does not know: it was put back from an older copy, or its journal \
                     was lost. Nothing was run again. `history` and `undo` do not have what was done since.";
-        tracing::error!(request.id = %request, "{text} `{}` acknowledges this", command_to_type("ack"));
-        let notice = OwnerNotice {
-            at_ms: Clock::system_clock().now_ms(),
-            path: String::new(),
-            request: None,
-            text: text.to_owned(),
-        };
-        if let Err(error) = self.switches.add_journal_notice(&notice) {
+        if let Err(error) = self.switches.add_journal_notice(text) {
             tracing::warn!(%error, "the age of the home is not in the owner's notices");
         }
     }

@@ -72,6 +72,10 @@ impl CallRunner {
             }
             (ClaimOutcome::Answered, _) => {
                 tracing::info!(request.id = %id, "the request has a result already");
+                // The backend itself answers a request that is cancelled or late.
+                if self.early_outcome(&call).is_none() {
+                    self.pause.report_unknown_answer();
+                }
                 return self
                     .close_request(&call.accepted, CloseReason::Delivered)
                     .await;

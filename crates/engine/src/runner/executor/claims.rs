@@ -204,9 +204,6 @@ impl ClaimService {
                     return Err(RetryDelay::Requested(wait));
                 }
                 if !claim.granted {
-                    if claim.answered && !claim.cancelled {
-                        self.pause.report_unknown_answer(id);
-                    }
                     return Ok(if claim.answered {
                         ClaimOutcome::Answered
                     } else {
