@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+/// The time that a write waits after the start.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval of attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// The number of attempts after which the wait is logged: a second.
@@ -29,6 +31,14 @@ pub fn wait_for_unlock(connection: &Connection, path: &Path) -> rusqlite::Result
     connection.busy_handler(Some(wait_once_more))
 }
 
+/// Ends the long waits of a start: from here on calls wait for each write.
+///
+/// # Errors
+/// SQLite refuses.
+pub fn end_opening(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)
+}
+
 fn wait_once_more(attempts: i32) -> bool {
     if attempts == SILENT_ATTEMPTS {
         let file = OPENED.with_borrow(|opened| opened.display().to_string());
@@ -45,6 +55,7 @@ fn wait_once_more(attempts: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     #[test]
     fn a_write_waits_until_another_connection_unlocks_the_file() {
@@ -56,11 +67,14 @@ mod tests {
         );
         wait_for_unlock(&waiter, &path).expect("set");
         holder.execute_batch("begin exclusive").expect("locked");
+        let (written, result) = mpsc::channel();
         thread::scope(|scope| {
-            let written = scope.spawn(move || waiter.execute_batch("create table t (n)"));
-            assert!(!written.is_finished());
+            scope.spawn(move || written.send(waiter.execute_batch("create table t (n)")));
+            let early = result.recv_timeout(RETRY_INTERVAL * 5);
+            assert_eq!(early, Err(mpsc::RecvTimeoutError::Timeout), "it waits");
             holder.execute_batch("commit").expect("unlocked");
-            written.join().expect("no panic").expect("written");
+            let late = result.recv().expect("no panic");
+            assert_eq!(late, Ok(()));
         });
     }
 }

@@ -13,6 +13,8 @@ use rusqlite::{Connection, OpenFlags};
 use rusqlite_migration::{M, Migrations};
 use tokio::sync::{Semaphore, oneshot};
 
+use punie_core::lock_wait;
+
 use super::failure::{FunctionFailure, FunctionResult};
 
 /// The most concurrent reads; each takes microseconds, so few are enough.
@@ -114,6 +116,7 @@ impl BackendStore {
         let lock = lock_database(path)?;
         let mut writer = connect_database(path)?;
         schema_migrations().to_latest(&mut writer)?;
+        lock_wait::end_opening(&writer)?;
         let (readers, long_readers) = (
             ReaderPool::open_readers(path, READERS)?,
             ReaderPool::open_readers(path, LONG_READERS)?,
@@ -221,7 +224,11 @@ struct ReaderPool(Vec<Mutex<Connection>>);
 impl ReaderPool {
     fn open_readers(path: &Path, count: usize) -> Result<Self, StoreError> {
         (0..count)
-            .map(|_| connect_database(path).map(Mutex::new))
+            .map(|_| {
+                let reader = connect_database(path)?;
+                lock_wait::end_opening(&reader)?;
+                Ok(Mutex::new(reader))
+            })
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -279,7 +286,7 @@ fn lock_database(path: &Path) -> Result<File, StoreError> {
 pub(super) fn connect_database(path: &Path) -> Result<Connection, StoreError> {
     punie_core::record_locks::install_lock_calls();
     let db = Connection::open(path)?;
-    punie_core::lock_wait::wait_for_unlock(&db, path)?;
+    lock_wait::wait_for_unlock(&db, path)?;
     // WAL lets reads run beside the writer; NORMAL loses nothing if the process dies.
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;

@@ -64,18 +64,21 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_start() {
     for (object, from, to) in [
-        ("request", "deadline_ms", "deadlinf_ms"),
-        ("kv", "value text", "valuf text"),
-        ("request_closed", "(closed_at_ms)", "(started_at_ms)"),
+        ("request", "deadline_ms", b"deadlinf_ms".as_slice()),
+        ("request", "deadline_ms", b"deadlin\xe5_ms"),
+        ("request", "'accepted'", b"'acce`ted'"),
+        ("kv", "value text", b"valuf text"),
+        ("request_closed", "(closed_at_ms)", b"(started_at_ms)"),
     ] {
         let (stage, id) = stopped_device().await;
         let damaged = Connection::open(journal_file(&stage)).expect("opens");
-        let update = "update sqlite_schema set sql = replace(sql, ?, ?) where name = ?";
+        let update =
+            "update sqlite_schema set sql = replace(sql, ?, cast(? as text)) where name = ?";
         damaged
             .execute_batch("pragma writable_schema = on")
             .expect("set");
         let changed = damaged
-            .execute(update, [from, to, object])
+            .execute(update, (from, to, object))
             .expect("changed");
         assert_eq!(changed, 1, "{object}");
         drop(damaged);

@@ -135,13 +135,15 @@ fn copy_table(
     table: &str,
     report: &mut DamageReport,
 ) -> Result<(), JournalError> {
-    let mut known = list_columns(damaged, table).unwrap_or_default();
+    let known = list_columns(damaged, table).unwrap_or_default();
     let mut columns = list_columns(target, table)?;
     // Where all columns are there, one with another name is damaged, and is taken by its place.
-    if known.len() != columns.len() {
+    let selected = if known.len() == columns.len() {
+        "*".to_owned()
+    } else {
         columns.retain(|column| known.contains(column));
-        known.clone_from(&columns);
-    }
+        columns.join(", ")
+    };
     if columns.is_empty() {
         return Ok(());
     }
@@ -157,7 +159,7 @@ fn copy_table(
         vec!["?"; columns.len()].join(", ")
     ))?;
     let (mut kept, mut refused) = (0, 0);
-    let is_whole = read_around_damage(damaged, table, &known, |row| {
+    let is_whole = read_around_damage(damaged, table, &selected, |row| {
         let is_sound = table != "request" || is_request_row(&columns, &row);
         // A row that the new tables refuse is as lost as one that cannot be read.
         match is_sound.then(|| insert.execute(params_from_iter(row))) {
@@ -182,22 +184,18 @@ fn copy_table(
 fn read_around_damage(
     damaged: &Connection,
     table: &str,
-    columns: &[String],
+    columns: &str,
     mut take: impl FnMut(Vec<Value>),
 ) -> bool {
     let mut last = i64::MIN;
     let mut read = |order: &str| -> rusqlite::Result<()> {
-        let quoted: Vec<String> = columns.iter().map(|name| quote_name(name)).collect();
-        let columns_text = quoted.join(", ");
-        let sql = format!(
-            "select rowid, {columns_text} from {table} where rowid > ? order by rowid {order}"
-        );
+        let sql =
+            format!("select rowid, {columns} from {table} where rowid > ? order by rowid {order}");
         let mut statement = damaged.prepare(&sql)?;
+        let count = statement.column_count();
         let mut rows = statement.query([last])?;
         while let Some(row) = rows.next()? {
-            let values = (1..=columns.len())
-                .map(|at| row.get(at))
-                .collect::<Result<_, _>>()?;
+            let values = (1..count).map(|at| row.get(at)).collect::<Result<_, _>>()?;
             last = row.get(0)?;
             take(values);
         }
@@ -211,11 +209,6 @@ fn read_around_damage(
     is_whole
 }
 
-/// Quotes the name of a column, which damage may have changed.
-fn quote_name(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// Counts the rows by the table's own index, if that can be read.
 fn count_rows(damaged: &Connection, table: &str) -> Option<u32> {
     let sql = format!("select count(*) from {table} indexed by sqlite_autoindex_{table}_1");
@@ -224,7 +217,11 @@ fn count_rows(damaged: &Connection, table: &str) -> Option<u32> {
 
 fn list_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare("select name from pragma_table_info(?)")?;
-    statement.query_map([table], |row| row.get(0))?.collect()
+    let names = statement.query_map([table], |row| {
+        // Damage need not be UTF-8.
+        Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned())
+    })?;
+    names.collect()
 }
 
 /// Marks requests whose reply is lost: it was perhaps never posted. A request that never began is as if it had not been

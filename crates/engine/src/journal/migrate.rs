@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -17,9 +16,6 @@ use punie_core::{lock_wait, record_locks};
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
 const CHECKED: u64 = 16 << 20;
-
-/// The time that a write waits for another process that holds the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The tables' versions. A shipped one is never edited.
 const STEPS: &[&str] = &[
@@ -121,19 +117,29 @@ pub(super) fn check_schema(
         .find(|object| !stored.contains(object))
     {
         None => Ok(()),
-        Some(object) => Err(JournalError::Corrupt {
+        Some([kind, name, ..]) => Err(JournalError::Corrupt {
             path: path.display().to_string(),
-            cause: format!("its stored schema differs in {} {}", object[0], object[1]),
+            cause: format!(
+                "its stored schema differs in {} {}",
+                kind.escape_ascii(),
+                name.escape_ascii()
+            ),
         }),
     }
 }
 
-/// Reads the kind, the name, the table and the text of each table and index.
-fn read_schema(connection: &Connection) -> rusqlite::Result<HashSet<[String; 4]>> {
+/// Reads the kind, the name, the table and the text of each table and index, as bytes: damage need not be UTF-8. Blanks and
+/// quotes are left out, for another version of SQLite may write them in another way where a migration alters a table.
+fn read_schema(connection: &Connection) -> rusqlite::Result<HashSet<[Vec<u8>; 4]>> {
     let sql = "select type, name, tbl_name, sql from sqlite_schema where sql is not null";
     let mut statement = connection.prepare(sql)?;
     let objects = statement.query_map([], |row| {
-        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
+        let read = |at: usize| -> rusqlite::Result<Vec<u8>> {
+            let bytes = row.get_ref(at)?.as_bytes().unwrap_or_default();
+            let is_kept = |byte: &u8| !byte.is_ascii_whitespace() && *byte != b'"';
+            Ok(bytes.iter().copied().filter(is_kept).collect())
+        };
+        Ok([read(0)?, read(1)?, read(2)?, read(3)?])
     })?;
     objects.collect()
 }
@@ -184,11 +190,6 @@ fn open_connection(path: &Path) -> Result<Connection, JournalError> {
     let connection = Connection::open(path).map_err(JournalError::cannot_open(path))?;
     lock_wait::wait_for_unlock(&connection, path).map_err(JournalError::cannot_open(path))?;
     Ok(connection)
-}
-
-/// Ends the long waits of the start: from here on a call waits for each write.
-pub(super) fn end_opening(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)
 }
 
 #[cfg(test)]

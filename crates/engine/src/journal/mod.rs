@@ -221,7 +221,7 @@ impl Journal {
             }
             number => number?,
         };
-        migrate::end_opening(&connection)?;
+        punie_core::lock_wait::end_opening(&connection)?;
         let writer = JournalWriter::start_thread(connection, path, disk.clone());
         let current = backend_rows::CurrentBackend::new(number);
         Ok(Self {

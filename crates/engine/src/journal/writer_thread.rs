@@ -13,7 +13,8 @@ use super::disk_reserve::DiskReserve;
 use super::integrity::DatabaseFault;
 use super::job_queue::{EmptyQueue, QueueReceiver};
 use super::write_job::{WriteCallback, WriteDurability, WriteJob, WriteKind};
-use super::{corruption_recovery, file_replace, migrate, open_journal};
+use super::{corruption_recovery, file_replace, open_journal};
+use punie_core::lock_wait;
 
 /// The most queued writes that share one transaction.
 const BATCH: usize = 64;
@@ -146,7 +147,7 @@ impl WriterThread {
         // A reader is not waited for: the next time comes.
         let done = connection.busy_timeout(Duration::ZERO).and_then(|()| {
             connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
-            connection.busy_timeout(Duration::from_secs(5))
+            lock_wait::end_opening(connection)
         });
         if let Err(error) = done {
             tracing::warn!(%error, "the journal's log could not be brought into its file");
@@ -176,7 +177,7 @@ impl WriterThread {
             open_journal::open_for_writing(&self.path, true)
         };
         let renewed = renewed.and_then(|connection| {
-            migrate::end_opening(&connection)?;
+            lock_wait::end_opening(&connection)?;
             Ok(connection)
         });
         self.durability = WriteDurability::ProcessCrash;
