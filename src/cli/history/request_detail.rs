@@ -167,8 +167,7 @@ fn show_request_facts(id: &str, history: &FullHistory, known: &KnownBeside) {
 fn live_processes(history: &FullHistory) -> impl Iterator<Item = &str> {
     let is_alive = |identity: &str| {
         let identity = identity.parse::<ProcessIdentity>();
-        // Other systems do not tell.
-        cfg!(not(target_os = "linux")) || identity.is_ok_and(|process| process.is_alive())
+        identity.is_ok_and(|process| process.may_be_alive())
     };
     let all = history.processes.iter();
     all.filter(move |(identity, _)| is_alive(identity))

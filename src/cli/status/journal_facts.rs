@@ -111,11 +111,11 @@ pub(in crate::cli) fn find_live_run(
     }
 }
 
-/// Returns whether the process of a shell lives. Another process with the same number is not it.
+/// Returns whether the process of a shell may live. Another process with the same number is not it.
 fn is_alive(row: &ShellRow) -> bool {
     let identity = row.trace.as_ref().map(|trace| trace.identity.parse());
     identity.is_none_or(|identity: Result<ProcessIdentity, _>| {
-        identity.is_ok_and(|process| process.is_alive())
+        identity.is_ok_and(|process| process.may_be_alive())
     })
 }
 

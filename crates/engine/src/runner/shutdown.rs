@@ -30,12 +30,13 @@ impl MainLoop {
             self.settings.calls.current().drain
         };
         phases.stopping.cancel();
-        crash_loop::record_stop_begun(&self.housekeeping).await;
         if let Some(watchdog) = &self.housekeeping.watchdog {
-            // The manager's own limit is that of the installation, and the grace may have changed since.
+            // The manager's own limit is that of the installation, and the grace may have changed since. It hears this
+            // before anything is written: on an overloaded machine a write may take longer than its limit.
             let limit = (drain + STOP_RESERVE).as_micros();
             watchdog.notify_manager(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}"));
         }
+        crash_loop::record_stop_begun(&self.housekeeping).await;
         let hurried = stop.hurry_token();
         if !self
             .wait_for_running_calls(hurried.cancelled(), drain)

@@ -111,6 +111,11 @@ impl ProcessIdentity {
     pub fn is_alive(&self) -> bool {
         false
     }
+
+    /// Returns whether exactly this process runs, or the system does not tell.
+    pub fn may_be_alive(&self) -> bool {
+        cfg!(not(target_os = "linux")) || self.is_alive()
+    }
 }
 
 impl fmt::Display for ProcessIdentity {

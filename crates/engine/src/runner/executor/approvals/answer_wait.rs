@@ -133,14 +133,18 @@ impl ApprovalService {
             return Some(own);
         };
         let submit = || permissions.submit_answer(&question.id, own.option, own.text.as_deref());
+        let mut retry = self.retry_intervals();
         let submit_until_heard = async {
             loop {
                 match self.sessions.with_session(submit).await {
                     Ok(standing) => return standing,
-                    Err(error) if matches!(error.recovery_action(), RecoveryAction::Retry(_)) => {
-                        sleep(DEVICE_CHECK_INTERVAL).await;
-                    }
-                    Err(_) => return Some(own.clone()),
+                    Err(error) => match error.recovery_action() {
+                        RecoveryAction::Retry(pause) => {
+                            let wait = retry.delay_after(pause);
+                            self.backend.wait_to_retry(wait).await;
+                        }
+                        _ => return Some(own.clone()),
+                    },
                 }
             }
         };
@@ -148,6 +152,10 @@ impl ApprovalService {
         tokio::time::timeout(FIRST_ANSWER_TIMEOUT, submit_until_heard)
             .await
             .unwrap_or_else(|_| Some(own.clone()))
+    }
+
+    fn retry_intervals(&self) -> RetryIntervals {
+        RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget)
     }
 
     /// Waits for the answer of the caller's side, or learns that nobody there can be asked and nobody is here.
@@ -172,8 +180,7 @@ impl ApprovalService {
         question: &RemoteQuestion,
         can_ask_here: bool,
     ) -> ApprovalReply {
-        let mut retry =
-            RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget);
+        let mut retry = self.retry_intervals();
         let mut stored = false;
         let mut pause = MIN_ASK_INTERVAL;
         loop {

@@ -120,6 +120,10 @@ impl ApprovalService {
         if is_allowed_here {
             self.stopped.resume_stopped(&request.conversation);
         }
+        if let Err(ApprovalFailure::Cancelled) = reply {
+            listed.unlist_question().await;
+            return Err(ApprovalFailure::Cancelled);
+        }
         let reply = reply?;
         let waited_ms = self.server_clock.now_ms() - now;
         let is_of_editor = asked.is_none() && matches!(reply, ApprovalReply::InEditor(_));
