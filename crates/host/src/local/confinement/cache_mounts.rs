@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use super::super::child_process::ProcessSpawner;
-use super::linux_confinement::{open_namespace, spawn_maker};
+use super::namespace_maker::{open_namespace, spawn_maker};
 use super::{CachesInUse, ConfinementState, EmptyCache};
 use punie_sandbox::profile::{HeldView, NamespaceChoice, NamespaceSet, SandboxProfile};
 use punie_sandbox::{CacheContent, CacheLayers, CommandCache, SandboxRules};

@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::super::command_checks::{explain_shortage, resolve_program};
+use super::super::child_process::ProcessSpawner;
+use super::super::command_checks::explain_shortage;
 use super::super::connection_owner::user_name_finder;
 use super::super::local_ports;
 use super::super::protected_path_watch::{CoverMode, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
 use super::super::spawn_plan::SpawnPlan;
 use super::cache_mounts::MountedCaches;
+use super::namespace_maker::{create_namespaces, open_namespace, spawn_maker};
 use super::{Confinement, ConfinementState};
 use crate::network_proxy::PROXY_PORT;
-use crate::terminals::{CommandLaunch, WindowSize};
-use punie_sandbox::profile::{NamespaceChoice, NamespaceSet, SandboxProfile};
+use punie_sandbox::profile::{NamespaceChoice, SandboxProfile};
 use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
 use punie_sandbox::{BindAccess, ConfinementLevel, LoginPaths, MountStep, NetworkAccess, ViewPlan};
 use punie_tool::ToolError;
@@ -240,27 +240,6 @@ async fn make_view(
     Ok((open_namespace(&maker, "mnt")?, covered))
 }
 
-/// Opens the namespace of this kind that a process is in.
-pub(super) fn open_namespace(process: &SpawnedProcess, kind: &str) -> io::Result<OwnedFd> {
-    let path = format!("/proc/{}/ns/{kind}", process.child.pid());
-    Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-/// Starts a process that waits for input that never comes.
-pub(super) async fn spawn_maker(
-    spawner: &ProcessSpawner,
-    profile: SandboxProfile,
-) -> io::Result<SpawnedProcess> {
-    let (program, args) = resolve_program(&CommandLaunch::Shell("read -r _".to_owned()))
-        .map_err(|error| io::Error::other(error.model_text().to_owned()))?;
-    let plan = SpawnPlan {
-        tty: Some(WindowSize::default()),
-        profile: Some(profile),
-        ..SpawnPlan::new(program, args)
-    };
-    spawner.spawn_process(plan).await
-}
-
 /// Runs the self-test and returns the level that it proves.
 pub(super) async fn run_self_test(
     shared: &Arc<ConfinementState>,
@@ -355,44 +334,6 @@ async fn run_self_test_once(
     };
     let said = capture_output(spawner, plan).await?;
     Ok(outside.evaluate_output(&said, shared.profiles.network_access()))
-}
-
-/// Creates the namespaces in a process that waits until they are opened here, and then ends. Returns them with the
-/// listeners at these ports of their loopback.
-async fn create_namespaces(
-    spawner: &ProcessSpawner,
-    user: Arc<OwnedFd>,
-    network: bool,
-    local_ports: &[u16],
-) -> io::Result<(NamespaceSet, Vec<OwnedFd>)> {
-    let ports = if network {
-        local_ports.to_vec()
-    } else {
-        Vec::new()
-    };
-    let count = ports.len();
-    let choice = NamespaceChoice::New {
-        user: Some(Arc::clone(&user)),
-        network,
-        ports,
-    };
-    let maker = spawn_maker(spawner, SandboxProfile::for_making(choice, Vec::new())).await?;
-    let listeners = local_ports::take_listeners(maker.child.pid(), count)?;
-    let network = network.then(|| open_namespace(&maker, "net")).transpose()?;
-    // Without its own IPC namespace, the runner's would be held, and the filter would take it for a separate one.
-    let own = |path: &str| std::fs::read_link(format!("{path}/ns/ipc")).ok();
-    let is_apart = own("/proc/self") != own(&format!("/proc/{}", maker.child.pid()));
-    let names = if is_apart {
-        open_namespace(&maker, "ipc").ok()
-    } else {
-        None
-    };
-    let set = NamespaceSet {
-        user,
-        ipc: names,
-        network,
-    };
-    Ok((set, listeners))
 }
 
 #[cfg(test)]

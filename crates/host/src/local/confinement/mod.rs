@@ -389,9 +389,10 @@ pub use command_caches::{CachesInUse, EmptyCache};
 
 #[cfg(target_os = "linux")]
 mod cache_mounts;
-
 #[cfg(target_os = "linux")]
 mod linux_confinement;
+#[cfg(target_os = "linux")]
+mod namespace_maker;
 #[cfg(target_os = "linux")]
 pub(super) use linux_confinement::ConfinedProcess;
 
