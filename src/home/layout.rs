@@ -48,6 +48,7 @@ impl Home {
             self.call_records_dir(),
             self.shells_dir(),
             self.hooks_dir(),
+            self.authorities_dir(),
             self.switches_dir(),
             self.approvals_dir(),
             self.mounts_dir(),
@@ -170,6 +171,10 @@ impl Home {
     /// Returns `state/hooks/`: the programs through which git starts the hooks of a commit.
     pub fn hooks_dir(&self) -> PathBuf {
         self.state_dir().join("hooks")
+    }
+    /// Returns `state/authorities/`: the certificate authorities for Java machines in commands.
+    pub fn authorities_dir(&self) -> PathBuf {
+        self.state_dir().join("authorities")
     }
     /// Returns `tmp/`: the temporary files of commands. It is at the top level because a socket's path has at most 107
     /// characters.

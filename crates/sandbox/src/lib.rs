@@ -22,6 +22,8 @@ mod hidden_paths;
 pub mod hint;
 #[cfg(target_os = "linux")]
 mod home_table;
+#[cfg(target_os = "linux")]
+mod java_trust_store;
 pub mod level;
 #[cfg(target_os = "linux")]
 mod make_mount;

@@ -17,6 +17,10 @@ use parking_lot::Mutex;
 use super::bpf::Instruction;
 #[cfg(target_os = "linux")]
 use super::cache_layers::{CacheLayers, CommandCache};
+#[cfg(target_os = "linux")]
+use super::certificates::certificate_files;
+#[cfg(target_os = "linux")]
+use super::java_trust_store::build_trust_store;
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
@@ -203,6 +207,12 @@ impl ProfileBuilder {
             .extend(added.search_path.into_iter().filter(is_new));
         rules.certificates.extend(added.certificates);
         rules
+    }
+
+    /// Builds a trust store for Java machines, if the user's variables or git's settings name authorities. Blocks.
+    pub fn build_java_trust_store(&self) -> Option<Vec<u8>> {
+        let rules = self.current_rules();
+        build_trust_store(&certificate_files(&rules, &rules.certificates))
     }
 
     /// Returns the view that is held for the conversation with this folder for temporary files, or the signature for a

@@ -58,6 +58,7 @@ pub(super) fn confinement_setup(
             home.plugins_dir(),
             home.trash_programs_dir(),
             home.hooks_dir(),
+            home.authorities_dir(),
         ]
         .iter()
         .chain(&own_program)
@@ -97,6 +98,7 @@ pub(super) fn confinement_setup(
         confine: sandbox.confine,
         apps: sandbox.apps,
         self_test: real_home_path(home, &home.self_test_dir()),
+        java_trust_store: real_home_path(home, &home.authorities_dir()).join("java.jks"),
     }
 }
 

@@ -105,7 +105,7 @@ impl Yard {
         let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],
             user_home: Some(root.join("user")),
-            shown: vec![home.skills_dir(), home.hooks_dir()],
+            shown: vec![home.skills_dir(), home.hooks_dir(), home.authorities_dir()],
             pipes: home.shells_dir(),
             search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
                 .collect(),
@@ -119,6 +119,7 @@ impl Yard {
             require: RequiredLevel::Full,
             confine: true,
             apps: false,
+            java_trust_store: home.authorities_dir().join("java.jks"),
             self_test,
         });
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+#[cfg(target_os = "linux")]
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use super::variable_names::DESKTOP_NAMES;
 use super::variable_names::{
     RUNNER_SETTINGS, SECRET_WORDS, can_hold_secret, is_passed_on, names_authorities, refusal_reason,
 };
-use crate::network_proxy::CallNetwork;
+use crate::network_proxy::{CallNetwork, JAVA_OPTIONS};
 use punie_core::ids::RequestId;
 use punie_home::{FOLDER_VARIABLE, MountedSecrets};
 #[cfg(target_os = "linux")]
@@ -63,6 +65,8 @@ impl PathPrefix {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserEnvironment {
     passed: BTreeMap<String, String>,
+    /// The options of Java machines for authorities.
+    java_options: Option<String>,
 }
 
 impl UserEnvironment {
@@ -82,7 +86,20 @@ impl UserEnvironment {
                 }
             })
             .collect();
-        Self { passed }
+        Self {
+            passed,
+            java_options: None,
+        }
+    }
+
+    /// Makes Java machines in commands trust the authorities in this store.
+    #[cfg(target_os = "linux")]
+    pub(super) fn set_java_trust_store(&mut self, store: &Path) {
+        // A path with spaces cannot stand in these options.
+        let path = store.display().to_string();
+        let options =
+            format!("-Djavax.net.ssl.trustStore={path} -Djavax.net.ssl.trustStoreType=jks");
+        self.java_options = (!path.contains(char::is_whitespace)).then_some(options);
     }
 
     /// Returns a value that is passed on.
@@ -125,6 +142,9 @@ impl UserEnvironment {
         asked: &[(String, String)],
     ) -> Result<BTreeMap<String, String>, ToolError> {
         let mut all = self.passed.clone();
+        if let Some(options) = &self.java_options {
+            all.insert(JAVA_OPTIONS.to_owned(), options.clone());
+        }
         for (name, value) in asked {
             check_entry(name, value)?;
             all.insert(name.clone(), value.clone());

@@ -169,7 +169,7 @@ impl LocalTerminals {
             ..
         } = &*self.shared;
         let captured = environment.get_or_init(|| async {
-            let (environment, withheld) =
+            let (mut environment, withheld) =
                 login_environment::load_login_environment(spawner, &setup.base_env).await;
             if let Some(tell) = withheld_observer.get() {
                 tell(withheld);
@@ -178,6 +178,10 @@ impl LocalTerminals {
             setup
                 .confinement
                 .set_login_paths(&environment.login_paths());
+            #[cfg(target_os = "linux")]
+            if let Some(store) = setup.confinement.write_java_trust_store().await {
+                environment.set_java_trust_store(&store);
+            }
             environment
         });
         captured.await

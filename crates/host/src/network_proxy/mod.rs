@@ -57,9 +57,11 @@ const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("PIP_DEFAULT_TIMEOUT", "600"),
     ("npm_config_fetch_timeout", "600000"),
 ];
+/// The options of every Java machine, which tells of them on its standard error.
+pub(crate) const JAVA_OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 /// Variables with options for a Java machine, which reads no address of a proxy. The last one is for those that no other
-/// reaches; the machine tells of it on its standard error.
-const JAVA_VARIABLES: &[&str] = &["MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "JAVA_TOOL_OPTIONS"];
+/// reaches.
+const JAVA_VARIABLES: &[&str] = &["MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", JAVA_OPTIONS];
 
 /// Returns the user name at the proxy of the processes that made a connection from this address. It names none itself.
 /// Blocks.
@@ -207,7 +209,10 @@ pub fn add_proxy_variables(
     of_call: &[(String, String)],
 ) {
     let address = format!("http://{key}:x@127.0.0.1:{PROXY_PORT}");
-    let of_java = java_options();
+    let of_java = match env.remove(JAVA_OPTIONS) {
+        Some(trust) => format!("{trust} {}", java_options()),
+        None => java_options(),
+    };
     let ours = PROXY_VARIABLES.iter().map(|name| (*name, address.as_str()));
     let java = JAVA_VARIABLES.iter().map(|name| (*name, of_java.as_str()));
     for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()).chain(java) {

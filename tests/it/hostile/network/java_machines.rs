@@ -8,7 +8,7 @@ use punie_core::approval_answer::ApprovalOption;
 use serde_json::json;
 
 use super::super::Yard;
-use super::{ALLOW, ASK, DENY, FileServer, Person, asking_yard, one_file};
+use super::{ALLOW, ASK, DENY, FileServer, Person, asking_yard, asking_yard_in, one_file};
 use crate::faults::tls::{authority, certificate, gate};
 use crate::harness::left_out::can_be_tried_with;
 use crate::harness::tools;
@@ -67,27 +67,29 @@ fn lay_out_project(yard: &Yard, port: u16) -> &'static str {
 
 #[tokio::test]
 async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
-    if !are_installed(&["java", "keytool"]) {
+    if !are_installed(&["java"]) {
         return;
     }
-    let (yard, server) = (asking_yard(ALLOW), one_file());
-    let company = authority("A company");
+    let (company, server) = (authority("A company"), one_file());
     let upstream = format!("http://127.0.0.1:{}", server.port);
     let own = certificate("packages.test", false, Some(&company));
     let (address, _serving) = gate(&upstream, own).await;
+    let folder = Yard::lay_out();
+    let file = folder
+        .path()
+        .canonicalize()
+        .expect("real")
+        .join("user/company.pem");
+    std::fs::write(&file, company.pem()).expect("written");
+    let named = ("REQUESTS_CA_BUNDLE".to_owned(), file.display().to_string());
+    let yard = asking_yard_in(folder, ALLOW, &[named]);
     std::fs::write(yard.path("work/Reach.java"), PROGRAM).expect("written");
-    std::fs::write(yard.path("work/company.pem"), company.pem()).expect("written");
-    yard.bash(
-        "keytool -importcert -noprompt -storepass changeit -keystore trust.p12 -file company.pem",
-    )
-    .await;
-    let trust = "-Djavax.net.ssl.trustStore=trust.p12 -Djavax.net.ssl.trustStorePassword=changeit";
     for way in ["connection", "client"] {
         for url in [
             format!("http://packages.test:{}", server.port),
             address.replace("127.0.0.1", "packages.test"),
         ] {
-            let command = format!("java {trust} Reach.java {way} {url}/file");
+            let command = format!("java Reach.java {way} {url}/file");
             let reply = yard.call(json!({"command": command})).await.expect(way);
             let text = tools::text(&reply);
             assert!(text.contains("served"), "{command}: {text}");
@@ -101,6 +103,13 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
             assert_eq!(hosts, [host], "{command}");
         }
     }
+    let own = "java -Djavax.net.ssl.trustStore= Reach.java client";
+    let command = format!(
+        "{own} {}/file 2>&1",
+        address.replace("127.0.0.1", "packages.test")
+    );
+    let text = yard.bash(&command).await;
+    assert!(text.contains("PKIX"), "its own option counts: {text}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use super::cache_mounts::MountedCaches;
 use super::namespace_maker::{create_namespaces, open_namespace, spawn_maker};
 use super::{Confinement, ConfinementState};
 use crate::network_proxy::PROXY_PORT;
+use punie_core::durable::{Readers, replace_file};
 use punie_sandbox::profile::{NamespaceChoice, SandboxProfile};
 use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
 use punie_sandbox::{BindAccess, ConfinementLevel, LoginPaths, MountStep, NetworkAccess, ViewPlan};
@@ -98,6 +99,21 @@ impl Confinement {
                 narrowed.set_login_paths(paths);
             }
         }
+    }
+
+    /// Writes the trust store of Java machines. Returns its path, or `None` if they need none of their own.
+    pub(in crate::local) async fn write_java_trust_store(&self) -> Option<PathBuf> {
+        let shared = self.state()?;
+        let write = move || {
+            let store = shared.profiles.build_java_trust_store()?;
+            let path = &shared.setup.java_trust_store;
+            let written = replace_file(path, &store, Readers::OwnerOnly);
+            written
+                .inspect_err(|cause| tracing::warn!(%cause, "Java machines in commands do not trust your authorities"))
+                .ok()?;
+            Some(path.clone())
+        };
+        tokio::task::spawn_blocking(write).await.ok().flatten()
     }
 
     /// Returns the wrapper's arguments: none, because a process here enters its confinement by itself.
@@ -358,6 +374,7 @@ mod tests {
                 require: RequiredLevel::Full,
                 confine: true,
                 apps: false,
+                java_trust_store: self_test.join("java.jks"),
                 self_test,
             };
             Confinement::new(setup).confinement_level().await
@@ -386,6 +403,7 @@ mod tests {
             require,
             confine: true,
             apps: false,
+            java_trust_store: self_test.join("java.jks"),
             self_test,
         };
         let confinement = Confinement::new(setup);

@@ -48,6 +48,8 @@ pub struct ConfinementSetup {
     pub apps: bool,
     /// The folder for self-tests, hidden from commands.
     pub self_test: PathBuf,
+    /// The trust store of Java machines, which commands may read.
+    pub java_trust_store: PathBuf,
 }
 
 impl Confinement {

@@ -119,6 +119,7 @@ mod tests {
             require,
             confine: true,
             apps: false,
+            java_trust_store: self_test.join("java.jks"),
             self_test,
         };
         let confinement = Confinement::new(setup);
