@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
+use punie_core::variable_name::is_variable_name;
 use serde::Deserialize;
 
 /// One secret for a skill's commands.
@@ -104,13 +105,6 @@ impl TryFrom<Written> for SecretMounts {
         }
         Ok(Self(list))
     }
-}
-
-fn is_variable_name(name: &str) -> bool {
-    let fits = |(at, byte): (usize, u8)| {
-        byte == b'_' || byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit())
-    };
-    !name.is_empty() && name.bytes().enumerate().all(fits)
 }
 
 /// Parses a variable's name, or a path relative to the folder of the command's secrets. An absolute path is made

@@ -15,6 +15,7 @@
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
 //! - [`request_session`]: the client and the folders of the session that a request belongs to.
 //! - [`runner_home`]: the mark by which a folder is recognised as a home of this program.
+//! - [`variable_name`]: the form of an environment variable's name.
 
 pub mod approval_answer;
 pub mod clock;
@@ -28,3 +29,4 @@ pub mod record_locks;
 pub mod request_session;
 pub mod runner_home;
 pub mod tool_effect;
+pub mod variable_name;

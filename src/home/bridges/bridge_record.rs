@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name_grammar::{MAX_ID, is_item_id, is_npm_name};
 use punie_core::ids::RequestId;
+use punie_core::variable_name::is_variable_name;
 
 /// So many ends in a row, none after a healthy time, need the owner's attention.
 const MAX_ENDS: u32 = 5;
@@ -154,8 +155,7 @@ fn is_exact_version(version: &str) -> bool {
 /// # Errors
 /// It is not.
 pub fn check_variable_name(name: &str) -> Result<(), String> {
-    let is_first = |c: char| c == '_' || c.is_ascii_alphabetic();
-    if name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit()) {
+    if is_variable_name(name) {
         return Ok(());
     }
     Err(format!(

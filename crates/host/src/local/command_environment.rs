@@ -15,6 +15,7 @@ use super::variable_names::{
 };
 use crate::network_proxy::{CallNetwork, JAVA_OPTIONS};
 use punie_core::ids::RequestId;
+use punie_core::variable_name::is_variable_name;
 use punie_home::{FOLDER_VARIABLE, MountedSecrets};
 #[cfg(target_os = "linux")]
 use punie_sandbox::LoginPaths;
@@ -187,7 +188,7 @@ impl UserEnvironment {
 #[cfg(not(unix))]
 pub(super) fn without_refused_names(own: &[(String, String)]) -> BTreeMap<String, String> {
     own.iter()
-        .filter(|(name, _)| refusal_reason(name).is_none())
+        .filter(|(name, value)| names_authorities(name, value) || refusal_reason(name).is_none())
         .cloned()
         .collect()
 }
@@ -201,11 +202,7 @@ fn keep_absolute_entries(path: &str) -> String {
 }
 
 fn check_entry(name: &str, value: &str) -> Result<(), ToolError> {
-    let valid = name
-        .bytes()
-        .enumerate()
-        .all(|(at, b)| b == b'_' || b.is_ascii_alphabetic() || (at > 0 && b.is_ascii_digit()));
-    if name.is_empty() || !valid {
+    if !is_variable_name(name) {
         return Err(ToolError::invalid_args(format!(
             "env: {name:?} is not a variable's name; use letters, digits and _, not beginning with a digit."
         )));
@@ -454,6 +451,7 @@ mod tests {
             ("MY_CA", "hunter2"),
             ("LOCATION", "/x"),
             ("A B_CA", "/c.pem"),
+            ("1_CA", "/c.pem"),
         ];
         let passed = UserEnvironment::from_entries(entries(&others)).passed;
         assert!(passed.is_empty(), "{passed:?}");

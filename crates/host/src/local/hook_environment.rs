@@ -14,6 +14,8 @@ use std::{fs, io};
 use super::local_terminals::LocalTerminals;
 use crate::network_proxy::CallNetwork;
 use crate::terminals::CreateTerminal;
+use punie_core::variable_name::is_variable_name;
+use punie_policy::command_line::quote_word;
 use punie_tool::ToolError;
 
 /// The variable that has the rest of the wrapper.
@@ -102,20 +104,15 @@ fn build_script(hooks: &Path, variables: &BTreeMap<String, String>, restricted: 
          unset GIT_CONFIG_COUNT {SCRIPT_VARIABLE} {}\n",
         restricted.join(" ")
     );
-    let is_name = |name: &str| name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
-    for (name, value) in variables.iter().filter(|(name, _)| is_name(name)) {
-        let _ = writeln!(script, "export {name}={}", quote(value));
+    for (name, value) in variables.iter().filter(|(name, _)| is_variable_name(name)) {
+        let _ = writeln!(script, "export {name}={}", quote_word(value));
     }
     let _ = write!(
         script,
         "set -- {}/\"${{0##*/}}\" \"$@\"\n[ -x \"$1\" ] || exit 0\nexec \"$@\"\n",
-        quote(&hooks.to_string_lossy())
+        quote_word(&hooks.to_string_lossy())
     );
     script
-}
-
-fn quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(all(test, unix))]

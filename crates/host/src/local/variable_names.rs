@@ -1,6 +1,8 @@
 //! The names of variables that commands get from the user, those that they never get, and those that the runner sets. Not
 //! here: building an environment of them (command_environment).
 
+use punie_core::variable_name::is_variable_name;
+
 /// Names that commands get from the user's own environment.
 const PASSED_NAMES: &[&str] = &[
     "PATH",
@@ -137,14 +139,13 @@ pub(super) const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
 /// Returns whether a variable of the user's environment names files or folders of certificate authorities. Commands get
 /// these, also the ones of git, whose other variables are refused.
 pub fn names_authorities(name: &str, value: &str) -> bool {
-    let is_plain = |b: u8| b == b'_' || b.is_ascii_alphanumeric();
     let upper = name.to_ascii_uppercase();
     let has_word = || upper.split('_').any(|word| AUTHORITY_WORDS.contains(&word));
     let own_name = upper.strip_prefix("GIT_").unwrap_or(&upper);
     (AUTHORITY_NAMES.contains(&upper.as_str()) || has_word())
-        && name.bytes().all(is_plain)
+        && is_variable_name(name)
         && refusal_reason(own_name).is_none()
-        && value.split(':').all(|path| path.starts_with('/'))
+        && std::env::split_paths(value).all(|path| path.is_absolute())
 }
 
 /// Returns two bash patterns: the names that are never passed on, and those of them that are all the same. Match them

@@ -3,9 +3,9 @@
 use super::command::{CommandWord, NOT_WRITTEN_OUT, is_device};
 use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
-use super::parser::is_variable_name;
 use super::variables::names_program_variable;
 use super::wrappers::sets_variables_by_words;
+use punie_core::variable_name::is_variable_name;
 
 /// Builtins that change the meaning of commands, or run one, with the option letter by which they
 /// do, if not always.

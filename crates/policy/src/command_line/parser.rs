@@ -3,6 +3,7 @@
 
 use super::command::{CommandRedirection, SimpleCommand};
 use super::parse_state::{ParseState, Parsed};
+use punie_core::variable_name::is_variable_name;
 
 /// The most levels of nested substitutions.
 const DEEPEST: u32 = 60;
@@ -39,11 +40,6 @@ pub(super) fn is_blank(c: char) -> bool {
 /// Returns whether a character ends a word.
 pub(super) fn ends_word(c: char) -> bool {
     is_blank(c) || matches!(c, '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
-}
-
-pub(super) fn is_variable_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// The text without backslash-newline pairs, which a shell removes first.

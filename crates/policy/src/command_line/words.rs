@@ -2,7 +2,8 @@
 
 use super::command::CommandWord;
 use super::parse_state::{Parsed, Reason};
-use super::parser::{ShellParser, ends_word, is_variable_name, join_lines};
+use super::parser::{ShellParser, ends_word, join_lines};
+use punie_core::variable_name::is_variable_name;
 
 const UNCLOSED_QUOTE: Reason = "a quote is not closed";
 

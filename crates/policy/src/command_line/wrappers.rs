@@ -3,7 +3,7 @@
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::parse_options;
 use super::parse_state::Reason;
-use super::parser::is_variable_name;
+use punie_core::variable_name::is_variable_name;
 
 /// Wrappers and their known options. Options that give a program another name are missing: under
 /// that name it may behave differently.
