@@ -9,13 +9,11 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::hidden_paths::hidden_paths;
-use super::path_grants::SYSTEM_FOLDERS;
 use super::sandbox_rules::SandboxRules;
 use super::untrusted_links::WritableFolders;
 
 /// The most bytes of a file. The bundles of systems have about 300 KB.
-const MAX_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 2 << 20;
 /// The most files of one folder.
 const MAX_FILES: usize = 1_000;
 /// The blocks of PEM that a file may hold.
@@ -26,31 +24,29 @@ const PUBLIC_BLOCKS: &[&str] = &[
     "X509 CRL-----",
 ];
 
-/// Returns those of the named files, and of the files in the named folders, that hold certificates and nothing else. A file in a hidden
-/// place is not among them, nor one to which a link leads that a command may have made.
-pub(super) fn certificate_files(rules: &SandboxRules, named: &[PathBuf]) -> Vec<PathBuf> {
-    if named.is_empty() {
-        return Vec::new();
-    }
-    let (trusted, hidden) = (
-        WritableFolders::from_rules(rules),
-        hidden_paths(rules).paths,
-    );
-    let is_of_system =
-        |path: &PathBuf| SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
+/// Returns those of the named files, and of the files in the named folders, that hold certificates and no other PEM block.
+/// A file in a hidden place is not among them, nor one to which a link leads that a command may have made, nor one that
+/// commands read anyway.
+pub(super) fn certificate_files(
+    rules: &SandboxRules,
+    hidden: &[PathBuf],
+    is_read_anyway: impl Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let trusted = WritableFolders::from_rules(rules);
     let is_hidden = |path: &PathBuf| hidden.iter().any(|folder| path.starts_with(folder));
     let places = |path: &Path| Some([path.to_owned(), trusted.resolve_trusted(path)?]);
-    // Commands read what lies in the system's folders anyway.
-    let is_elsewhere =
-        |path: &&PathBuf| places(path).is_some_and(|places| !places.iter().all(is_of_system));
+    let is_wanted = |path: &&PathBuf| {
+        places(path).is_some_and(|places| !places.iter().all(|place| is_read_anyway(place)))
+    };
     let is_shown = |path: &PathBuf| {
         places(path).is_some_and(|places| {
             !places.iter().any(is_hidden) && holds_only_certificates(&places[1])
         })
     };
-    named
+    rules
+        .certificates
         .iter()
-        .filter(is_elsewhere)
+        .filter(is_wanted)
         .flat_map(|path| list_files(path))
         .filter(is_shown)
         .collect()
@@ -88,6 +84,7 @@ fn has_only_certificates(text: &str) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use super::super::hidden_paths::hidden_paths;
     use super::*;
 
     const CERTIFICATE: &str =
@@ -127,12 +124,13 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, home.join("pipe"), 0o600.into()).expect("a pipe");
         let shown = |named: &str| {
             let rules = SandboxRules {
+                certificates: vec![home.join(named)],
                 workspaces: vec![home.join("work")],
                 user_home: Some(home.clone()),
                 hide: vec![home.join("hidden")],
                 ..SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"))
             };
-            let mut files = certificate_files(&rules, &[home.join(named)]);
+            let mut files = certificate_files(&rules, &hidden_paths(&rules).paths, |_| false);
             files.sort();
             let below = |path: &PathBuf| path.strip_prefix(&home).expect("below").to_owned();
             files.iter().map(below).collect::<Vec<_>>()

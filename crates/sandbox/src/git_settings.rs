@@ -9,6 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The user's settings files, relative to the home.
+pub(super) const SETTINGS: [&str; 2] = [".gitconfig", ".config/git/config"];
+
 /// Words in a key that mark its value as a credential.
 const SECRET_KEYS: &[&str] = &[
     "extraheader",
@@ -31,10 +34,11 @@ pub(super) fn copy_git_settings(from: &Path, to: &Path) -> io::Result<()> {
     fs::write(to, copy)
 }
 
-/// Returns the files and folders of certificate authorities that settings in this home name.
-pub(super) fn authorities_in_settings(settings: &Path, home: &Path) -> Vec<PathBuf> {
-    let text = fs::read_to_string(settings).unwrap_or_default();
-    let entries = text.lines().filter_map(|line| line.split_once('='));
+/// Returns the files and folders of certificate authorities that the settings in this home name.
+pub(super) fn authorities_in_settings(home: &Path) -> Vec<PathBuf> {
+    let texts = SETTINGS.map(|name| fs::read_to_string(home.join(name)).unwrap_or_default());
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let entries = lines.filter_map(|line| line.split_once('='));
     let named = entries.filter(|(key, _)| {
         let key = key.trim().to_ascii_lowercase();
         key == "sslcainfo" || key == "sslcapath"

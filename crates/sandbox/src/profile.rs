@@ -20,7 +20,11 @@ use super::cache_layers::{CacheLayers, CommandCache};
 #[cfg(target_os = "linux")]
 use super::certificates::certificate_files;
 #[cfg(target_os = "linux")]
+use super::hidden_paths::hidden_paths;
+#[cfg(target_os = "linux")]
 use super::java_trust_store::build_trust_store;
+#[cfg(target_os = "linux")]
+use super::git_settings::authorities_in_settings;
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
 use super::mount_steps::MountStep;
@@ -199,20 +203,24 @@ impl ProfileBuilder {
         self.login_paths.lock().clone()
     }
 
-    fn current_rules(&self) -> SandboxRules {
+    /// Returns the rules with the paths that the login shell's variables and git's settings name.
+    pub(super) fn current_rules(&self) -> SandboxRules {
         let (mut rules, added) = (self.rules.clone(), self.login_paths());
         let is_new = |folder: &PathBuf| !self.rules.search_path.contains(folder);
         rules
             .search_path
             .extend(added.search_path.into_iter().filter(is_new));
         rules.certificates.extend(added.certificates);
+        let of_git = rules.user_home.as_deref().map(authorities_in_settings);
+        rules.certificates.extend(of_git.unwrap_or_default());
         rules
     }
 
     /// Builds a trust store for Java machines, if the user's variables or git's settings name authorities. Blocks.
     pub fn build_java_trust_store(&self) -> Option<Vec<u8>> {
         let rules = self.current_rules();
-        build_trust_store(&certificate_files(&rules, &rules.certificates))
+        let hidden = hidden_paths(&rules).paths;
+        build_trust_store(&certificate_files(&rules, &hidden, |_| false))
     }
 
     /// Returns the view that is held for the conversation with this folder for temporary files, or the signature for a

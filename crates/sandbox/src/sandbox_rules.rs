@@ -86,7 +86,7 @@ pub struct SandboxRules {
     pub view_stage: PathBuf,
     /// The search path for programs.
     pub search_path: Vec<PathBuf>,
-    /// The files and folders of certificate authorities that the user's variables name.
+    /// The files and folders of certificate authorities that the user's variables and git's settings name.
     pub certificates: Vec<PathBuf>,
     /// Additional paths that the owner makes writable.
     pub write: Vec<PathBuf>,

@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::certificates::certificate_files;
-use super::git_settings::{authorities_in_settings, copy_git_settings};
+use super::git_settings::{SETTINGS, copy_git_settings};
+use super::hidden_paths::hidden_paths;
 use super::home_table::{SHOWN, SHOWN_IN_RUN};
+use super::path_grants::SYSTEM_FOLDERS;
 use super::private_folders::make_private_folders;
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
@@ -170,22 +172,24 @@ impl ViewContents {
         for path in SHOWN_IN_RUN {
             self.add_path(Path::new(path), false);
         }
-        let mut authorities = rules.certificates.clone();
         if let Some(home) = &rules.user_home {
             for name in SHOWN {
                 self.add_path(&home.join(name), false);
             }
             if rules.own_folder.is_none() {
-                for name in [".gitconfig", ".config/git/config"] {
-                    let settings = home.join(name);
-                    copy_git_settings(&settings, &rules.command_home.join(name))?;
-                    authorities.extend(authorities_in_settings(&settings, home));
+                for name in SETTINGS {
+                    copy_git_settings(&home.join(name), &rules.command_home.join(name))?;
                 }
                 self.private = make_private_folders(&rules.command_home)?;
             }
         }
-        for path in certificate_files(rules, &authorities) {
-            self.add_path(&path, false);
+        if !rules.certificates.is_empty() {
+            let is_of_system =
+                |path: &Path| SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
+            let hidden = hidden_paths(rules).paths;
+            for path in certificate_files(rules, &hidden, is_of_system) {
+                self.add_path(&path, false);
+            }
         }
         if let Some(path) = &rules.own_folder {
             self.add_path(path, true);

@@ -97,14 +97,12 @@ pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<Vec<PathGrant>>
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     let mut grants = grant_except_hidden(&paths, rules);
-    grants.extend(
-        certificate_files(rules, &rules.certificates)
-            .into_iter()
-            .map(|path| PathGrant {
-                path,
-                access: PathAccess::Read,
-            }),
-    );
+    let is_granted = |path: &Path| grants.iter().any(|grant| path.starts_with(&grant.path));
+    let certificates = certificate_files(rules, &paths, is_granted);
+    grants.extend(certificates.into_iter().map(|path| PathGrant {
+        path,
+        access: PathAccess::Read,
+    }));
     Ok(grants)
 }
 

@@ -264,3 +264,37 @@ fn a_narrowed_process_has_its_folders_and_of_other_sessions_nothing() {
     assert_eq!(used(&beside), (list(&["other"]), list(&["other"])));
     assert_eq!(used(&whole), (list(&["work"]), list(&["work"])));
 }
+
+#[test]
+fn certificates_that_gits_settings_name_are_granted_where_nothing_around_them_is() {
+    let ((_home, home), other) = (home(), tempfile::tempdir().expect("a folder"));
+    let other = other
+        .path()
+        .canonicalize()
+        .expect("real")
+        .join("company.pem");
+    let own = home.join("company.pem");
+    for file in [&own, &other] {
+        fs::write(file, "-----BEGIN CERTIFICATE-----\n").expect("written");
+    }
+    let settings = format!(
+        "[http]\n\tsslCAInfo = {}\n\tsslCAPath = ~/company.pem\n",
+        other.display()
+    );
+    fs::write(home.join(".gitconfig"), settings).expect("written");
+    let granted = |rules: SandboxRules| {
+        let builder = crate::profile::ProfileBuilder::new(rules);
+        let list = compute_grants(&builder.current_rules()).expect("known");
+        [&own, &other].map(|file| list.iter().filter(|grant| grant.path == *file).count())
+    };
+    // Each child of a home with hidden paths is granted by itself.
+    assert_eq!(granted(rules(&home)), [1, 1]);
+    let hide = vec![other.clone()];
+    assert_eq!(
+        granted(SandboxRules {
+            hide,
+            ..rules(&home)
+        }),
+        [1, 0]
+    );
+}
