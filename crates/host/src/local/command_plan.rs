@@ -18,7 +18,7 @@ use super::protected_path_watch::ProtectedPathWatch;
 use super::pty;
 use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
-use crate::network_proxy::{CallNetwork, NetworkCaller};
+use crate::network_proxy::{CallNetwork, NetworkCaller, add_proxy_variables};
 use crate::terminals::CreateTerminal;
 use punie_home::MountedSecrets;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
@@ -171,7 +171,7 @@ fn admit_to_network(
         request: request.request.clone(),
         conversation: request.conversation.clone(),
     });
-    network.add_variables(env, &request.env);
+    add_proxy_variables(network.key(), env);
     Some(network)
 }
 

@@ -27,7 +27,9 @@ fn find_user_name(namespace: u64, client: SocketAddr) -> Option<String> {
         found.is_ok_and(|found| found.ino() == namespace)
     };
     let processes: Vec<u32> = all_pids().filter(is_inside).collect();
-    let sockets = read_sockets(*processes.first()?);
+    // A process that has ended since has no table.
+    let mut tables = processes.iter().map(|pid| read_sockets(*pid));
+    let sockets = tables.find(|sockets| !sockets.is_empty())?;
     // A socket of IPv6 reaches the proxy, too.
     let is_same = |address: SocketAddr, other: SocketAddr| {
         (address.ip().to_canonical(), address.port()) == (other.ip(), other.port())

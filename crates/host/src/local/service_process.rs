@@ -97,7 +97,7 @@ impl LocalTerminals {
             call: Mutex::default(),
         });
         if let Some(network) = &network {
-            add_proxy_variables(&network.key, &mut env, &launch.env);
+            add_proxy_variables(&network.key, &mut env);
             // Before its first instruction: its first connection may be made at once.
             if let Some(caller) = &launch.caller {
                 network.admit_caller(caller.clone());

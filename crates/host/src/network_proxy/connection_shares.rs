@@ -7,35 +7,19 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::call_network::NetworkCaller;
-use punie_core::ids::{ConversationId, RequestId};
+use punie_core::ids::ConversationId;
 
 /// The most connections at a time, of all calls together. Each needs two descriptors of usually 1,024.
 pub(super) const MAX_CONNECTIONS: usize = 256;
 
-/// The calls that share: those of a conversation, or one that belongs to none.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Sharer {
-    Conversation(ConversationId),
-    Call(RequestId),
-}
-
-impl Sharer {
-    fn from_caller(caller: &NetworkCaller) -> Self {
-        match &caller.conversation {
-            Some(conversation) => Self::Conversation(conversation.clone()),
-            None => Self::Call(caller.request.clone()),
-        }
-    }
-}
-
 /// The open connections of all conversations.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionShares(Mutex<HashMap<Sharer, usize>>);
+pub(super) struct ConnectionShares(Mutex<HashMap<ConversationId, usize>>);
 
 /// An open connection; dropping it gives its place back.
 pub(super) struct OpenConnection {
     shares: Arc<ConnectionShares>,
-    sharer: Sharer,
+    conversation: ConversationId,
 }
 
 impl ConnectionShares {
@@ -48,17 +32,18 @@ impl ConnectionShares {
         self: &Arc<Self>,
         caller: &NetworkCaller,
     ) -> Result<OpenConnection, usize> {
-        let sharer = Sharer::from_caller(caller);
+        let own_one = || ConversationId::OwnOf(caller.request.clone());
+        let conversation = caller.conversation.clone().unwrap_or_else(own_one);
         let mut open = self.0.lock();
         let all: usize = open.values().sum();
-        let own = open.get(&sharer).copied().unwrap_or(0);
+        let own = open.get(&conversation).copied().unwrap_or(0);
         if own >= MAX_CONNECTIONS - all {
             return Err(own);
         }
-        open.insert(sharer.clone(), own + 1);
+        open.insert(conversation.clone(), own + 1);
         Ok(OpenConnection {
             shares: Arc::clone(self),
-            sharer,
+            conversation,
         })
     }
 }
@@ -66,7 +51,7 @@ impl ConnectionShares {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut open = self.shares.0.lock();
-        if let Some(own) = open.get_mut(&self.sharer) {
+        if let Some(own) = open.get_mut(&self.conversation) {
             *own -= 1;
         }
         open.retain(|_, own| *own > 0);
@@ -76,6 +61,7 @@ impl Drop for OpenConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punie_core::ids::RequestId;
 
     fn caller(conversation: Option<&str>) -> NetworkCaller {
         NetworkCaller {

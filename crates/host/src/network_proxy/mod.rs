@@ -195,19 +195,8 @@ impl NetworkProxy {
     }
 }
 
-impl CallNetwork {
-    /// Adds the variables by which programs find the proxy. Those that the call sets itself stay.
-    pub fn add_variables(&self, env: &mut BTreeMap<String, String>, of_call: &[(String, String)]) {
-        add_proxy_variables(self.key(), env, of_call);
-    }
-}
-
-/// Adds the variables by which programs find the proxy as this user. Those that the call sets itself stay.
-pub fn add_proxy_variables(
-    key: &str,
-    env: &mut BTreeMap<String, String>,
-    of_call: &[(String, String)],
-) {
+/// Adds the variables by which programs find the proxy as this user. Those that are set stay.
+pub fn add_proxy_variables(key: &str, env: &mut BTreeMap<String, String>) {
     let address = format!("http://{key}:x@127.0.0.1:{PROXY_PORT}");
     let of_java = match env.remove(JAVA_OPTIONS) {
         Some(trust) => format!("{trust} {}", java_options()),
@@ -216,9 +205,8 @@ pub fn add_proxy_variables(
     let ours = PROXY_VARIABLES.iter().map(|name| (*name, address.as_str()));
     let java = JAVA_VARIABLES.iter().map(|name| (*name, of_java.as_str()));
     for (name, value) in ours.chain(OTHER_VARIABLES.iter().copied()).chain(java) {
-        if !of_call.iter().any(|(known, _)| known == name) {
-            env.insert(name.to_owned(), value.to_owned());
-        }
+        env.entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
     }
 }
 
@@ -241,4 +229,18 @@ pub fn user_name_in_environment(environment: &[u8]) -> Option<String> {
     });
     let name = names.next()?;
     names.all(|other| other == name).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_a_command_has_already_stay() {
+        let (name, value) = ("MAVEN_OPTS".to_owned(), "-Dtoken=x".to_owned());
+        let mut env = BTreeMap::from([(name.clone(), value.clone())]);
+        add_proxy_variables("key", &mut env);
+        assert_eq!(env[&name], value);
+        assert!(env["HTTPS_PROXY"].contains("key"), "{env:?}");
+    }
 }

@@ -55,10 +55,16 @@ impl ConnectionFailure {
 
     /// The conversation has its share of the proxy's connections.
     pub(super) fn beyond_share(target: &str, open: usize) -> Self {
-        Self::Refused(format!(
-            "{target} was refused: this conversation has {open} connections open, and no more than that are left for all \
-             others. End programs that keep connections, or open fewer at a time."
-        ))
+        Self::Refused(if open == 0 {
+            format!(
+                "{target} was refused: other conversations use all connections of the proxy. Try again later."
+            )
+        } else {
+            format!(
+                "{target} was refused: this conversation has {open} connections open, and no more than that are left for \
+                 all others. End programs that keep connections, or open fewer at a time."
+            )
+        })
     }
 
     /// The person said no.
