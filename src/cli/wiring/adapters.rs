@@ -139,6 +139,10 @@ pub(super) fn install_hook_wrappers(
     home: &Home,
     terminals: &LocalTerminals,
 ) -> Option<HookWrappers> {
+    // The other systems have no environment of commands yet.
+    if !cfg!(unix) {
+        return None;
+    }
     let (folder, names) = (home.hooks_dir(), &git::COMMIT_HOOKS);
     let installed = HookWrappers::install_wrappers(&folder, names, terminals.clone());
     installed

@@ -70,8 +70,8 @@ pub(super) async fn create_commit(
             )?)
         }
         (Err(stopped), made) => {
-            let refused = network.and_then(|network| network.failure_text());
-            Err(explain_stopped_commit(&stopped, made.as_deref(), refused))
+            let network = network.as_deref();
+            Err(explain_stopped_commit(&stopped, made.as_deref(), network))
         }
     }
 }
@@ -220,7 +220,7 @@ fn explain_commit_failure(
 fn explain_stopped_commit(
     stopped: &ToolError,
     made: Option<&str>,
-    refused: Option<String>,
+    network: Option<&CallNetwork>,
 ) -> ToolError {
     let why = stopped.model_text();
     let text = match (made, stopped.stable_code()) {
@@ -236,6 +236,11 @@ fn explain_stopped_commit(
         }
         (None, _) => format!("{why} Nothing was committed."),
     };
+    let refused = network.and_then(CallNetwork::failure_text);
     let refused = refused.map_or_else(String::new, |refused| format!("\n{refused}"));
-    ToolError::new(stopped.stable_code(), text + &refused)
+    let meta = ResultMeta {
+        network: network.map_or_else(Vec::new, CallNetwork::traffic),
+        ..ResultMeta::default()
+    };
+    ToolError::new(stopped.stable_code(), text + &refused).with_meta(meta)
 }

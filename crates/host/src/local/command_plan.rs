@@ -44,6 +44,8 @@ impl LocalTerminals {
         &self,
         request: &CreateTerminal,
     ) -> Result<PlannedCommand, ToolError> {
+        // First: the confinement of a session begins with what the login shell's variables name.
+        self.user_environment().await;
         if !descriptor_limit::has_free_descriptors() {
             return Err(descriptor_limit::no_descriptors_error());
         }
@@ -104,6 +106,8 @@ impl LocalTerminals {
             insert_secrets(&mut variables, mounted)?;
         }
         let confinement = self.confinement_for(request);
+        // Without the self-test it is not known whether there is a network for the proxy.
+        confinement.confinement_level().await;
         confinement.set_temp_variables(&mut variables, &request.env);
         let network = admit_to_network(&confinement, request, &mut variables);
         if let Some(prefix) = self.find_path_prefix(request).await {

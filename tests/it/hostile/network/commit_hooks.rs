@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
+use punie_core::ids::RequestId;
+use punie_tool::{ErrorCode, ToolContext};
 use serde_json::json;
 
 use super::super::Yard;
 use super::{ALLOW, asking_yard, one_file};
 use crate::harness::program::make_program;
 use crate::harness::tools;
+use crate::harness::wait::until;
 
 /// A repository in the workspace whose commits run these lines.
 fn lay_out_hook(yard: &Yard, lines: &str) {
@@ -72,4 +75,32 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
         text.contains("only through the proxy in HTTPS_PROXY"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_commit_that_is_stopped_tells_which_hosts_its_hooks_reached() {
+    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let target = format!("packages.test:{}", server.port);
+    let lines = format!(
+        "curl -sS http://{target}/file > fetched.tmp\nmv fetched.tmp fetched\nexec sleep 600"
+    );
+    lay_out_hook(&yard, &lines);
+    let cx = ToolContext::for_detached_call(RequestId::new());
+    let cancel = cx.cancel.clone();
+    let args = json!({"message": "one", "paths": ["file"]});
+    let fetched = yard.path("work/fetched");
+    let stop = async {
+        until("the hook has fetched the file", || fetched.exists()).await;
+        cancel.cancel();
+    };
+    let call = tools::call_with(&yard.registry, "GitCommit", args, cx);
+    let (stopped, ()) = tokio::join!(call, stop);
+    let stopped = stopped.expect_err("a cancel");
+    assert_eq!(stopped.stable_code(), ErrorCode::Cancelled, "{stopped}");
+    let hosts = stopped
+        .error_meta()
+        .network
+        .iter()
+        .map(|host| host.host.as_str());
+    assert_eq!(hosts.collect::<Vec<_>>(), [target]);
 }
