@@ -1,7 +1,6 @@
 //! A company's certificate authority, which a server of its network has its certificate from: programs find it by the
 //! variables of the user, and no such variable shows them anything else.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::super::Yard;
 use super::package_managers::registries;
 use super::{ALLOW, asking_yard_in};
 use crate::faults::tls::{authority, certificate, gate};
+use crate::harness::left_out::tell_left_out;
 
 /// A folder of certificates as OpenSSL wants it, in the user's home, with a key beside them.
 fn write_authority(folder: &TempDir, pem: &str) {
@@ -49,7 +49,7 @@ fn node_program(url: &str) -> String {
     )
 }
 
-/// The programs with a command that says `reached`. One that is not installed on this machine is left out.
+/// The programs with a command that says `reached`. One that is not installed on this machine is left out, and named.
 fn clients(url: &str) -> Vec<(&'static str, &'static str, String)> {
     let all = [
         ("curl", "CURL_CA_BUNDLE", format!("curl -sS {url}/file")),
@@ -77,18 +77,20 @@ fn clients(url: &str) -> Vec<(&'static str, &'static str, String)> {
             ),
         ),
     ];
-    let is_installed = |command: &str, name: &str| {
+    let is_installed = |(name, _, command): &(&str, &str, String)| {
         let probe = if command.contains("requests") {
-            vec!["-c", "import requests"]
+            &["-c", "import requests"][..]
         } else {
-            vec!["--version"]
+            &["--version"]
         };
         let probed = Command::new(name).args(probe).output();
-        probed.is_ok_and(|probed| probed.status.success())
+        let is_there = probed.is_ok_and(|probed| probed.status.success());
+        if !is_there {
+            tell_left_out(&format!("`{name} {}`", probe.join(" ")), "it fails here");
+        }
+        is_there
     };
-    all.into_iter()
-        .filter(|(name, _, command)| is_installed(command, name))
-        .collect()
+    all.into_iter().filter(is_installed).collect()
 }
 
 #[tokio::test]
@@ -175,11 +177,7 @@ async fn a_variable_opens_certificates_read_only_and_nothing_beside_them() {
         }
     }
     let text = start("user/certs").bash("ls $OUT/user/certs").await;
-    let hash = text.lines().find(|line| line.ends_with(".0"));
-    assert!(
-        hash.is_some_and(|hash| Path::new(hash).file_stem().is_some()),
-        "{text}"
-    );
+    assert!(text.lines().any(|line| line.ends_with(".0")), "{text}");
     assert!(
         text.contains("company.pem") && !text.contains("key.pem"),
         "{text}"
