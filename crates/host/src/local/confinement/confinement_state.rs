@@ -32,6 +32,8 @@ pub(super) struct ConfinementState {
     pub(super) caches: Arc<super::cache_mounts::CacheMounts>,
     /// The confinements of sessions, by their folders.
     pub(super) narrowed: parking_lot::Mutex<HashMap<Vec<PathBuf>, Confinement>>,
+    /// The repositories outside of their folders that the git of sessions uses, by the folders.
+    pub(super) session_repositories: Arc<parking_lot::Mutex<HashMap<Vec<PathBuf>, Vec<PathBuf>>>>,
     /// Passes connections on to the local ports.
     #[cfg(target_os = "linux")]
     pub(super) forwarding: parking_lot::Mutex<tokio::task::JoinSet<()>>,
@@ -53,22 +55,23 @@ impl ConfinementState {
             #[cfg(target_os = "linux")]
             forwarding: parking_lot::Mutex::default(),
             narrowed: parking_lot::Mutex::default(),
+            session_repositories: Arc::default(),
             setup,
         }
     }
 
     /// Returns the confinement of commands that are narrowed to these folders, which is tested when it is first used.
     pub(super) fn narrowed_to(&self, folders: &[PathBuf]) -> Confinement {
-        let known = self.narrowed.lock().get(folders).cloned();
-        known.unwrap_or_else(|| self.narrow_to(folders, &[]))
-    }
-
-    /// Creates the confinement of commands that are narrowed to these folders and repositories, and holds it.
-    pub(super) fn narrow_to(&self, folders: &[PathBuf], repositories: &[PathBuf]) -> Confinement {
-        let mut setup = self.setup.clone();
-        setup.rules = setup.rules.narrowed_to(folders, repositories);
-        let confinement = Confinement::from_state(self.with_setup(setup));
         let mut narrowed = self.narrowed.lock();
+        if let Some(known) = narrowed.get(folders) {
+            return known.clone();
+        }
+        let repositories = self.session_repositories.lock().get(folders).cloned();
+        let mut setup = self.setup.clone();
+        setup.rules = setup
+            .rules
+            .narrowed_to(folders, &repositories.unwrap_or_default());
+        let confinement = Confinement::from_state(self.with_setup(setup));
         if narrowed.len() >= MAX_NARROWED {
             narrowed.clear();
         }
@@ -76,7 +79,18 @@ impl ConfinementState {
         confinement
     }
 
-    /// Creates a state with other settings. What was learnt of this machine is kept.
+    /// Sets the repositories that git uses in commands that are narrowed to these folders.
+    pub(super) fn set_session_repositories(&self, folders: &[PathBuf], repositories: Vec<PathBuf>) {
+        let mut known = self.session_repositories.lock();
+        if known.get(folders).map_or(&[][..], Vec::as_slice) == repositories {
+            return;
+        }
+        known.insert(folders.to_vec(), repositories);
+        drop(known);
+        self.narrowed.lock().remove(folders);
+    }
+
+    /// Creates a state with other settings. What was learnt of this machine, and of sessions, is kept.
     pub(super) fn with_setup(&self, mut setup: ConfinementSetup) -> Self {
         // A hidden path may have become inaccessible since it was resolved.
         setup.rules.resolved_hidden = Arc::clone(&self.setup.rules.resolved_hidden);
@@ -86,6 +100,7 @@ impl ConfinementState {
         let state = Self {
             #[cfg(unix)]
             guard,
+            session_repositories: Arc::clone(&self.session_repositories),
             #[cfg(target_os = "linux")]
             caches: Arc::clone(&self.caches),
             ..Self::new(setup, self.proxy.clone())

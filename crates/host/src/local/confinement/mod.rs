@@ -134,19 +134,21 @@ impl Confinement {
 
     /// Replaces the owner's settings for the processes that start from now on, which are tested again. Those that run
     /// keep their confinement. Does nothing where nothing can be confined.
-    pub fn replace_setup(&self, mut setup: ConfinementSetup) {
-        if let Some(state) = self.state() {
-            setup
-                .rules
-                .repositories
-                .clone_from(&state.setup.rules.repositories);
-            self.set_state(state.with_setup(setup));
-        }
+    pub fn replace_setup(&self, setup: ConfinementSetup) {
+        self.update_setup(|current| {
+            let repositories = std::mem::take(&mut current.rules.repositories);
+            *current = setup;
+            current.rules.repositories = repositories;
+        });
     }
 
-    fn set_state(&self, state: ConfinementState) {
+    /// Changes the settings in force. The lock is held meanwhile, so that of two changes none is lost.
+    fn update_setup(&self, change: impl FnOnce(&mut ConfinementSetup)) {
         if let Some(shared) = &self.shared {
-            *shared.write() = Arc::new(state);
+            let mut state = shared.write();
+            let mut setup = state.setup.clone();
+            change(&mut setup);
+            *state = Arc::new(state.with_setup(setup));
         }
     }
 
@@ -346,32 +348,31 @@ impl Confinement {
     /// Returns a hint for the output of a command that confinement may have made fail.
     pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.state()?;
-        let level = shared.proven.get()?;
+        if *shared.proven.get()? == ConfinementLevel::None {
+            return None;
+        }
         let network = shared.profiles.network_access();
         if self.limits_processes() && hint::tells_process_limit(output) {
             return Some(hint::PROCESS_LIMIT.to_owned());
         }
-        if let Some(hint) = hidden_repository_hint(&shared.setup.rules, output) {
-            return Some(hint);
-        }
-        match *level {
-            ConfinementLevel::None => None,
-            _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),
-            _ => hint::hint_after_success(&shared.setup.rules, network, output),
-        }
+        let rules = &shared.setup.rules;
+        hidden_repository_hint(rules, output).or_else(|| {
+            if failed {
+                hint::hint_after_failure(rules, network, output)
+            } else {
+                hint::hint_after_success(rules, network, output)
+            }
+        })
     }
 
     /// Returns the network access of commands, as far as it is known.
     pub fn effective_network(&self) -> NetworkAccess {
-        let confining = self.state().filter(|shared| {
-            shared
-                .proven
-                .get()
-                .is_none_or(|level| *level != ConfinementLevel::None)
-        });
-        confining.map_or(NetworkAccess::Full, |shared| {
-            shared.profiles.network_access()
-        })
+        match self.state() {
+            Some(shared) if shared.proven.get() != Some(&ConfinementLevel::None) => {
+                shared.profiles.network_access()
+            }
+            _ => NetworkAccess::Full,
+        }
     }
 }
 

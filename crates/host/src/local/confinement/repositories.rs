@@ -12,20 +12,17 @@ impl Confinement {
     /// Lets git use these repositories outside of the workspaces, and no others: in the commands that are narrowed to
     /// these folders, or without folders in those that are not narrowed. Processes that run keep their confinement.
     pub fn open_repositories(&self, folders: Option<&[PathBuf]>, repositories: Vec<PathBuf>) {
-        let Some(state) = self.state() else {
-            return;
-        };
-        let rules = &state.setup.rules;
-        let Some(folders) = folders.filter(|folders| rules.workspaces != *folders) else {
-            if folders.is_none() && rules.repositories != repositories {
-                let mut setup = state.setup.clone();
-                setup.rules.repositories = repositories;
-                self.set_state(state.with_setup(setup));
+        match (folders, &self.shared) {
+            (Some(folders), Some(shared)) => {
+                // The lock is held meanwhile: a state that follows must not miss it.
+                shared
+                    .read()
+                    .set_session_repositories(folders, repositories);
             }
-            return;
-        };
-        if self.narrowed_to(folders).repositories() != repositories {
-            state.narrow_to(folders, &repositories);
+            (None, Some(_)) if self.repositories() != repositories => {
+                self.update_setup(|setup| setup.rules.repositories = repositories);
+            }
+            _ => {}
         }
     }
 
@@ -48,9 +45,49 @@ pub(super) fn hidden_repository_hint(rules: &SandboxRules, output: &str) -> Opti
         }
         let linked = LinkedRepository::of_git_dir(&git_dir).filter(|found| is_ours(&found.tree));
         Some(linked.map_or_else(
-            || describe_unnamed("The `.git` file", &git_dir),
+            || describe_unnamed("The `.git` file", path),
             |found| found.describe_hidden(),
         ))
     };
     output.lines().rev().find_map(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::confinement::ConfinementSetup;
+    use punie_sandbox::RequiredLevel;
+
+    #[test]
+    fn repositories_outlast_a_change_of_the_settings_and_many_other_sessions() {
+        let folder = |name: &str| PathBuf::from("/a").join(name);
+        let mut rules = SandboxRules::minimal_rules(folder("home"), folder("temp"));
+        rules.workspaces = vec![folder("work")];
+        let setup = ConfinementSetup {
+            rules,
+            require: RequiredLevel::None,
+            confine: false,
+            apps: false,
+            self_test: folder("home/self-test"),
+        };
+        let confinement = Confinement::new(setup.clone());
+        let (session, elsewhere) = ([folder("one")], vec![folder("one.git")]);
+        confinement.open_repositories(None, vec![folder("main.git")]);
+        confinement.open_repositories(Some(&session), elsewhere.clone());
+        confinement.replace_setup(setup);
+        for number in 0..100 {
+            let _ = confinement.narrowed_to(&[folder(&number.to_string())]);
+        }
+        let of_session = || confinement.narrowed_to(&session).repositories();
+        assert_eq!(of_session(), elsewhere);
+        assert_eq!(confinement.repositories(), [folder("main.git")]);
+        assert!(
+            confinement
+                .narrowed_to(&[folder("two")])
+                .repositories()
+                .is_empty()
+        );
+        confinement.open_repositories(Some(&session), Vec::new());
+        assert!(of_session().is_empty());
+    }
 }
