@@ -6,7 +6,7 @@
     reason = "the few files of git that lead from one folder to the other are read as git reads them"
 )]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,8 @@ impl LinkedRepository {
     /// Returns the repository of a folder that is a linked worktree or a submodule, if both name each other.
     pub fn of_tree(folder: &Path) -> Option<Self> {
         let tree = folder.canonicalize().ok()?;
-        let repository = repository_of(&git_dir_of(&tree)?, &tree)?;
+        let git_dir = git_dir_of(&tree)?.canonicalize().ok()?;
+        let repository = repository_of(&git_dir, &tree)?;
         Some(Self { tree, repository })
     }
 
@@ -94,16 +95,15 @@ pub(crate) fn has_tree_in(repository: &Path, folders: &[PathBuf]) -> bool {
     })
 }
 
-/// Returns the folder that the `.git` file of a working tree names. It need not exist.
+/// Returns the folder that the `.git` file of a working tree names, as it is written there. It need not exist.
 pub fn git_dir_of(tree: &Path) -> Option<PathBuf> {
     let text = read_file(&tree.join(".git"))?;
     let named = text.strip_prefix("gitdir:")?.trim_start_matches(' ');
-    let path = tree.join(named.trim_end_matches(['\n', '\r']));
-    Some(path.canonicalize().unwrap_or(path))
+    Some(tree.join(named.trim_end_matches(['\n', '\r'])))
 }
 
-/// Tells that a `.git` file leads to a repository that does not return the link. Says nothing about what is there: a
-/// command that wrote the file may ask about any path.
+/// Tells that a `.git` file leads to a repository that does not return the link. `git_dir` is the path as it is written:
+/// a command that wrote it may ask about any path, and learns nothing of what is there, nor where a link leads.
 pub fn describe_unnamed(marker: &str, git_dir: &Path) -> String {
     format!(
         "{marker} leads to {}, outside of the workspaces, and no repository there names this folder as its working \
@@ -161,11 +161,22 @@ fn read_path(folder: &Path, name: &str) -> Option<PathBuf> {
 
 /// Reads a small file. A link, a pipe or a device is none.
 fn read_file(path: &Path) -> Option<String> {
-    if !path.symlink_metadata().ok()?.is_file() {
+    let is_file = |metadata: fs::Metadata| metadata.is_file();
+    if !path.symlink_metadata().is_ok_and(is_file) {
+        return None;
+    }
+    let mut options = fs::File::options();
+    // A command may put a pipe in its place now.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NONBLOCK | libc::O_NOFOLLOW,
+    );
+    let file = options.read(true).open(path).ok()?;
+    if !file.metadata().is_ok_and(is_file) {
         return None;
     }
     let mut text = String::new();
-    let file = File::open(path).ok()?;
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }

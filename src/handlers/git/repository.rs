@@ -213,7 +213,9 @@ fn check_linked_repository(marker: &Path, deps: &GitDeps) -> Result<(), ToolErro
     let text = match LinkedRepository::of_tree(tree) {
         Some(linked) if is_reached(&linked.repository) => return Ok(()),
         Some(linked) => linked.describe_hidden(),
-        None if is_reached(&git_dir) => return Ok(()),
+        None if is_reached(&git_dir.canonicalize().unwrap_or_else(|_| git_dir.clone())) => {
+            return Ok(());
+        }
         None => describe_unnamed(&marker.display().to_string(), &git_dir),
     };
     Err(ToolError::new(ErrorCode::OutsideWorkspace, text))

@@ -111,17 +111,22 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
     std::fs::create_dir(&main).expect("made");
     furnish(&main);
     git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
-    let link = format!("gitdir: {}/.git/worktrees/other\n", main.display());
-    std::fs::write(yard.path("work/.git"), link).expect("written");
-    for _ in 0..2 {
+    let (link, gone) = (yard.path("link"), yard.path("gone"));
+    std::os::unix::fs::symlink(&main, &link).expect("linked");
+    for written in [&main, &link] {
+        let git_dir = written.join(".git/worktrees/other");
+        let marker = format!("gitdir: {}\n", git_dir.display());
+        std::fs::write(yard.path("work/.git"), marker).expect("written");
         let text = yard.bash("git status").await;
-        let told = "names this folder as its working tree";
+        let told = format!("leads to {}, outside of the workspaces", git_dir.display());
         assert!(
-            text.contains(told) && !text.contains("policy allow"),
+            text.contains(&told) && !text.contains("policy allow"),
             "{text}"
         );
         // A command learns nothing of what is there: the words are the same where it is gone.
-        let _ = std::fs::rename(&main, yard.path("gone"));
+        std::fs::rename(&main, &gone).expect("moved");
+        assert_eq!(yard.bash("git status").await, text);
+        std::fs::rename(&gone, &main).expect("moved");
     }
 }
 

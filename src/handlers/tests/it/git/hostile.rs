@@ -375,18 +375,21 @@ async fn h76_a_repository_that_reaches_outside_is_refused() {
     assert!(bench.git_in(&elsewhere, &["init", "-q"]));
     let pointer = bench.inside.path().join("pointer");
     fs::create_dir(&pointer).expect("a folder");
-    fs::write(
-        pointer.join(".git"),
-        format!("gitdir: {}/.git\n", elsewhere.display()),
-    )
-    .expect("a file");
-    bench
-        .refused_as(
-            "GitDiff",
-            json!({"path": "pointer"}),
-            ErrorCode::OutsideWorkspace,
-        )
-        .await;
+    let link = bench.outside.path().join("link");
+    std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
+    // The refusal says where the file leads, and not where a link on the way does.
+    for written in [&elsewhere, &link] {
+        let git_dir = written.join(".git").display().to_string();
+        fs::write(pointer.join(".git"), format!("gitdir: {git_dir}\n")).expect("a file");
+        let text = bench
+            .refused_as(
+                "GitDiff",
+                json!({"path": "pointer"}),
+                ErrorCode::OutsideWorkspace,
+            )
+            .await;
+        assert!(text.contains(&format!("leads to {git_dir},")), "{text}");
+    }
     let linked = bench.inside.path().join("linked");
     fs::create_dir(&linked).expect("a folder");
     std::os::unix::fs::symlink(elsewhere.join(".git"), linked.join(".git")).expect("a link");
