@@ -61,11 +61,8 @@ pub(crate) const REBASE_TODO: &str = "rebase-merge/git-rebase-todo";
 /// The folder in an agent's configuration in which the agent puts working trees, one in each subfolder.
 const WORKING_TREES: &str = "worktrees";
 
-/// Folders that are protected with all their content, anywhere in the workspace. Working trees in an agent's folder are
-/// not its configuration.
-const FOLDERS: &[(&str, &str)] = &[
-    (".vscode", EDITOR),
-    (".idea", EDITOR),
+/// The folders of agents' configuration, anywhere in the workspace. Working trees in them are no part of it.
+const AGENT_FOLDERS: &[(&str, &str)] = &[
     (".claude", AGENT),
     (".codex", AGENT),
     (".cursor", AGENT),
@@ -76,6 +73,12 @@ const FOLDERS: &[(&str, &str)] = &[
     (".windsurf", AGENT),
     (".continue", AGENT),
     (".amazonq", AGENT),
+];
+
+/// Other folders that are protected with all their content, anywhere in the workspace.
+const FOLDERS: &[(&str, &str)] = &[
+    (".vscode", EDITOR),
+    (".idea", EDITOR),
     (".helix", EDITOR),
     (".zed", EDITOR),
     (".devcontainer", EDITOR),
@@ -147,8 +150,9 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
         let is_in_working_tree =
             within.len() > 1 && within.first().is_some_and(|name| name == WORKING_TREES);
         // A file's name protects also if a parent folder has that name.
-        let (rule, why) = find(FOLDERS, name)
-            .filter(|(_, why)| !(*why == AGENT && is_in_working_tree))
+        let (rule, why) = find(AGENT_FOLDERS, name)
+            .filter(|_| !is_in_working_tree)
+            .or_else(|| find(FOLDERS, name))
             .or_else(|| find_repository_rule(name, within))
             .or_else(nested)
             .or_else(|| find(FILES, name))
@@ -158,8 +162,9 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
 }
 
 /// Returns the folder of working trees in a protected folder, if an agent may put some there.
-pub(crate) fn working_trees_in(folder: &Path, why: &str) -> Option<PathBuf> {
-    (why == AGENT).then(|| folder.join(WORKING_TREES))
+pub(crate) fn working_trees_in(folder: &Path) -> Option<PathBuf> {
+    let is_agents = AGENT_FOLDERS.iter().any(|(name, _)| folder.ends_with(name));
+    is_agents.then(|| folder.join(WORKING_TREES))
 }
 
 /// Returns the rule and reason for a path that leads into a repository: the repository's folder, and the path within.
@@ -241,7 +246,8 @@ pub(crate) fn may_concern(path: &Path) -> bool {
 /// Returns the protected names with their reasons, except those within a repository and those of which only the
 /// ending is fixed.
 pub(crate) fn protected_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FOLDERS.iter().chain(FILES).chain(NESTED).copied()
+    let folders = AGENT_FOLDERS.iter().chain(FOLDERS);
+    folders.chain(FILES).chain(NESTED).copied()
 }
 
 /// Returns the rule for a name that has a protected ending.

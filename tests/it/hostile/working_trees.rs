@@ -56,8 +56,10 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
             assert_eq!(yard.read(&file), "{}");
         }
         // What appears in one is put back, as in every other folder.
-        let text = yard.bash(&format!("echo x > {tree}/.envrc")).await;
-        assert!(text.contains("appeared while a command ran"), "{text}");
+        for name in [".envrc", "a.code-workspace"] {
+            let text = yard.bash(&format!("echo x > {tree}/{name}")).await;
+            assert!(text.contains("appeared while a command ran"), "{text}");
+        }
     }
 }
 

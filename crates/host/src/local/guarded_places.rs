@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
+use super::folder_scan::{MAX_SCANNED_ENTRIES, ScanExtent};
 use super::known_repositories::KnownRepositories;
 use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
 use punie_sandbox::SandboxRules;
@@ -50,6 +50,11 @@ impl GuardedPlaces {
         })
     }
 
+    /// Returns the workspaces, resolved.
+    pub fn workspaces(&self) -> &[PathBuf] {
+        &self.roots()[..self.rules.workspaces.len()]
+    }
+
     /// Returns the workspaces, then the repositories outside of them, resolved.
     pub fn roots(&self) -> &[PathBuf] {
         &self.resolve().0
@@ -75,8 +80,7 @@ impl GuardedPlaces {
             found.add_repository(&folder.join(".git"));
         }
         for root in roots {
-            let entries = FolderScan::scan_folder(root, MAX_SCANNED_ENTRIES);
-            found.add_folder(root, Some(&entries));
+            let entries = found.add_folder(root);
             if entries.extent == ScanExtent::Refused {
                 found.add_unreadable(root);
             } else if entries.extent == ScanExtent::Cut {
@@ -93,7 +97,7 @@ impl GuardedPlaces {
             }
         }
         for folder in folders {
-            found.add_folder(folder, None);
+            found.add_folder(folder);
         }
         (found.seen, found.limits)
     }

@@ -177,8 +177,13 @@ impl ProtectedPathGuard {
 }
 
 impl SharedGuard {
-    pub fn roots(&self) -> &[PathBuf] {
+    fn roots(&self) -> &[PathBuf] {
         self.places.roots()
+    }
+
+    /// Returns the workspaces, in which new repositories are looked for.
+    pub fn workspaces(&self) -> &[PathBuf] {
+        self.places.workspaces()
     }
 
     pub fn has_live_commands(&self) -> bool {

@@ -190,7 +190,7 @@ fn start_walker(guard: Weak<SharedGuard>, wakes: Sender<WakeReason>) -> SyncSend
             let Some(guard) = guard.upgrade() else { return };
             let (began, began_ms) = (Instant::now(), unix_time_ms());
             let found: Vec<PathBuf> = guard
-                .roots()
+                .workspaces()
                 .iter()
                 .flat_map(|root| find_repositories(root))
                 .collect();

@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::folder_scan::{FolderScan, ScanExtent};
+use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
 use super::protected_path_stamp::{MAX_FOLDER_ENTRIES, PathStamp, ProtectedFiles, path_stamp};
 use crate::protected_path;
 use punie_sandbox::is_absent;
@@ -70,19 +70,21 @@ impl<'a> ProtectedPathScan<'a> {
         }
     }
 
-    /// Adds the protected paths of a folder. Names that its entries do not contain are skipped.
-    pub fn add_folder(&mut self, folder: &Path, entries: Option<&FolderScan>) {
-        let may_have = |name: &str| entries.is_none_or(|entries| entries.may_contain(name));
-        if may_have(".git") {
+    /// Adds the protected paths of a folder, and returns its entries. Names that these do not contain are skipped.
+    pub fn add_folder(&mut self, folder: &Path) -> FolderScan {
+        let entries = FolderScan::scan_folder(folder, MAX_SCANNED_ENTRIES);
+        if entries.may_contain(".git") {
             self.add_repository(&folder.join(".git"));
         }
-        for (name, why) in protected_path::protected_names().filter(|(name, _)| may_have(name)) {
+        let names = protected_path::protected_names();
+        for (name, why) in names.filter(|(name, _)| entries.may_contain(name)) {
             self.add_protected(&folder.join(name), why);
         }
-        for (path, why) in entries.iter().flat_map(|entries| &entries.suffixed) {
+        for (path, why) in &entries.suffixed {
             self.add_protected(path, why);
         }
         self.add_bare_repository(folder);
+        entries
     }
 
     /// Adds a repository by its `.git`, with those of its submodules. False if none exists, or if commands may write
@@ -123,10 +125,7 @@ impl<'a> ProtectedPathScan<'a> {
         folder: &Path,
         gather: fn(&mut Self, &Path, &mut InnerRepositories) -> Option<()>,
     ) {
-        if !self
-            .metadata_unless_free(folder)
-            .is_some_and(|metadata| metadata.is_dir())
-        {
+        if !self.is_folder_unless_free(folder) {
             return;
         }
         let mut inner = InnerRepositories::default();
@@ -191,10 +190,7 @@ impl<'a> ProtectedPathScan<'a> {
             leads = true;
             let below = module.join("modules");
             inner.repositories.push(module);
-            if self
-                .metadata_unless_free(&below)
-                .is_some_and(|metadata| metadata.is_dir())
-            {
+            if self.is_folder_unless_free(&below) {
                 self.find_modules_below(&below, depth, inner)?;
             }
         }
@@ -268,10 +264,8 @@ impl<'a> ProtectedPathScan<'a> {
 
     /// Adds a protected folder with its files, and the working trees in it.
     fn add_folder_contents(&mut self, folder: &Path, why: &'static str) {
-        let trees = protected_path::working_trees_in(folder, why).filter(|trees| {
-            let metadata = self.metadata_unless_free(trees);
-            metadata.is_some_and(|metadata| metadata.is_dir())
-        });
+        let trees = protected_path::working_trees_in(folder)
+            .filter(|trees| self.is_folder_unless_free(trees));
         let mut files = ProtectedFiles::new(trees.clone());
         files.walk_files(folder, MAX_FILE_DEPTH);
         self.record_path(folder, why, Some(CoverMode::ReadOnly), PathStamp::Separate);
@@ -296,7 +290,7 @@ impl<'a> ProtectedPathScan<'a> {
         };
         self.record_path(folder, why, Some(CoverMode::Writable), PathStamp::Separate);
         for tree in trees {
-            self.add_folder(&tree, None);
+            self.add_folder(&tree);
         }
     }
 
@@ -308,6 +302,11 @@ impl<'a> ProtectedPathScan<'a> {
         } else {
             self.existing_metadata(path)
         }
+    }
+
+    fn is_folder_unless_free(&mut self, path: &Path) -> bool {
+        let metadata = self.metadata_unless_free(path);
+        metadata.is_some_and(|metadata| metadata.is_dir())
     }
 
     fn existing_metadata(&mut self, path: &Path) -> Option<Metadata> {
