@@ -8,8 +8,8 @@ use super::{console, wiring};
 use crate::config::Config;
 use punie_home::{Home, command_to_type};
 
-/// Asks the owner about each repository that is hidden from git in a workspace, and makes a rule of a yes. Without a
-/// terminal, prints the command that allows it.
+/// Asks the owner once about each repository that is hidden from git in a workspace, and makes a rule of the answer.
+/// Without a terminal, prints the command that allows it.
 pub(super) fn ask_about_repositories(
     context: &CliContext,
     config: &Config,
@@ -26,17 +26,17 @@ pub(super) fn ask_about_repositories(
             console::print_stderr(&format!("{}\n", linked.describe_hidden()));
             continue;
         }
-        let question = format!("{}. Let git use it?", linked.describe_place());
-        if console::ask_yes_no(&question)? {
-            let recorded = folders.record_answer(&linked.repository, true);
-            let rule = recorded.map_err(anyhow::Error::msg)?;
-            console::print_stderr(&format!(
-                "Added the rule {rule} to policy.toml; `{}` takes it back.\n",
-                command_to_type(&format!("policy revoke {rule}"))
-            ));
-        } else {
-            console::print_stderr(&format!("{}\n", linked.describe_hidden()));
-        }
+        let question = format!("{}. Let git use it? [y/N] ", linked.describe_place());
+        let Some(answer) = console::ask_line(&question)? else {
+            return Ok(());
+        };
+        let is_yes = matches!(answer.as_str(), "y" | "Y" | "yes");
+        let recorded = folders.record_answer(&linked.repository, is_yes);
+        let rule = recorded.map_err(anyhow::Error::msg)?;
+        console::print_stderr(&format!(
+            "Added the rule {rule} to policy.toml; `{}` takes it back.\n",
+            command_to_type(&format!("policy revoke {rule}"))
+        ));
     }
     Ok(())
 }

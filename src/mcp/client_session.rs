@@ -70,11 +70,15 @@ impl ClientSession {
         }
         let mut is_settled = true;
         for folder in &session.folders {
-            let decision = link.judge_folder(folder).await?;
-            is_settled &= decision == FolderDecision::Allowed;
-            if decision == FolderDecision::Open {
-                self.ask_about_folder(link, &session.client, folder, client)
-                    .await?;
+            match link.judge_folder(folder).await? {
+                FolderDecision::Allowed => {}
+                FolderDecision::Open => {
+                    is_settled = false;
+                    self.ask_about_folder(link, &session.client, folder, client)
+                        .await?;
+                }
+                // The device refuses the call, whatever is answered about the rest.
+                FolderDecision::Refused => return Ok(Some(session)),
             }
         }
         for hidden in link.undecided_repositories(&session.folders).await? {

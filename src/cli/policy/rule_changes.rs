@@ -12,6 +12,7 @@ use super::rule_listing::describe_target;
 use super::{AllowArgs, DenyArgs, PolicyContext, TargetOptions};
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::{console, request_ids};
+use punie_home::command_to_type;
 use punie_policy::command_line::quote_word;
 use punie_policy::{
     AddedPolicyRule, GrantTarget, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict,
@@ -257,8 +258,9 @@ fn add_policy_rule(
         .as_ref()
         .filter(|(_, verdict)| verdict.decision != decision);
     let still = against
-        .filter(|_| decision == PolicyDecision::Allow)
-        .map(|(_, verdict)| verdict.explain_cause());
+        .map(|(_, verdict)| verdict.explain_cause())
+        .or_else(|| explain_denied_folder(&current.rules, &rule.folders))
+        .filter(|_| decision == PolicyDecision::Allow);
     if as_json {
         console::print_json(&AddedRule {
             rule: &name,
@@ -288,6 +290,19 @@ fn add_policy_rule(
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Tells which rule denies one of these folders, or a folder around it.
+fn explain_denied_folder(rules: &PolicyRules, folders: &[String]) -> Option<String> {
+    let mut found = folders
+        .iter()
+        .filter_map(|folder| rules.judge_folder(Path::new(folder)));
+    let denying = found.find(|rule| rule.decision == PolicyDecision::Deny)?;
+    let revoke = command_to_type(&format!("policy revoke {}", denying.name));
+    Some(format!(
+        "the rule {} denies it, which `{revoke}` takes back",
+        denying.name
+    ))
 }
 
 /// Returns the whole path of a folder, as rules name it.

@@ -211,12 +211,6 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
     let allow = format!("policy allow --folder {repository}");
     let said = user.types(&["init", "--force"]).await.done();
     assert!(said.err.contains(&allow), "{said:?}");
-    let (shown, code) = on_terminal(&user, "work", &["init", "--force"], "n\n").await;
-    assert!(code == 0 && shown.contains("Let git use it?"), "{shown}");
-    assert!(
-        shown.replace(['\r', '\n'], "").contains("policy allow"),
-        "{shown}"
-    );
     let dev = user.serves(&["dev", "--json"]).await;
     let status = user.types(&["status", "--json"]).await.json();
     let attention = status["attention"].as_array().expect("a list");
@@ -234,11 +228,28 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
     let mend = check.and_then(|check| check["mend"].as_str());
     assert!(mend.is_some_and(|mend| mend.contains(&allow)), "{found}");
     dev.stopped().await;
-    let (shown, code) = on_terminal(&user, "work", &["init", "--force"], "y\n").await;
-    assert!(code == 0 && shown.contains("policy revoke"), "{shown}");
-    user.types(&["call", "GitStatus", "{}"]).await.done();
-    let said = user.types(&["init", "--force"]).await.done();
-    assert!(!said.err.contains("policy allow"), "{said:?}");
+    for (answer, decision, code_of_call) in [("n\n", "deny", 1), ("y\n", "allow", 0)] {
+        let (shown, code) = on_terminal(&user, "work", &["init", "--force"], answer).await;
+        assert!(code == 0 && shown.contains("Let git use it?"), "{shown}");
+        assert!(shown.contains("policy revoke"), "{shown}");
+        let rules = user.read("home/policy.toml");
+        let rule = format!("decision = \"{decision}\"");
+        assert!(rules.contains(&rule), "{rules}");
+        let name = rules.lines().find_map(|line| line.strip_prefix("name = "));
+        let name = name.expect("a name").trim_matches('"');
+        let said = user.types(&["call", "GitStatus", "{}"]).await;
+        assert_eq!(said.code, code_of_call, "{said:?}");
+        // Neither answer is asked for again.
+        let said = user.types(&["init", "--force"]).await.done();
+        assert!(!said.err.contains("policy allow"), "{said:?}");
+        let allow = ["policy", "allow", "--folder", &repository, "--name", "more"];
+        let said = user.types(&allow).await.done();
+        let told = format!("the rule {name} denies it");
+        assert_eq!(said.out.contains(&told), decision == "deny", "{said:?}");
+        for name in [name, "more"] {
+            user.types(&["policy", "revoke", name]).await.done();
+        }
+    }
 }
 
 #[tokio::test]

@@ -81,6 +81,15 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let user = user_with_worktree("main");
     let repository = user.path("main/.git");
     let person = answering(ElicitationAction::Accept, json!({}));
+    // Nobody is asked about a folder in which no session works.
+    let topic = user.path("work/topic").display().to_string();
+    let deny = ["policy", "deny", "--folder", &topic, "--name", "no-topic"];
+    user.types(&deny).await;
+    let client = connects_in(&user, "work/topic", person.clone()).await;
+    fails(&client, "Read", json!({"file_path": "file"})).await;
+    client.closes().await;
+    assert!(person.asked.lock().is_empty());
+    user.types(&["policy", "revoke", "no-topic"]).await;
     let client = connects_in(&user, "work/topic", person.clone()).await;
     assert_eq!(
         client

@@ -192,10 +192,11 @@ impl SessionFolders {
 
     /// Returns the repositories of working trees at these folders about which the owner has not decided.
     pub fn undecided_repositories(&self, folders: &[PathBuf]) -> Vec<LinkedRepository> {
-        let mut found: Vec<LinkedRepository> = linked_repositories(folders).collect();
-        found.retain(|linked| self.judge_repository(&linked.repository) == FolderVerdict::Unknown);
-        found.dedup_by(|next, kept| next.repository == kept.repository);
-        found
+        let mut seen = BTreeSet::new();
+        linked_repositories(folders)
+            .filter(|linked| seen.insert(linked.repository.clone()))
+            .filter(|linked| self.judge_repository(&linked.repository) == FolderVerdict::Unknown)
+            .collect()
     }
 
     /// Adds the owner's answer to the rules. Returns the rule's name.
