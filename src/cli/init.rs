@@ -180,21 +180,19 @@ fn are_named_by_flag(config: &Config) -> bool {
 
 /// Refuses a folder of `--workspace` that is missing: what is written into the file is probably mistyped then.
 fn check_named_folders(config: &Config) -> anyhow::Result<()> {
-    let mut named = config
-        .workspaces
-        .iter()
-        .filter(|_| are_named_by_flag(config));
-    let fault = |folder: &PathBuf| Some((folder.clone(), find_workspace_fault(folder)?));
-    match named.find_map(fault) {
-        None => Ok(()),
-        Some((folder, why)) => Err(CommandError::with_exit(
-            Exit::Config,
-            format!(
-                "--workspace: the workspace {} {why}. Make the folder, or name another",
-                folder.display()
-            ),
-        )),
+    if !are_named_by_flag(config) {
+        return Ok(());
     }
+    for folder in &config.workspaces {
+        if let Some(why) = find_workspace_fault(folder) {
+            let shown = folder.display();
+            let text = format!(
+                "--workspace: the workspace {shown} {why}. Make the folder, or name another"
+            );
+            return Err(CommandError::with_exit(Exit::Config, text));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the folders of `--workspace`, else the current one, if it can be a workspace.

@@ -31,7 +31,7 @@ pub fn open_reachable_folders(
     environment: &ProcessEnvironment,
 ) -> Workspace {
     let workspace = open_workspace(config, environment);
-    match open_session_folders(config, home, environment) {
+    match load_session_folders(config, home, environment, &workspace) {
         Ok(folders) => workspace.with_folders(&folders.allowed_folders()),
         Err(error) => {
             tracing::warn!(%error, "the folders of sessions are left out");
@@ -47,17 +47,20 @@ pub fn open_session_folders(
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<SessionFolders> {
     let workspace = open_workspace(config, environment);
+    load_session_folders(config, home, environment, &workspace)
+}
+
+fn load_session_folders(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    workspace: &Workspace,
+) -> anyhow::Result<SessionFolders> {
     // The runner has checked the names of tools in this file.
     let is_tool = Arc::new(|_: &str| true);
     let rules = ActiveRules::load_from_home(home, config.workspaces.clone(), is_tool)?;
     let rules = Arc::new(rules);
-    Ok(session_folders(
-        config,
-        home,
-        environment,
-        &workspace,
-        rules,
-    ))
+    Ok(session_folders(config, home, environment, workspace, rules))
 }
 
 /// Returns the repositories of these workspaces that are hidden from git until the owner decides. None where the rules

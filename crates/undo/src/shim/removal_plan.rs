@@ -109,11 +109,15 @@ impl RemovalRun<'_> {
         let share = QuotaShare::for_path(&real, workspace);
         // Only files are copied to another file system, one by one: what was copied must be what is removed.
         let is_elsewhere = is_folder && self.is_on_other_file_system(&metadata);
+        let free = self.env.share_free_bytes(share, *used);
+        let fills_rest = is_folder && free > SMALL_REST && share == QuotaShare::Full;
+        if is_elsewhere && fills_rest && self.depth > 1 {
+            // The folder around it was measured with all that is in it.
+            return RemovalPlan::Empty;
+        }
         let mut size = TreeSize::default();
         let (obstacle, depth) = self.measure_tree(path, &metadata, &mut size);
-        let free = self.env.share_free_bytes(share, *used);
         let is_over = obstacle.is_none() && size.on_disk > free;
-        let fills_rest = is_folder && free > SMALL_REST && share == QuotaShare::Full;
         if is_over && !fills_rest {
             self.warn_about_quota(path, share);
             return RemovalPlan::HandOver;
