@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::effective_config::Config;
 use super::error::ConfigError;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
-use super::workspaces::follow_links;
+use punie_sandbox::follow_links;
 
 impl Config {
     /// Resolves the workspaces of callers, and keeps those that are workspaces of the device. A nested workspace is none:

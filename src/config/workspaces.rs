@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use punie_core::runner_home::{check_outside_homes, is_runner_home};
-use punie_sandbox::resolve_owner_paths;
+use punie_sandbox::follow_links;
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,10 +201,4 @@ fn untrusted_link_error(full: &Path, real: &Path, written: &[PathBuf]) -> Option
             real.display()
         )
     })
-}
-
-/// Resolves the path of a folder that is missing, through all links that are there.
-pub(super) fn follow_links(path: &Path) -> PathBuf {
-    let mut resolved = resolve_owner_paths(&[], [path]);
-    resolved.pop().unwrap_or_else(|| path.to_owned())
 }

@@ -34,6 +34,7 @@ const NO_NETWORK: &[&str] = &[
     "failed to lookup address",
     "dns error",
     "no such host",
+    "dial tcp: lookup",
     "Couldn't connect to server",
     "UnknownHostException",
     "UnresolvedAddressException",
@@ -43,6 +44,8 @@ const NO_NETWORK: &[&str] = &[
     "HTTP response code: 407",
 ];
 
+/// The port of a resolver, which is often at the loopback. A name that it does not resolve is one of the network.
+const DNS_PORT: u16 = 53;
 /// The words for a port at which no command listens.
 const NO_LISTENER: &[&str] = &[
     "Connection refused",
@@ -219,12 +222,17 @@ fn find_hint(rules: &SandboxRules, network: NetworkAccess, lines: &[&str]) -> Op
     if network.needs_own_loopback()
         && let Some(port) = saying(NO_LISTENER)
             .filter_map(find_local_port)
-            .find(|port| !rules.local_ports.contains(port))
+            .find(|port| *port != DNS_PORT && !rules.local_ports.contains(port))
     {
         return Some(local_port_hint(port));
     }
     // No setting opens a port of the loopback at which nothing listens.
-    let has_no_network = saying(NO_NETWORK).any(|line| !names_loopback(line))
+    let is_local = |line: &str| {
+        contains_any(line, NO_LISTENER)
+            && names_loopback(line)
+            && find_local_port(line) != Some(DNS_PORT)
+    };
+    let has_no_network = saying(NO_NETWORK).any(|line| !is_local(line))
         || saying(&["socket"]).any(|line| contains_any(line, REFUSED));
     if let Some(about) = network_hint(rules, network).filter(|_| has_no_network) {
         return Some(about);
@@ -290,6 +298,16 @@ mod tests {
         );
         let text = said("cat: /home/a/.ssh/id_rsa: Permission denied").expect("a line");
         assert!(text.contains("read = [\"/home/a/.ssh/id_rsa\"]"), "{text}");
+        // Of a folder that the owner shows, writing was refused.
+        let denied = "touch: cannot touch '/mnt/gone/x': Permission denied";
+        let text = said(denied).expect("a line");
+        assert!(text.contains("read = [\"/mnt/gone/x\"]"), "{text}");
+        let shown = SandboxRules {
+            read: vec!["/mnt/gone".into()],
+            ..rules()
+        };
+        let text = hint_after_failure(&shown, NetworkAccess::Loopback, denied).expect("a line");
+        assert!(text.contains("write = [\"/mnt/gone\"]"), "{text}");
     }
 
     #[test]
@@ -309,6 +327,10 @@ mod tests {
     fn a_network_that_is_not_there_is_named() {
         for line in [
             "curl: (6) Could not resolve host: example.com",
+            "dial tcp: lookup example.com on 127.0.0.53:53: no such host",
+            "dial tcp: lookup example.com on 127.0.0.53:53: read udp 127.0.0.1:4000->127.0.0.53:53: read: connection refused",
+            "dial tcp: lookup example.com on [::1]:53: dial udp [::1]:53: connect: network is unreachable",
+            "proxy http://127.0.0.1:4000 answers: Proxy Authentication Required",
             "Exception in thread \"main\" java.net.UnknownHostException: example.com",
             "Caused by: java.nio.channels.UnresolvedAddressException",
             "[ERROR] transfer failed for https://example.com/a.pom: Unknown host example.com -> [Help 1]",

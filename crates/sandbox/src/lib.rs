@@ -75,6 +75,6 @@ pub use sandbox_rules::{
 };
 #[cfg(target_os = "linux")]
 pub use seccomp::filter_without_network;
-pub use untrusted_links::resolve_owner_paths;
+pub use untrusted_links::{follow_links, resolve_owner_paths};
 #[cfg(target_os = "linux")]
 pub use view::ViewPlan;

@@ -127,17 +127,21 @@ pub(super) fn hidden_program_hint(rules: &SandboxRules, name: &str) -> Option<St
     ))
 }
 
+/// Returns the folders that commands see whatever lies around them.
+fn seen_folders(rules: &SandboxRules) -> impl Iterator<Item = &PathBuf> {
+    let named = [&rules.workspaces, &rules.write, &rules.read, &rules.shown];
+    named.into_iter().flatten().chain(&rules.search_path)
+}
+
 /// Returns whether a path of the home is there, and commands do not see it.
 fn is_unseen(rules: &SandboxRules, path: &Path) -> bool {
     let Some(home) = &rules.user_home else {
         return false;
     };
-    let named = [&rules.workspaces, &rules.write, &rules.read, &rules.shown];
-    let mut seen = named.into_iter().flatten().chain(&rules.search_path);
     let mut shown = SHOWN.iter().map(|name| home.join(name));
     path != home
         && path.starts_with(home)
-        && !seen.any(|seen| path.starts_with(seen))
+        && !seen_folders(rules).any(|seen| path.starts_with(seen))
         && !shown.any(|seen| path.starts_with(seen))
         && path.symlink_metadata().is_ok()
 }
@@ -226,7 +230,7 @@ fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
     if hidden.iter().any(|hole| path.starts_with(hole)) {
         return false;
     }
-    let mut shown = rules.user_home.iter().chain(&rules.search_path);
+    let mut shown = seen_folders(rules).chain(&rules.user_home);
     let mut places = SYSTEM_FOLDERS.iter().chain(TEMP_PLACES);
     shown.any(|folder| path.starts_with(folder))
         || places.any(|folder| path.starts_with(folder))

@@ -93,7 +93,7 @@ impl WritableFolders {
 }
 
 /// Resolves a path through all links, as far as they can be read.
-pub(super) fn follow_links(path: &Path) -> PathBuf {
+pub fn follow_links(path: &Path) -> PathBuf {
     WritableFolders(Vec::new()).resolve_path(path).path
 }
 
