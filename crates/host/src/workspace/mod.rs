@@ -175,11 +175,8 @@ impl Workspace {
     /// # Errors
     /// `CrossesDevices` when the path lies in no workspace, or the system's error.
     pub fn open_found_file(&self, absolute: &Path) -> io::Result<File> {
-        let found = self
-            .roots
-            .iter()
-            .find_map(|root| Some((root, path_remainder(absolute, &root.canonical)?)));
-        let (folder, rel) = found
+        let (folder, rel) = self
+            .find_root(|root| path_remainder(absolute, &root.canonical))
             .ok_or_else(|| io::Error::new(io::ErrorKind::CrossesDevices, "is in no workspace"))?;
         let root = folder.opened().ok_or(io::ErrorKind::NotFound)?;
         root.handle.open_file_beneath(rel)
@@ -193,11 +190,7 @@ impl Workspace {
     /// Returns a path that was found earlier, without symlinks; `None` if it lies in no workspace. Opening it refuses
     /// symlinks that were put there since.
     pub fn path_if_inside(&self, absolute: &Path) -> Option<WorkspacePath> {
-        let (root, rel) = self
-            .roots
-            .iter()
-            .filter_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)))
-            .min_by_key(|(_, rel)| rel.components().count())?;
+        let (root, rel) = self.find_root(|root| absolute.strip_prefix(&root.canonical).ok())?;
         if !has_only_names(rel) || rel.as_os_str().is_empty() {
             return None;
         }
@@ -212,23 +205,30 @@ impl Workspace {
         ))
     }
 
+    /// Returns the root that contains a path, with the rest of the path that this returns for it. Of several, one that is
+    /// there comes first, then the innermost.
+    fn find_root<'p>(
+        &self,
+        rest_below: impl Fn(&WorkspaceFolder) -> Option<&'p Path>,
+    ) -> Option<(&Arc<WorkspaceFolder>, &'p Path)> {
+        self.roots
+            .iter()
+            .filter_map(|root| Some((root, rest_below(root)?)))
+            .min_by_key(|(root, rest)| (root.opened().is_none(), rest.components().count()))
+    }
+
     /// Returns the root that contains an absolute path by its spelling, with the rest of the path; the first root for a
-    /// relative path. Of several, one that is there comes first, then the innermost.
+    /// relative path.
     fn split_root(&self, path: &Path) -> Option<(Arc<WorkspaceFolder>, PathBuf)> {
         if path.is_relative() {
             let first = self.roots.first()?;
             return Some((Arc::clone(first), path.to_owned()));
         }
-        self.roots
-            .iter()
-            .filter_map(|root| {
-                let rest = path
-                    .strip_prefix(&root.canonical)
-                    .or_else(|_| path.strip_prefix(&root.given))
-                    .ok()?;
-                Some((Arc::clone(root), rest.to_owned()))
-            })
-            .min_by_key(|(folder, rest)| (folder.opened().is_none(), rest.components().count()))
+        let (root, rest) = self.find_root(|root| {
+            let by_path = path.strip_prefix(&root.canonical);
+            by_path.or_else(|_| path.strip_prefix(&root.given)).ok()
+        })?;
+        Some((Arc::clone(root), rest.to_owned()))
     }
 
     /// Follows symlinks one by one if the kernel refuses: it accepts no absolute symlink, not even one that leads back

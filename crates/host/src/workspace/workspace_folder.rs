@@ -198,5 +198,11 @@ mod tests {
         let raw = RawPath::from(top.join("inner/file").to_str().expect("plain"));
         let found = workspace.resolve_in_workspace(&raw).expect("in the outer");
         assert_eq!(found.root_path(), top);
+        let file = top.join("inner/file");
+        fs::create_dir(top.join("inner")).expect("made");
+        fs::write(&file, "").expect("written");
+        let found = workspace.path_if_inside(&file).expect("in the outer");
+        assert_eq!(found.root_path(), top);
+        workspace.open_found_file(&file).expect("opened");
     }
 }
