@@ -36,6 +36,8 @@ pub struct BeforeImageStore {
     pub(super) workspace: Workspace,
     #[cfg(target_os = "linux")]
     snapshots: Option<Arc<FolderSnapshots>>,
+    /// Nobody else looks again for the folders, which belong to this store alone.
+    is_of_session: bool,
     /// The stores of sessions, by their folders.
     narrowed: Arc<Mutex<HashMap<Vec<PathBuf>, Arc<Self>>>>,
 }
@@ -47,8 +49,6 @@ impl BeforeImages for BeforeImageStore {
         }
         let mut narrowed = self.narrowed.lock();
         if let Some(store) = narrowed.get(folders) {
-            // A folder may have been made anew since.
-            store.workspace.open_returned();
             return Some(store.clone());
         }
         if narrowed.len() >= MAX_NARROWED {
@@ -56,7 +56,10 @@ impl BeforeImages for BeforeImageStore {
         }
         // A call whose folder cannot be opened fails by itself.
         let workspace = self.workspace.narrowed_to(folders).ok()?;
-        let store = Self::new(self.trash.clone(), workspace);
+        let store = Self {
+            is_of_session: true,
+            ..Self::new(self.trash.clone(), workspace)
+        };
         #[cfg(target_os = "linux")]
         let store = store.with_snapshots(self.snapshots.is_some());
         let store = Arc::new(store);
@@ -115,8 +118,13 @@ impl BeforeImages for BeforeImageStore {
         }
         let (store, request, tool) = (self.clone(), request.clone(), tool.to_owned());
         Box::pin(async move {
-            let storing =
-                tokio::task::spawn_blocking(move || store.store(&request, &tool, &changes));
+            let storing = tokio::task::spawn_blocking(move || {
+                // A folder may have been made anew since.
+                if store.is_of_session {
+                    store.workspace.open_returned();
+                }
+                store.store(&request, &tool, &changes)
+            });
             remarks.extend(storing.await.unwrap_or_else(|fault| {
                 vec![format!(
                     "This cannot be undone: keeping what was there broke off ({fault})."
@@ -168,6 +176,7 @@ impl BeforeImageStore {
             workspace,
             #[cfg(target_os = "linux")]
             snapshots: None,
+            is_of_session: false,
             narrowed: Arc::default(),
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct CountedFolder {
 
 /// What decides which of the names below a folder count, and how many may be there.
 #[derive(Debug, PartialEq, Eq)]
-struct FolderRules {
+pub(super) struct FolderRules {
     is_repository: bool,
     ignore_file: Option<ChangeStamp>,
 }
@@ -34,6 +34,15 @@ impl FolderRules {
             ignore_file: find(".gitignore").as_ref().map(change_stamp),
         }
     }
+}
+
+/// Reads the rules of the folders above a workspace.
+pub(super) fn read_rules_above(top: &Path) -> Vec<FolderRules> {
+    let above = top.ancestors().skip(1);
+    let opened = above.filter_map(|folder| open_folder(CWD, folder.as_os_str()).ok());
+    opened
+        .map(|folder| FolderRules::read_from(&folder))
+        .collect()
 }
 
 impl CountedFolder {

@@ -244,7 +244,7 @@ impl FolderSnapshots {
         let folder = &self.folders[number];
         folder.check_known_count()?;
         let (mut count, mut counted) = (Ok(()), None);
-        if folder.has_obstacle() || !folder.has_tree() {
+        if folder.needs_count() {
             let (result, folders) = count_tree(&folder.top, &self.scan_context());
             (count, counted) = (result, Some(folders));
         }
@@ -258,12 +258,14 @@ impl FolderSnapshots {
         });
         match &read {
             Ok(_) => folder.clear_obstacle(),
-            Err(cause) => {
+            Err(cause) if folder.is_there() => {
                 if counted.is_none() && matches!(cause, ScanError::TooMany(_)) {
                     counted = Some(count_tree(&folder.top, &self.scan_context()).1);
                 }
                 folder.record_obstacle(cause, counted.unwrap_or_default());
             }
+            // Its disk was unplugged meanwhile.
+            Err(_) => {}
         }
         read
     }
@@ -481,6 +483,13 @@ mod tests {
         fs::write(small.top.join(".gitignore"), "deep/\n").expect("written");
         assert_eq!(small.run_call(), None);
         fs::write(small.top.join(".gitignore"), "other/\n").expect("written");
+        small.run_call().expect("too many");
+        // Rules of a repository around it.
+        let above = small.top.parent().expect("a folder above");
+        fs::create_dir(above.join(".git")).expect("made");
+        fs::write(above.join(".gitignore"), "deep/\n").expect("written");
+        assert_eq!(small.run_call(), None);
+        fs::remove_dir(above.join(".git")).expect("removed");
         small.run_call().expect("too many");
         fs::create_dir(small.top.join(".git")).expect("made");
         assert_eq!(small.run_call(), None, "a repository may hold more");

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use super::folder_count::{CountedFolder, hold_more_than};
+use super::folder_count::{CountedFolder, FolderRules, hold_more_than, read_rules_above};
 use super::scan_limits::ScanError;
 use super::tree_node::TreeNode;
 use super::uncovered_folders::{forget_uncovered, record_uncovered};
@@ -33,8 +33,10 @@ pub(super) struct WatchedFolder {
 #[derive(Debug)]
 struct SnapshotObstacle {
     why: String,
-    /// The most names, and the folders that hold more.
-    over: Option<(usize, Vec<CountedFolder>)>,
+    /// The most names, the rules above the folder, and the folders that hold more.
+    over: Option<(usize, Vec<FolderRules>, Vec<CountedFolder>)>,
+    /// Its names are too many, or its files too large.
+    is_size: bool,
     is_told: bool,
 }
 
@@ -57,19 +59,18 @@ impl WatchedFolder {
         found.is_ok_and(|found| found.is_dir())
     }
 
-    /// Returns whether a tree of it is known, so that few files have to be read.
-    pub fn has_tree(&self) -> bool {
-        self.last.lock().is_some() || self.file.is_file()
-    }
-
     /// Forgets the tree. What it covered counts no more where git ignores it by now.
     pub fn forget_tree(&self) {
         *self.last.lock() = Some(FolderTree::default());
     }
 
-    /// Returns whether the last scan came to nothing.
-    pub fn has_obstacle(&self) -> bool {
-        self.obstacle.lock().is_some()
+    /// Returns whether its names and sizes are counted before it is read: they were too many or too large, or no tree of
+    /// it is known, so that many files have to be read.
+    pub fn needs_count(&self) -> bool {
+        match &*self.obstacle.lock() {
+            Some(obstacle) => obstacle.is_size,
+            None => self.last.lock().is_none() && !self.file.is_file(),
+        }
     }
 
     /// Fails where the folder still holds more files than a snapshot may have.
@@ -77,13 +78,13 @@ impl WatchedFolder {
         let mut obstacle = self.obstacle.lock();
         let Some(SnapshotObstacle {
             why,
-            over: Some((max, folders)),
+            over: Some((max, above, folders)),
             ..
         }) = &mut *obstacle
         else {
             return Ok(());
         };
-        if hold_more_than(*max, &self.top, folders) {
+        if *above == read_rules_above(&self.top) && hold_more_than(*max, &self.top, folders) {
             return Err(ScanError::Known(why.clone()));
         }
         Ok(())
@@ -101,13 +102,14 @@ impl WatchedFolder {
         let mut obstacle = self.obstacle.lock();
         let is_new = obstacle.as_ref().is_none_or(|known| known.why != why);
         let over = match cause {
-            ScanError::TooMany(max) => Some((*max, folders)),
+            ScanError::TooMany(max) => Some((*max, read_rules_above(&self.top), folders)),
             _ => None,
         };
         *obstacle = Some(SnapshotObstacle {
             is_told: !is_new && obstacle.as_ref().is_some_and(|known| known.is_told),
             why: why.clone(),
             over,
+            is_size: matches!(cause, ScanError::TooMany(_) | ScanError::TooLarge(_)),
         });
         drop(obstacle);
         if !is_new {
