@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::settings::open_trash;
+use super::workspaces::open_workspace;
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::runner_home::is_runner_home;
 use punie_home::Home;
-use punie_host::find_workspace_fault;
+use punie_host::Workspace;
 use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 use punie_text::output::number_format::format_size;
@@ -19,14 +20,17 @@ pub fn build_confinement(
     home: &Home,
     environment: &ProcessEnvironment,
 ) -> Confinement {
-    Confinement::new(confinement_setup(config, home, environment))
+    let workspace = open_workspace(config, environment);
+    Confinement::new(confinement_setup(config, home, environment, &workspace))
 }
 
-/// Converts the owner's settings, and the layout of this home, for the confinement.
+/// Converts the owner's settings, and the layout of this home, for the confinement. Commands get no view of a workspace
+/// that is missing: it may come back as anything.
 pub(super) fn confinement_setup(
     config: &Config,
     home: &Home,
     environment: &ProcessEnvironment,
+    workspace: &Workspace,
 ) -> ConfinementSetup {
     let sandbox = &config.sandbox;
     let keeps_removed = config.trash.max_mb > 0;
@@ -43,9 +47,9 @@ pub(super) fn confinement_setup(
         .flatten();
     // A link in a folder that commands write may be theirs. It must not lead to another grant.
     let writes = [config.workspaces.as_slice(), &sandbox.write].concat();
-    // One that is missing may come back as anything. It is added when it is looked at again.
-    let is_there = |folder: &&PathBuf| find_workspace_fault(folder).is_none();
-    let workspaces: Vec<PathBuf> = config.workspaces.iter().filter(is_there).cloned().collect();
+    let missing: Vec<&Path> = workspace.missing_paths().collect();
+    let mut workspaces = config.workspaces.clone();
+    workspaces.retain(|folder| !missing.contains(&folder.as_path()));
     // Resolved paths, as the kernel sees them.
     let rules = SandboxRules {
         repositories: Vec::new(),

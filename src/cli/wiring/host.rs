@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::command_notes::{command_rules_text, find_apps_obstacle};
 use super::configured_servers::configured_servers;
-use super::confinement_setup::build_confinement;
+use super::confinement_setup::confinement_setup;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
@@ -198,7 +198,8 @@ impl HostBase {
         let workspace = open_workspace(config, environment);
         log_missing_folders(&workspace);
         let reachable = ReachableFolders::new(workspace.clone());
-        let confinement = build_confinement(config, home, environment);
+        let setup = confinement_setup(config, home, environment, &workspace);
+        let confinement = Confinement::new(setup);
         let variables = environment.variables();
         let terminals = open_terminals(variables, &outputs, &redactor, journal, &confinement)?;
         let trash = open_trash(config, home).with_expiry_clock(expiry);

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -32,14 +33,14 @@ use punie_host::Workspace;
 use punie_host::active_rules::ActiveRules;
 use punie_host::local::confinement::Confinement;
 use punie_host::permission::{CallerLimits, PermissionGate};
-use punie_tool::ToolRegistry;
+use punie_tool::time_limit::run_within_limit;
+use punie_tool::{CallLane, ToolRegistry};
 use punie_undo::Trash;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(30);
 /// The most checks before the file is read as it is.
 const MAX_SETTLE_CHECKS: u32 = 10;
-
 /// The longest time that a call waits for the look at the workspaces.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
@@ -58,6 +59,14 @@ pub(super) struct LiveParts {
     pub workspace: Workspace,
 }
 
+impl LiveParts {
+    /// Confines commands by these settings, to the workspaces that are there.
+    fn confine_commands(&self, config: &Config) {
+        let setup = confinement_setup(config, &self.home, &self.environment, &self.workspace);
+        self.confinement.replace_setup(setup);
+    }
+}
+
 /// The configuration of a running runner. Clones share it.
 #[derive(Clone)]
 pub struct LiveConfig(Arc<SharedConfig>);
@@ -72,6 +81,8 @@ struct SharedConfig {
     reloaded: Notify,
     /// Held while the workspaces are looked for: on a disk that does not answer, that may take long.
     updating: Mutex<()>,
+    /// A call has waited its time for the look that is under way.
+    is_overdue: AtomicBool,
 }
 
 struct LoadedConfig {
@@ -99,6 +110,7 @@ impl LiveConfig {
             published: Mutex::default(),
             reloaded: Notify::new(),
             updating: Mutex::default(),
+            is_overdue: AtomicBool::new(false),
         }));
         live.publish_settings();
         live
@@ -183,18 +195,29 @@ impl LiveConfig {
         self.0.reloaded.notify_one();
     }
 
-    /// Applies what has changed since the last call: the file, and the workspaces that are there.
-    pub(super) async fn apply_changes(&self) {
+    /// Applies what has changed since the last call: the file, and the workspaces that are there. Calls that look after
+    /// running ones do not wait for a disk, and others do so once.
+    pub(super) async fn apply_changes(&self, lane: CallLane) {
         let live = self.clone();
         if live.is_file_changed()
             && let Err(fault) = tokio::task::spawn_blocking(move || live.reload_if_changed()).await
         {
             tracing::error!(%fault, "reading config.toml broke off");
         }
+        let shared = &self.0;
+        let is_overdue = shared.updating.is_locked() && shared.is_overdue.load(Ordering::Relaxed);
+        if lane == CallLane::Control || is_overdue {
+            return;
+        }
         let live = self.clone();
         let updating = tokio::task::spawn_blocking(move || live.update_workspaces());
-        if tokio::time::timeout(LONGEST_LOOK, updating).await.is_err() {
-            tracing::warn!("looking for the workspaces takes long; perhaps a disk does not answer");
+        match run_within_limit(LONGEST_LOOK, updating).await {
+            Some(Ok(())) => {}
+            Some(Err(fault)) => tracing::error!(%fault, "finding the workspaces broke off"),
+            None => {
+                shared.is_overdue.store(true, Ordering::Relaxed);
+                tracing::warn!("finding the workspaces takes long; perhaps a disk hangs");
+            }
         }
     }
 
@@ -209,11 +232,11 @@ impl LiveConfig {
         let Some(_only_one) = self.0.updating.try_lock_for(LONGEST_LOOK) else {
             return;
         };
+        self.0.is_overdue.store(false, Ordering::Relaxed);
         let parts = &self.0.parts;
         if parts.workspace.open_returned() {
-            let config = self.current_config();
-            let setup = confinement_setup(&config, &parts.home, &parts.environment);
-            parts.confinement.replace_setup(setup);
+            // The lock is held until the setup is in force, so that it replaces none of a newer file.
+            parts.confine_commands(&self.0.loaded.lock().in_force);
             log_missing_folders(&parts.workspace);
         }
     }
@@ -239,8 +262,7 @@ impl LiveConfig {
         let rights = parse_caller_rights(&applied, &parts.registry);
         let rights = rights.map_err(|error| error.to_string())?;
         if applied.sandbox != before.sandbox {
-            let setup = confinement_setup(&applied, &parts.home, &parts.environment);
-            parts.confinement.replace_setup(setup);
+            parts.confine_commands(&applied);
         }
         parts.gate.set_asked_calls(asked);
         parts.callers.set_rights(rights);

@@ -25,7 +25,7 @@ impl CallGate for LiveGate {
         call: DecodedCall<'a>,
     ) -> GateFuture<'a> {
         Box::pin(async move {
-            self.live.apply_changes().await;
+            self.live.apply_changes(tool.lane).await;
             self.sessions.permit_session(cx, &tool.name).await?;
             self.live.caller_limits().check_call(cx, tool, call).await?;
             self.gate.permit_call(cx, tool, call).await

@@ -2,7 +2,7 @@
 //! inside, unless the owner's rules say otherwise. Calls that the rules ask about wait for a person. Calls are refused
 //! without free descriptors, or if they start programs with less confinement than the owner requires. Not here: the
 //! meaning of the rules (policy), and who asks: the engine, if this gate says so or the call's connected editor wants it
-//! (`executor::call_preparation`). The running device's gate reloads the configuration first (`cli::wiring::live_config`).
+//! (`executor::call_preparation`). The running device's gate reloads the configuration first (`cli::wiring::live_gate`).
 
 mod access;
 mod approval_binding;
