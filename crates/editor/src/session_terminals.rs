@@ -40,9 +40,10 @@ impl LocalClient {
         &self,
         request: CreateTerminalRequest,
     ) -> Result<CreateTerminalResponse, Error> {
+        let missing = |fault: ToolError| to_protocol_error(&fault, self.workspace.first_root());
         let cwd = match &request.cwd {
             Some(asked) => self.resolve_request_path(asked)?.absolute_path().to_owned(),
-            None => self.workspace.first_root().to_owned(),
+            None => self.workspace.resolve_folder(None).map_err(missing)?,
         };
         let launch = CommandLaunch::Program {
             command: request.command.clone(),

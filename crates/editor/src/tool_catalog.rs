@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::session::EditorSession;
+use punie_tool::time_limit::run_within_limit;
 
 /// A client that takes longer to list its tools counts as one that has none.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -299,12 +300,12 @@ impl EditorSession {
             return ToolCatalog::default();
         }
         let asked = self.client.discover_tools(self.id.clone());
-        match tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await {
-            Ok(Ok(catalog)) => catalog,
-            Ok(Err(error)) => {
+        match run_within_limit(DISCOVERY_TIMEOUT, asked).await {
+            Some(Ok(catalog)) => catalog,
+            Some(Err(error)) => {
                 ToolCatalog::from_failure(format!("{} answers: {}", self.editor, error.message))
             }
-            Err(_) => ToolCatalog::from_failure(format!(
+            None => ToolCatalog::from_failure(format!(
                 "no answer within {} s",
                 DISCOVERY_TIMEOUT.as_secs()
             )),

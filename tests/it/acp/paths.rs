@@ -130,6 +130,23 @@ async fn what_is_no_path_of_a_file_is_an_error() {
 }
 
 #[tokio::test]
+async fn without_a_workspace_that_is_there_no_terminal_starts() {
+    let bench = Bench::new();
+    let base = std::fs::canonicalize(bench.dir.path()).expect("there");
+    for roots in [vec![], vec![base.join("unplugged")]] {
+        let local = LocalClient::new(
+            processes(&base, Arc::new(|| Box::new(UnfilteredStream))),
+            Workspace::open_existing(&roots, None),
+            LocalPolicy::Deny,
+        );
+        let request = CreateTerminalRequest::new("s", "true");
+        let started = ClientTools::create_terminal(&local, request).await;
+        let refused = started.expect_err("no folder to start in");
+        assert_eq!(roots.is_empty(), refused.code.value() == REFUSED_CODE);
+    }
+}
+
+#[tokio::test]
 async fn a_workspace_may_be_given_by_a_link() {
     let bench = Bench::new();
     let base = std::fs::canonicalize(bench.dir.path()).expect("there");
