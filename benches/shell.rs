@@ -108,6 +108,7 @@ fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
         require: RequiredLevel::Full,
         confine: true,
         apps: false,
+        java_trust_store: home.authorities_dir().join("java.jks"),
         self_test: home.self_test_dir(),
     });
     assert_eq!(

@@ -4,14 +4,22 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::certificates::certificate_files;
+use super::hidden_paths::hidden_paths;
+use super::profile::ProfileBuilder;
+
 /// The first bytes of a store in Java's own format (JKS), and its version. A reader without a password skips the checksum
 /// at the end, so there is none. Source: `sun.security.provider.JavaKeyStore` of OpenJDK.
 const HEAD: [u32; 2] = [0xfeed_feed, 2];
 /// The kind of an entry that holds an authority's certificate.
 const TRUSTED_CERTIFICATE: u32 = 2;
 
-/// Builds a store of the system's authorities and those in these files of PEM. `None` if the files hold no certificate.
-pub(super) fn build_trust_store(files: &[PathBuf]) -> Option<Vec<u8>> {
+/// Builds a trust store of the authorities that the user's variables and git's settings name, and those of the system.
+/// `None` if the user names none. Blocks.
+pub fn build_java_trust_store(profiles: &ProfileBuilder) -> Option<Vec<u8>> {
+    let rules = profiles.current_rules();
+    let hidden = hidden_paths(&rules).paths;
+    let files = certificate_files(&rules, &hidden, |_| false);
     let in_file = |path: &PathBuf| rustls_native_certs::load_certs_from_paths(Some(path), None);
     let named: Vec<_> = files.iter().flat_map(|path| in_file(path).certs).collect();
     if named.is_empty() {

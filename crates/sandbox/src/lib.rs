@@ -64,6 +64,8 @@ pub use bpf::Instruction;
 #[cfg(target_os = "linux")]
 pub use cache_layers::{CacheContent, CacheLayers, CommandCache, OverlayMount};
 pub use hidden_paths::{hidden_by_settings, is_absent};
+#[cfg(target_os = "linux")]
+pub use java_trust_store::build_java_trust_store;
 pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
 #[cfg(target_os = "linux")]
 pub use mount_steps::{BindAccess, MountStep};

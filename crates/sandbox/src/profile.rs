@@ -18,12 +18,6 @@ use super::bpf::Instruction;
 #[cfg(target_os = "linux")]
 use super::cache_layers::{CacheLayers, CommandCache};
 #[cfg(target_os = "linux")]
-use super::certificates::certificate_files;
-#[cfg(target_os = "linux")]
-use super::hidden_paths::hidden_paths;
-#[cfg(target_os = "linux")]
-use super::java_trust_store::build_trust_store;
-#[cfg(target_os = "linux")]
 use super::git_settings::authorities_in_settings;
 use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
@@ -211,16 +205,10 @@ impl ProfileBuilder {
             .search_path
             .extend(added.search_path.into_iter().filter(is_new));
         rules.certificates.extend(added.certificates);
+        rules.shown.extend(added.java_trust_store);
         let of_git = rules.user_home.as_deref().map(authorities_in_settings);
         rules.certificates.extend(of_git.unwrap_or_default());
         rules
-    }
-
-    /// Builds a trust store for Java machines, if the user's variables or git's settings name authorities. Blocks.
-    pub fn build_java_trust_store(&self) -> Option<Vec<u8>> {
-        let rules = self.current_rules();
-        let hidden = hidden_paths(&rules).paths;
-        build_trust_store(&certificate_files(&rules, &hidden, |_| false))
     }
 
     /// Returns the view that is held for the conversation with this folder for temporary files, or the signature for a

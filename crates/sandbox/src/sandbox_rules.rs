@@ -41,6 +41,8 @@ pub struct LoginPaths {
     pub search_path: Vec<PathBuf>,
     /// The files and folders of certificate authorities.
     pub certificates: Vec<PathBuf>,
+    /// The trust store of Java machines, if there is one.
+    pub java_trust_store: Option<PathBuf>,
 }
 
 /// The access of processes to the workspaces, and to the additional paths that the owner makes writable.

@@ -62,7 +62,6 @@ pub(super) fn confinement_setup(
             home.plugins_dir(),
             home.trash_programs_dir(),
             home.hooks_dir(),
-            home.authorities_dir(),
         ]
         .iter()
         .chain(&own_program)

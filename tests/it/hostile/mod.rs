@@ -105,7 +105,7 @@ impl Yard {
         let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],
             user_home: Some(root.join("user")),
-            shown: vec![home.skills_dir(), home.hooks_dir(), home.authorities_dir()],
+            shown: vec![home.skills_dir(), home.hooks_dir()],
             pipes: home.shells_dir(),
             search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
                 .collect(),

@@ -114,6 +114,7 @@ impl UserEnvironment {
         let of_authorities = |(name, value): &(&String, &String)| names_authorities(name, value);
         let named = self.passed.iter().filter(of_authorities);
         LoginPaths {
+            java_trust_store: None,
             search_path: std::env::split_paths(self.get("PATH").unwrap_or_default()).collect(),
             certificates: named
                 .flat_map(|(_, value)| std::env::split_paths(value))

@@ -175,11 +175,11 @@ impl LocalTerminals {
                 tell(withheld);
             }
             #[cfg(target_os = "linux")]
-            setup
+            if let Some(store) = setup
                 .confinement
-                .set_login_paths(&environment.login_paths());
-            #[cfg(target_os = "linux")]
-            if let Some(store) = setup.confinement.write_java_trust_store().await {
+                .set_login_paths(environment.login_paths())
+                .await
+            {
                 environment.set_java_trust_store(&store);
             }
             environment

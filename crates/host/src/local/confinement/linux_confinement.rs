@@ -24,7 +24,10 @@ use crate::network_proxy::PROXY_PORT;
 use punie_core::durable::{Readers, replace_file};
 use punie_sandbox::profile::{NamespaceChoice, SandboxProfile};
 use punie_sandbox::self_test::{SCRIPT, SelfTestTargets};
-use punie_sandbox::{BindAccess, ConfinementLevel, LoginPaths, MountStep, NetworkAccess, ViewPlan};
+use punie_sandbox::{
+    BindAccess, ConfinementLevel, LoginPaths, MountStep, NetworkAccess, ViewPlan,
+    build_java_trust_store,
+};
 use punie_tool::ToolError;
 
 /// What one process is confined for.
@@ -91,29 +94,19 @@ impl Confinement {
         Ok(Some(profile))
     }
 
-    /// Makes the paths that the login shell's variables name visible to commands.
-    pub(in crate::local) fn set_login_paths(&self, paths: &LoginPaths) {
-        if let Some(shared) = self.state() {
-            shared.profiles.set_login_paths(paths.clone());
-            for narrowed in shared.narrowed.lock().values() {
-                narrowed.set_login_paths(paths);
-            }
-        }
-    }
-
-    /// Writes the trust store of Java machines. Returns its path, or `None` if they need none of their own.
-    pub(in crate::local) async fn write_java_trust_store(&self) -> Option<PathBuf> {
+    /// Makes the paths that the login shell's variables name visible to commands. Returns the trust store of Java
+    /// machines, if these paths name authorities.
+    pub(in crate::local) async fn set_login_paths(&self, mut paths: LoginPaths) -> Option<PathBuf> {
         let shared = self.state()?;
-        let write = move || {
-            let store = shared.profiles.build_java_trust_store()?;
-            let path = &shared.setup.java_trust_store;
-            let written = replace_file(path, &store, Readers::OwnerOnly);
-            written
-                .inspect_err(|cause| tracing::warn!(%cause, "Java machines in commands do not trust your authorities"))
-                .ok()?;
-            Some(path.clone())
-        };
-        tokio::task::spawn_blocking(write).await.ok().flatten()
+        shared.profiles.set_login_paths(paths.clone());
+        let state = Arc::clone(&shared);
+        let written = tokio::task::spawn_blocking(move || write_java_trust_store(&state)).await;
+        paths.java_trust_store = written.ok().flatten();
+        shared.profiles.set_login_paths(paths.clone());
+        for narrowed in shared.narrowed.lock().values().filter_map(Self::state) {
+            narrowed.profiles.set_login_paths(paths.clone());
+        }
+        paths.java_trust_store
     }
 
     /// Returns the wrapper's arguments: none, because a process here enters its confinement by itself.
@@ -164,6 +157,16 @@ impl Confinement {
         }
         Ok(())
     }
+}
+
+fn write_java_trust_store(shared: &ConfinementState) -> Option<PathBuf> {
+    let store = build_java_trust_store(&shared.profiles)?;
+    let path = shared.setup.java_trust_store.clone();
+    if let Err(cause) = replace_file(&path, &store, Readers::OwnerOnly) {
+        tracing::warn!(%cause, "Java machines in commands do not trust your authorities");
+        return None;
+    }
+    Some(path)
 }
 
 fn to_c_path(path: &Path) -> io::Result<CString> {

@@ -48,7 +48,7 @@ pub struct ConfinementSetup {
     pub apps: bool,
     /// The folder for self-tests, hidden from commands.
     pub self_test: PathBuf,
-    /// The trust store of Java machines, which commands may read.
+    /// The file for the trust store of Java machines in commands.
     pub java_trust_store: PathBuf,
 }
 
@@ -178,13 +178,8 @@ impl Confinement {
 
     /// Returns the level as text for results and heartbeats: `unproven` until the self-test has run.
     pub fn level_text(&self) -> String {
-        match self.state() {
-            None => ConfinementLevel::None.to_string(),
-            Some(shared) => shared
-                .proven
-                .get()
-                .map_or_else(|| "unproven".to_owned(), ConfinementLevel::to_string),
-        }
+        let proven = self.proven_level();
+        proven.map_or_else(|| "unproven".to_owned(), |level| level.to_string())
     }
 
     /// Rejects a command that would run with less confinement than the owner requires.

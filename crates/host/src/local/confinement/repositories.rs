@@ -68,6 +68,7 @@ mod tests {
             require: RequiredLevel::None,
             confine: false,
             apps: false,
+            java_trust_store: PathBuf::new(),
             self_test: folder("home/self-test"),
         };
         let confinement = Confinement::new(setup.clone());
