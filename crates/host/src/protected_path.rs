@@ -167,6 +167,23 @@ pub(crate) fn working_trees_in(folder: &Path) -> Option<PathBuf> {
     is_agents.then(|| folder.join(WORKING_TREES))
 }
 
+/// Makes the folder of working trees in an agent's configuration in this folder, if a command names it: the command cannot
+/// make it, because the configuration around it is covered.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the folder is made where the command runs, as the command would"
+)]
+pub(crate) fn make_named_working_trees(folder: &Path, command: &str) {
+    for (name, _) in AGENT_FOLDERS {
+        let agents = folder.join(name);
+        let is_named = command.contains(&format!("{name}/{WORKING_TREES}"));
+        if is_named && std::fs::symlink_metadata(&agents).is_ok_and(|found| found.is_dir()) {
+            // It may be there already. If it cannot be made, the command will say so.
+            let _ = std::fs::create_dir(agents.join(WORKING_TREES));
+        }
+    }
+}
+
 /// Returns the rule and reason for a path that leads into a repository: the repository's folder, and the path within.
 fn find_repository_rule(name: &str, within: &[String]) -> Option<(&'static str, &'static str)> {
     let is_bare = name

@@ -64,6 +64,24 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
 }
 
 #[tokio::test]
+async fn the_first_working_tree_of_an_agent_is_made_by_a_command() {
+    for has_settings in [true, false] {
+        let yard = Yard::new();
+        let work = yard.path("work");
+        furnish(&work);
+        if has_settings {
+            std::fs::create_dir(work.join(".claude")).expect("made");
+            std::fs::write(work.join(".claude/settings.json"), "{}").expect("written");
+        }
+        let text = yard
+            .bash("git worktree add -q -b topic .claude/worktrees/topic && ls .claude/worktrees")
+            .await;
+        assert_eq!(text, "topic", "{has_settings}");
+        fails(&yard, "echo x > .claude/new.json").await;
+    }
+}
+
+#[tokio::test]
 async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use() {
     let yard = Yard::new();
     let main = yard.path("main");

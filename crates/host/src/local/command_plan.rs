@@ -19,6 +19,7 @@ use super::pty;
 use super::self_test_run::wrap_program;
 use super::spawn_plan::SpawnPlan;
 use crate::network_proxy::{CallNetwork, NetworkCaller, add_proxy_variables};
+use crate::protected_path::make_named_working_trees;
 use crate::terminals::CreateTerminal;
 use punie_home::MountedSecrets;
 use punie_sandbox::{NetworkAccess, SandboxProfile};
@@ -55,6 +56,9 @@ impl LocalTerminals {
         let words = confinement.wrapper_arguments(&request.cwd).await?;
         let (program, args) = resolve_program(&request.launch)?;
         let (program, args) = wrap_program(words, program, args);
+        if confinement.confinement_level().await.protects_paths() {
+            make_named_working_trees(&request.cwd, &request.launch.to_string());
+        }
         let watch = confinement.watch_protected_paths(&request.cwd).await;
         let watch = watch.map(|watch| watch.for_command(&request.launch));
         let RequestEnvironment {
