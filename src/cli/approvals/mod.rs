@@ -244,7 +244,7 @@ fn watch_questions(
     let terminal = TerminalAsker::from_process(home, workspaces, &never);
     if let Some(terminal) = terminal.filter(|_| !as_json) {
         console::print_line("Waiting for calls that need approval. Ctrl-C stops.");
-        terminal.ask_until_stopped();
+        terminal.ask_until_stopped(None);
         return Ok(Exit::Done);
     }
     let _presence = ApproverPresence::announce(home)?;

@@ -70,9 +70,11 @@ impl TerminalAsker {
         })
     }
 
-    /// Asks on a thread of its own, beside a runner.
+    /// Asks on a thread of its own, beside a runner. From here on the runner knows that somebody can be asked.
     pub fn ask_beside_runner(self) {
-        let asking = move || self.ask_until_stopped();
+        let is_in_foreground = self.input.is_in_foreground();
+        let presence = is_in_foreground.then(|| announce(&self.home)).flatten();
+        let asking = move || self.ask_until_stopped(presence);
         if let Err(error) = thread::Builder::new()
             .name("approvals".to_owned())
             .spawn(asking)
@@ -82,8 +84,7 @@ impl TerminalAsker {
     }
 
     /// Asks until the process stops or the terminal is gone. The runner knows meanwhile that somebody can be asked.
-    pub fn ask_until_stopped(&self) {
-        let mut presence = None;
+    pub fn ask_until_stopped(&self, mut presence: Option<ApproverPresence>) {
         while !self.stop.is_requested() {
             if !self.input.is_in_foreground() {
                 presence = None;

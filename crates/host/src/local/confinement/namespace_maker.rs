@@ -21,10 +21,7 @@ const MAX_LOADING_SECONDS: i64 = 60;
 /// Opens the namespace of this kind that a process is in.
 pub(super) fn open_namespace(process: &SpawnedProcess, kind: &str) -> io::Result<OwnedFd> {
     let path = format!("/proc/{}/ns/{kind}", process.child.pid());
-    open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| {
-        let cause = io::Error::from(errno);
-        io::Error::new(cause.kind(), format!("{path}: {cause}"))
-    })
+    Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Starts a process that waits for input that never comes, and returns once its program runs: while the program is
