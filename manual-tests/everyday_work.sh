@@ -357,7 +357,7 @@ row_git_worktree_as_workspace() {
     git -C "$HOME/repository" worktree add -q "$work" -b side
     call 'git status'
     says "policy allow --folder $HOME/repository/.git" || return
-    "$program" policy allow --folder "$HOME/repository/.git" > "$base/allowed" 2>&1 || return
+    (cd "$work" && "$program" policy allow --folder "$HOME/repository/.git") > "$base/allowed" 2>&1 || return
     works 'echo 1 > f; git add f; git commit -qm two; git log --oneline | grep -q two'
 }
 
