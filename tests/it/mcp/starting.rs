@@ -12,7 +12,7 @@ const MANAGER: &str = r#"#!/bin/sh
 echo "$*" >> "$HOME/calls"
 case "$*" in
 *" show "*) printf 'LoadState=loaded\nActiveState=inactive\nSubState=dead\nMainPID=0\n' ;;
-"--user start "*) "$(cat "$HOME/program")" --home "$HOME/home" dev --json > /dev/null 2>&1 < /dev/null & ;;
+"--user start "*) "$(cat "$HOME/program")" --home "${HOME%/}/home" dev --json > /dev/null 2>&1 < /dev/null & ;;
 esac
 "#;
 
