@@ -145,7 +145,9 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
         );
         // A command learns nothing of what is there: the words are the same where it is gone.
         std::fs::rename(&main, &gone).expect("moved");
-        assert_eq!(yard.bash("git status").await, text);
+        let without_time = |text: &str| text.replace(char::is_numeric, "");
+        let then = yard.bash("git status").await;
+        assert_eq!(without_time(&then), without_time(&text));
         std::fs::rename(&gone, &main).expect("moved");
     }
 }

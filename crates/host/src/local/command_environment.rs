@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-#[cfg(target_os = "linux")]
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -95,12 +93,14 @@ impl UserEnvironment {
 
     /// Makes Java machines in commands trust the authorities in this store.
     #[cfg(target_os = "linux")]
-    pub(super) fn set_java_trust_store(&mut self, store: &Path) {
-        // A path with spaces cannot stand in these options.
-        let path = store.display().to_string();
-        let options =
-            format!("-Djavax.net.ssl.trustStore={path} -Djavax.net.ssl.trustStoreType=jks");
-        self.java_options = (!path.contains(char::is_whitespace)).then_some(options);
+    pub(super) fn with_java_trust_store(mut self, store: Option<PathBuf>) -> Self {
+        let path = store.map(|store| store.display().to_string());
+        // A path with blanks cannot stand in these options.
+        let path = path.filter(|path| !path.contains(char::is_whitespace));
+        self.java_options = path.map(|path| {
+            format!("-Djavax.net.ssl.trustStore={path} -Djavax.net.ssl.trustStoreType=jks")
+        });
+        self
     }
 
     /// Returns a value that is passed on.

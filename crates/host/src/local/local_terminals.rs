@@ -169,19 +169,16 @@ impl LocalTerminals {
             ..
         } = &*self.shared;
         let captured = environment.get_or_init(|| async {
-            let (mut environment, withheld) =
+            let (environment, withheld) =
                 login_environment::load_login_environment(spawner, &setup.base_env).await;
             if let Some(tell) = withheld_observer.get() {
                 tell(withheld);
             }
             #[cfg(target_os = "linux")]
-            if let Some(store) = setup
-                .confinement
-                .set_login_paths(environment.login_paths())
-                .await
-            {
-                environment.set_java_trust_store(&store);
-            }
+            let environment = {
+                let paths = environment.login_paths();
+                environment.with_java_trust_store(setup.confinement.set_login_paths(paths).await)
+            };
             environment
         });
         captured.await

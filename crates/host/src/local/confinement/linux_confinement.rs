@@ -159,9 +159,17 @@ impl Confinement {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store that is in the home already is compared"
+)]
 fn write_java_trust_store(shared: &ConfinementState) -> Option<PathBuf> {
     let store = build_java_trust_store(&shared.profiles)?;
     let path = shared.setup.java_trust_store.clone();
+    // The views of another process, which shows the same file, stay as they are.
+    if std::fs::read(&path).is_ok_and(|written| written == store) {
+        return Some(path);
+    }
     if let Err(cause) = replace_file(&path, &store, Readers::OwnerOnly) {
         tracing::warn!(%cause, "Java machines in commands do not trust your authorities");
         return None;
