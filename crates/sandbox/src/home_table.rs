@@ -1,71 +1,22 @@
-//! The parts of the user's home that commands see: toolchains and settings, and the folders that commands fill
-//! themselves. Everything else in the home does not exist for them. Not here: how they are shown (view), and the
-//! files that hold no credentials once they are copied (git_settings).
+//! The parts of the user's home that commands see as they are, and the folders that commands fill themselves. Beside
+//! them they see parts of toolchains (toolchain_table), and settings without credentials (settings_table). Everything else
+//! in the home does not exist for them. Not here: how they are shown (view).
 
 use std::path::{Path, PathBuf};
 
-/// Toolchains, programs and settings without credentials, which commands may read.
+/// Files and folders that commands read as they are.
 pub(super) const SHOWN: &[&str] = &[
-    // Programs of the user.
+    // Programs of the user, and libraries beside them.
     "bin",
     ".local/bin",
     ".local/lib",
-    ".local/pipx",
-    ".local/share/pipx",
     ".local/share/man",
-    // Rust, Go, C and C++.
     ".cargo/bin",
-    ".rustup",
     "go/bin",
-    "sdk",
-    ".goenv",
-    ".gvm",
-    ".vcpkg",
-    // JavaScript.
-    ".nvm",
-    ".fnm",
-    ".local/share/fnm",
-    ".volta",
-    ".nodenv",
-    ".npm-global",
-    ".npm-packages",
     ".bun/bin",
     ".deno/bin",
-    // Python.
-    ".pyenv",
-    ".local/share/uv",
-    ".local/share/virtualenvs",
-    ".virtualenvs",
-    ".rye",
-    "miniconda3",
-    "miniforge3",
-    "anaconda3",
-    // Java, Kotlin, Scala.
-    ".sdkman",
-    ".jenv",
-    ".jabba",
-    ".jdks",
-    ".m2/wrapper",
-    // Others.
-    ".rbenv",
-    ".rvm",
-    ".gem/ruby",
-    ".ghcup",
-    ".opam",
-    ".elan",
-    ".juliaup",
-    ".dotnet",
-    ".swiftly",
-    ".asdf",
-    ".local/share/mise",
-    ".config/mise/config.toml",
-    ".tool-versions",
-    ".nix-profile",
-    ".linuxbrew",
     // Settings.
-    ".cargo/config",
-    ".cargo/config.toml",
-    ".cargo/env",
+    ".tool-versions",
     ".config/git/ignore",
     ".config/git/attributes",
     ".editorconfig",
@@ -125,7 +76,7 @@ pub(super) const PRIVATE: &[PrivateFolder] = &[
     partly(
         ".cache",
         &[
-            "pip",
+            "pip/wheels",
             "uv",
             "pypoetry/cache",
             "go-build",

@@ -15,6 +15,12 @@ mod cache_layers;
 #[cfg(target_os = "linux")]
 mod certificates;
 #[cfg(target_os = "linux")]
+mod closed_files;
+#[cfg(target_os = "linux")]
+mod copied_settings;
+#[cfg(target_os = "linux")]
+mod covered_folders;
+#[cfg(target_os = "linux")]
 pub mod enter_sandbox;
 #[cfg(target_os = "linux")]
 mod git_settings;
@@ -48,7 +54,15 @@ pub mod seatbelt;
 mod seccomp;
 pub mod self_test;
 pub mod services;
+#[cfg(target_os = "linux")]
+mod settings_files;
+#[cfg(target_os = "linux")]
+mod settings_table;
 pub mod shell_messages;
+#[cfg(target_os = "linux")]
+mod shown_parts;
+#[cfg(target_os = "linux")]
+mod toolchain_table;
 #[cfg(target_os = "linux")]
 mod unix_sockets;
 mod untrusted_links;
@@ -63,6 +77,8 @@ mod view_signature;
 pub use bpf::Instruction;
 #[cfg(target_os = "linux")]
 pub use cache_layers::{CacheContent, CacheLayers, CommandCache, OverlayMount};
+#[cfg(target_os = "linux")]
+pub use copied_settings::remove_copied_settings;
 pub use hidden_paths::{hidden_by_settings, is_absent};
 #[cfg(target_os = "linux")]
 pub use java_trust_store::build_java_trust_store;

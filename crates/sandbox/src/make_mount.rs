@@ -38,6 +38,7 @@ pub(crate) fn make_mount(step: &MountStep) -> io::Result<()> {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             unless_there(open(at.as_c_str(), flags, Mode::RUSR).map(drop))
         }
+        MountStep::WriteFile { at, text } => write_file(at, text),
         MountStep::MakeLink { at, target } => {
             unless_there(symlinkat(target.as_c_str(), CWD, at.as_c_str()))
         }
@@ -65,6 +66,17 @@ fn unless_there(made: rustix::io::Result<()>) -> io::Result<()> {
         Err(Errno::EXIST | Errno::NOTDIR | Errno::ROFS | Errno::NOENT) => Ok(()),
         made => Ok(made?),
     }
+}
+
+fn write_file(at: &CStr, text: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = open(at, flags, Mode::RUSR)?;
+    let mut left = text;
+    while !left.is_empty() {
+        let count = rustix::io::write(&file, left)?;
+        left = left.get(count..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 fn mount_empty(at: &CStr) -> io::Result<()> {

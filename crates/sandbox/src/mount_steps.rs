@@ -14,6 +14,13 @@ pub enum MountStep {
     MakeFolder(CString),
     /// Makes an empty file; one that exists is as good.
     MakeFile(CString),
+    /// Makes a file with this text.
+    WriteFile {
+        /// The new file.
+        at: CString,
+        /// Its content.
+        text: Vec<u8>,
+    },
     /// Makes a symbolic link.
     MakeLink {
         /// The link.

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
-use super::home_table::SHOWN;
-#[cfg(target_os = "linux")]
 use super::path_grants::SYSTEM_FOLDERS;
 use super::sandbox_rules::SandboxRules;
 use super::services::{leads_to_service, service_hint};
+#[cfg(target_os = "linux")]
+use super::shown_parts::is_shown;
 use super::untrusted_links::follow_links;
 
 /// Without a view, the home is hidden by single paths, and the system is readable.
 #[cfg(not(target_os = "linux"))]
-const SHOWN: &[&str] = &[];
+fn is_shown(_: &Path, _: &Path) -> bool {
+    false
+}
 #[cfg(not(target_os = "linux"))]
 const SYSTEM_FOLDERS: &[&str] = &["/"];
 
@@ -138,11 +140,10 @@ fn is_unseen(rules: &SandboxRules, path: &Path) -> bool {
     let Some(home) = &rules.user_home else {
         return false;
     };
-    let mut shown = SHOWN.iter().map(|name| home.join(name));
     path != home
         && path.starts_with(home)
         && !seen_folders(rules).any(|seen| path.starts_with(seen))
-        && !shown.any(|seen| path.starts_with(seen))
+        && !is_shown(home, path)
         && path.symlink_metadata().is_ok()
 }
 

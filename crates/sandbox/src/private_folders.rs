@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::home_table::PRIVATE;
+use super::settings_table::ALWAYS_THERE;
 
 /// Makes the folders of commands that are not there yet, below the folder that commands see as the home.
 pub(super) fn make_private_folders(private_home: &Path) -> io::Result<Vec<PathBuf>> {
@@ -23,5 +24,22 @@ pub(super) fn make_private_folders(private_home: &Path) -> io::Result<Vec<PathBu
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
         Ok(folder)
     };
-    folders.map(make).collect()
+    let made = folders.map(make).collect();
+    for name in ALWAYS_THERE {
+        clear_place(&private_home.join(name));
+    }
+    made
+}
+
+/// Removes what a command has put where a settings file is shown and nothing can be shown in its place.
+fn clear_place(place: &Path) {
+    let Ok(metadata) = place.symlink_metadata() else {
+        return;
+    };
+    // What stays is covered, or the view is not made.
+    let _ = match metadata.file_type() {
+        kind if kind.is_file() => Ok(()),
+        kind if kind.is_dir() => fs::remove_dir_all(place),
+        _ => fs::remove_file(place),
+    };
 }

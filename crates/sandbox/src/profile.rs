@@ -215,13 +215,21 @@ impl ProfileBuilder {
     /// new one. Blocks for some forty system calls.
     pub fn find_view(&self, temp: &Path) -> Result<Arc<HeldView>, ViewSignature> {
         let mut signed = self.signed_paths.lock();
-        let signed = signed.get_or_insert_with(|| SignedPaths::from_rules(&self.current_rules()));
-        let signature = signed.take_signature(temp);
         let views = self.views.lock();
-        let found = views
-            .iter()
-            .find(|held| held.temp == temp && held.signature == signature);
-        found.map(|held| Arc::clone(&held.view)).ok_or(signature)
+        let find = |signature: &ViewSignature| {
+            let mut held = views.iter();
+            let found = held.find(|held| held.temp == temp && held.signature == *signature);
+            found.map(|held| Arc::clone(&held.view))
+        };
+        let known = signed.as_ref().map(|paths| paths.take_signature(temp));
+        if let Some(view) = known.as_ref().and_then(find) {
+            return Ok(view);
+        }
+        // Where something has changed, more paths may count now, such as those of a new version of a toolchain.
+        let paths = SignedPaths::from_rules(&self.current_rules());
+        let signature = paths.take_signature(temp);
+        *signed = Some(paths);
+        find(&signature).ok_or(signature)
     }
 
     /// Plans a view for the conversation with this folder for temporary files; one that is also shown a path is for one
@@ -378,21 +386,5 @@ fn create_ruleset(
 ) -> io::Result<Option<Arc<OwnedFd>>> {
     let shuts_tcp = network == NetworkAccess::None;
     let made = super::ruleset::create_ruleset(grants, shown, shuts_tcp);
-    Ok(made.map_err(as_io_error)?.map(Arc::new))
-}
-
-/// Turns an error of a ruleset into the system's, if that was the cause, so that a lack of descriptors is known as one.
-#[cfg(target_os = "linux")]
-fn as_io_error(error: landlock::RulesetError) -> io::Error {
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        if let Some(code) = cause
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error)
-        {
-            return io::Error::from_raw_os_error(code);
-        }
-        source = cause.source();
-    }
-    io::Error::other(error)
+    Ok(made.map_err(super::ruleset::as_io_error)?.map(Arc::new))
 }

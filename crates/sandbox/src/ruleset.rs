@@ -1,6 +1,7 @@
 //! Converts the grants to a Landlock ruleset. Not here: the choice of the grants, and applying the ruleset
 //! (enter_sandbox).
 
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -124,6 +125,21 @@ fn landlock_access(usage: PathAccess) -> BitFlags<AccessFs> {
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev
         }
     }
+}
+
+/// Turns an error of a ruleset into the system's, if that was the cause, so that a lack of descriptors is known as one.
+pub(super) fn as_io_error(error: landlock::RulesetError) -> io::Error {
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        if let Some(code) = cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return io::Error::from_raw_os_error(code);
+        }
+        source = cause.source();
+    }
+    io::Error::other(error)
 }
 
 #[cfg(test)]

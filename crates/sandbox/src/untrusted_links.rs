@@ -31,6 +31,12 @@ impl WritableFolders {
         Self::from_folders(rules.writable_paths().chain(own).chain(&known))
     }
 
+    /// Returns none, for rules under which every link is trusted.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
     fn from_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Self {
         let mut folders: Vec<&PathBuf> = folders.collect();
         // Outer folders first: an inner one counts only if no link within an outer one leads to it.
@@ -82,6 +88,15 @@ impl WritableFolders {
             links,
             via_untrusted_symlink: false,
         }
+    }
+
+    /// Resolves the folder around a path, and leaves the last name; `None` if it leads through an untrusted link.
+    #[cfg(target_os = "linux")]
+    pub fn resolve_place(&self, path: &Path) -> Option<PathBuf> {
+        Some(
+            self.resolve_trusted(path.parent()?)?
+                .join(path.file_name()?),
+        )
     }
 
     /// Resolves a path; `None` if it leads through an untrusted link.

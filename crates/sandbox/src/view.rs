@@ -6,6 +6,7 @@
     reason = "the paths of the user's home are looked at as they are"
 )]
 
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -14,10 +15,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::cache_layers::{CacheContent, CommandCache};
+use super::covered_folders::{Covered, TEMP_FOLDERS, is_inside};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
 use super::unix_sockets::bound_sockets;
-use super::view_contents::{Covered, TEMP_FOLDERS, ViewContents, is_inside};
+use super::view_contents::ViewContents;
 
 /// The mounts of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,26 +71,24 @@ impl ViewPlan {
         caches: &[CommandCache],
     ) -> Self {
         let mut shared_caches = Vec::new();
-        let mut steps = vec![MountStep::SealMounts, MountStep::MountEmpty(to_c(stage))];
+        let mut steps = ViewSteps {
+            list: vec![MountStep::SealMounts, MountStep::MountEmpty(to_c(stage))],
+            ..ViewSteps::default()
+        };
         let empty = stage.join("empty");
-        steps.push(MountStep::MakeFile(to_c(&empty)));
+        steps.list.push(MountStep::MakeFile(to_c(&empty)));
         for covered in &contents.covered {
-            steps.push(MountStep::MakeFolder(to_c(&covered.staged)));
+            steps.make_folder(&covered.staged);
             let base = covered.base.as_ref().unwrap_or(&covered.staged);
-            steps.push(bind(base, &covered.staged, BindAccess::Writable));
+            steps.bind(base, &covered.staged, BindAccess::Writable);
             // The rest of the folder becomes read-only below.
-            let inner = contents
-                .private
-                .iter()
-                .filter(|folder| is_inside(folder, base));
-            steps.extend(inner.map(|folder| {
-                let place = covered
-                    .staged
-                    .join(folder.strip_prefix(base).unwrap_or(folder));
-                bind(folder, &place, BindAccess::Writable)
-            }));
+            let inner = contents.private.iter();
+            for folder in inner.filter(|folder| is_inside(folder, base)) {
+                let place = folder.strip_prefix(base).unwrap_or(folder);
+                steps.bind(folder, &covered.staged.join(place), BindAccess::Writable);
+            }
             if base == command_home {
-                add_caches(&covered.staged, caches, &mut steps);
+                steps.add_caches(&covered.staged, caches);
                 let shared = caches
                     .iter()
                     .filter(|cache| cache.content == CacheContent::Shared);
@@ -96,44 +96,22 @@ impl ViewPlan {
             }
         }
         for entry in &contents.entries {
-            add_mount_point(&contents, &entry.path, &mut steps);
+            steps.add_mount_point(&contents, &entry.path);
             let access = if entry.writable {
                 BindAccess::Writable
             } else {
                 BindAccess::Unchanged
             };
-            steps.push(bind(&entry.path, &contents.staged(&entry.path), access));
+            steps.bind(&entry.path, &contents.staged(&entry.path), access);
         }
         for covered in &contents.covered {
-            add_mount_point(&contents, &covered.path, &mut steps);
+            steps.add_mount_point(&contents, &covered.path);
         }
-        add_links(&contents, &mut steps);
-        for socket in bound_sockets() {
-            if contents.is_foreign_socket(&socket) {
-                steps.push(bind(
-                    &empty,
-                    &contents.staged(&socket),
-                    BindAccess::Unchanged,
-                ));
-            }
-        }
-        // Inner ones first, since each mount takes with it what is mounted below. The one around the stage hides it.
-        let (last, first): (Vec<&Covered>, Vec<&Covered>) =
-            contents.covered.iter().rev().partition(|covered| {
-                stage.starts_with(&covered.path) && contents.around(&covered.path).is_none()
-            });
-        for covered in first.into_iter().chain(last) {
-            let place = contents.staged(&covered.path);
-            steps.push(if covered.path.is_dir() {
-                MountStep::Move {
-                    from: to_c(&covered.staged),
-                    to: to_c(&place),
-                    read_only: !contents.temps.contains(&covered.path),
-                }
-            } else {
-                bind(&empty, &place, BindAccess::Unchanged)
-            });
-        }
+        steps.add_settings(&contents, stage);
+        steps.add_links(&contents);
+        steps.hide_paths(&contents, stage, &empty);
+        steps.move_covered(&contents, stage, &empty);
+        let steps = steps.list;
         let covered = contents
             .covered
             .into_iter()
@@ -149,75 +127,135 @@ impl ViewPlan {
     }
 }
 
-/// Shows the caches in the folder that commands see as the home.
-fn add_caches(home: &Path, caches: &[CommandCache], steps: &mut Vec<MountStep>) {
-    for cache in caches {
-        add_folders(home, Some(&cache.path), steps);
-        if let Some(folder) = &cache.folder {
-            let place = home.join(&cache.path);
-            steps.push(bind(folder, &place, BindAccess::Writable));
-        }
-    }
+/// The steps so far.
+#[derive(Default)]
+struct ViewSteps {
+    list: Vec<MountStep>,
+    /// The folders that they make.
+    made: HashSet<PathBuf>,
 }
 
-/// Makes the folders that lead to an entry, unless an outer entry has them.
-fn add_mount_point(contents: &ViewContents, path: &Path, steps: &mut Vec<MountStep>) {
-    let outer = contents
-        .entries
-        .iter()
-        .filter(|outer| is_inside(path, &outer.path));
-    let Some(covered) = contents.around(path) else {
-        return;
-    };
-    if outer
-        .into_iter()
-        .any(|outer| is_inside(&outer.path, &covered.path))
-    {
-        return;
-    }
-    let inner = path.strip_prefix(&covered.path).unwrap_or(path);
-    add_folders(&covered.staged, inner.parent(), steps);
-    let last = to_c(&covered.staged.join(inner));
-    steps.push(if path.is_dir() {
-        MountStep::MakeFolder(last)
-    } else {
-        MountStep::MakeFile(last)
-    });
-}
-
-/// Makes the user's links again where they would be missing.
-fn add_links(contents: &ViewContents, steps: &mut Vec<MountStep>) {
-    for link in &contents.links {
-        let (Some(covered), Ok(target)) = (contents.around(link), fs::read_link(link)) else {
-            continue;
-        };
-        let inner = link.strip_prefix(&covered.path).unwrap_or(link);
-        add_folders(&covered.staged, inner.parent(), steps);
-        let at = to_c(&covered.staged.join(inner));
-        steps.push(MountStep::MakeLink {
-            at,
-            target: to_c(&target),
+impl ViewSteps {
+    fn bind(&mut self, from: &Path, to: &Path, access: BindAccess) {
+        self.list.push(MountStep::Bind {
+            from: to_c(from),
+            to: to_c(to),
+            access,
         });
     }
-}
 
-/// Makes each folder on the way to a mount point.
-fn add_folders(top: &Path, inner: Option<&Path>, steps: &mut Vec<MountStep>) {
-    let mut folder = top.to_owned();
-    for part in inner.into_iter().flat_map(Path::iter) {
-        folder.push(part);
-        let step = MountStep::MakeFolder(to_c(&folder));
-        if !steps.contains(&step) {
-            steps.push(step);
+    fn make_folder(&mut self, path: &Path) {
+        if self.made.insert(path.to_owned()) {
+            self.list.push(MountStep::MakeFolder(to_c(path)));
         }
     }
-}
 
-fn bind(from: &Path, to: &Path, access: BindAccess) -> MountStep {
-    MountStep::Bind {
-        from: to_c(from),
-        to: to_c(to),
-        access,
+    /// Makes each folder on the way to a mount point.
+    fn add_folders(&mut self, top: &Path, inner: Option<&Path>) {
+        let mut folder = top.to_owned();
+        for part in inner.into_iter().flat_map(Path::iter) {
+            folder.push(part);
+            self.make_folder(&folder);
+        }
+    }
+
+    /// Shows the caches in the folder that commands see as the home.
+    fn add_caches(&mut self, home: &Path, caches: &[CommandCache]) {
+        for cache in caches {
+            self.add_folders(home, Some(&cache.path));
+            if let Some(folder) = &cache.folder {
+                self.bind(folder, &home.join(&cache.path), BindAccess::Writable);
+            }
+        }
+    }
+
+    /// Makes the folders that lead to an entry and the entry itself, unless an outer entry has them.
+    fn add_mount_point(&mut self, contents: &ViewContents, path: &Path) {
+        let Some(covered) = contents.around(path) else {
+            return;
+        };
+        let outer = contents.outer_entry(path);
+        if outer.is_some_and(|outer| is_inside(&outer.path, &covered.path)) {
+            return;
+        }
+        let inner = path.strip_prefix(&covered.path).unwrap_or(path);
+        self.add_folders(&covered.staged, inner.parent());
+        let last = covered.staged.join(inner);
+        if path.is_dir() {
+            self.make_folder(&last);
+        } else {
+            self.list.push(MountStep::MakeFile(to_c(&last)));
+        }
+    }
+
+    /// Makes the user's links again where they would be missing.
+    fn add_links(&mut self, contents: &ViewContents) {
+        for link in &contents.links {
+            let (Some(covered), Ok(target)) = (contents.around(link), fs::read_link(link)) else {
+                continue;
+            };
+            let inner = link.strip_prefix(&covered.path).unwrap_or(link);
+            self.add_folders(&covered.staged, inner.parent());
+            self.list.push(MountStep::MakeLink {
+                at: to_c(&covered.staged.join(inner)),
+                target: to_c(&target),
+            });
+        }
+    }
+
+    /// Shows the settings files from a file system that ends with the view.
+    fn add_settings(&mut self, contents: &ViewContents, stage: &Path) {
+        for path in &contents.emptied {
+            self.add_mount_point(contents, path);
+        }
+        for (number, file) in contents.settings.iter().enumerate() {
+            let shown = stage.join(format!("settings-{number}"));
+            self.list.push(MountStep::WriteFile {
+                at: to_c(&shown),
+                text: file.text.clone().into_bytes(),
+            });
+            // Of a cache that commands do not share, nothing is shown.
+            if !file.is_in_cache {
+                self.add_mount_point(contents, &file.path);
+            }
+            self.bind(&shown, &contents.staged(&file.path), BindAccess::ReadOnly);
+        }
+    }
+
+    /// Covers the sockets of other programs, and what is hidden in shown folders.
+    fn hide_paths(&mut self, contents: &ViewContents, stage: &Path, empty: &Path) {
+        for socket in bound_sockets() {
+            if contents.is_foreign_socket(&socket) {
+                self.bind(empty, &contents.staged(&socket), BindAccess::Unchanged);
+            }
+        }
+        let empty_folder = stage.join("empty-folder");
+        self.make_folder(&empty_folder);
+        for path in &contents.hidden {
+            let cover = if path.is_dir() { &empty_folder } else { empty };
+            self.bind(cover, &contents.staged(path), BindAccess::ReadOnly);
+        }
+    }
+
+    /// Puts what was built in the places of what it replaces. Inner ones first, since each mount takes with it what is
+    /// mounted below. The one around the stage hides it.
+    fn move_covered(&mut self, contents: &ViewContents, stage: &Path, empty: &Path) {
+        let (last, first): (Vec<&Covered>, Vec<&Covered>) =
+            contents.covered.iter().rev().partition(|covered| {
+                stage.starts_with(&covered.path) && contents.around(&covered.path).is_none()
+            });
+        for covered in first.into_iter().chain(last) {
+            let place = contents.staged(&covered.path);
+            if covered.path.is_dir() {
+                self.list.push(MountStep::Move {
+                    from: to_c(&covered.staged),
+                    to: to_c(&place),
+                    read_only: !contents.temps.contains(&covered.path),
+                });
+            } else {
+                self.bind(empty, &place, BindAccess::Unchanged);
+            }
+        }
     }
 }
 

@@ -1,81 +1,30 @@
 //! The paths that make up a view of the files: the folders whose content is replaced, and what commands see in them. Not
-//! here: the mounts that follow from them (view), and the lists of the home (home_table).
+//! here: the mounts that follow from them (view), and the lists of the home (home_table, toolchain_table).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::certificates::certificate_files;
-use super::git_settings::{SETTINGS, copy_git_settings};
+use super::closed_files::closed_files;
+use super::covered_folders::{
+    Covered, TEMP_FOLDERS, covered_paths, is_inside, named_paths, real_path, toolchain_folders,
+};
 use super::hidden_paths::hidden_paths;
-use super::home_table::{SHOWN, SHOWN_IN_RUN};
+use super::home_table::SHOWN_IN_RUN;
 use super::path_grants::SYSTEM_FOLDERS;
 use super::private_folders::make_private_folders;
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
+use super::settings_files::{SettingsFile, settings_files};
+use super::shown_parts::{ShownParts, expand};
+use super::toolchain_table::{EMPTIED, HIDDEN};
 use super::untrusted_links::WritableFolders;
-
-/// The folder of a conversation for temporary files: what its commands see as `/tmp`, `/var/tmp` and `/dev/shm`.
-pub(super) const TEMP_FOLDERS: [(&str, &str); 3] = [
-    ("/tmp", "tmp"),
-    ("/var/tmp", "var-tmp"),
-    ("/dev/shm", "shm"),
-];
-
-/// A folder or file whose content is replaced.
-#[derive(Debug)]
-pub(super) struct Covered {
-    pub path: PathBuf,
-    /// The folder that takes its place, or an empty one.
-    pub base: Option<PathBuf>,
-    /// Where it is built.
-    pub staged: PathBuf,
-}
 
 /// A path that commands see within what is covered, or that they may write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     pub path: PathBuf,
     pub writable: bool,
-}
-
-fn real_path(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Returns what is covered, outer paths first.
-fn covered_paths(rules: &SandboxRules, temp: &Path, stage: &Path) -> Vec<Covered> {
-    let temps =
-        TEMP_FOLDERS.map(|(path, name)| (real_path(Path::new(path)), Some(temp.join(name))));
-    let own = ["/run", "/dev/pts"].map(|path| real_path(Path::new(path)));
-    let home = rules
-        .user_home
-        .iter()
-        .map(|home| (real_path(home), Some(rules.command_home.clone())));
-    let hidden = rules
-        .hide
-        .iter()
-        .chain([&rules.own_home])
-        .map(|path| real_path(path))
-        .chain(rules.other_folders());
-    let hides_workspaces = rules.workspace_access == WorkspaceAccess::Hidden;
-    let empty = hidden.chain(own).map(|path| (path, None));
-    let mut all: Vec<(PathBuf, Option<PathBuf>)> =
-        temps.into_iter().chain(home).chain(empty).collect();
-    // The owner shows all of it; never the home, though.
-    all.retain(|(path, base)| {
-        let is_home = *path == rules.own_home || base.as_ref() == Some(&rules.command_home);
-        is_home || hides_workspaces || !rules.write.contains(path)
-    });
-    all.sort();
-    all.dedup_by(|next, previous| next.0 == previous.0);
-    let staged = |number: usize| stage.join(number.to_string());
-    let numbered = all.into_iter().enumerate();
-    numbered
-        .map(|(number, (path, base))| Covered {
-            path,
-            base,
-            staged: staged(number),
-        })
-        .collect()
 }
 
 /// The paths of a view.
@@ -93,6 +42,12 @@ pub(super) struct ViewContents {
     pub temps: Vec<PathBuf>,
     /// Shown paths outside of what is covered.
     pub readable: Vec<PathBuf>,
+    /// Settings files without credentials.
+    pub settings: Vec<SettingsFile>,
+    /// Files that are there and empty.
+    pub emptied: Vec<PathBuf>,
+    /// Files and folders in what is shown of which commands see nothing.
+    pub hidden: Vec<PathBuf>,
     own_home: PathBuf,
 }
 
@@ -104,9 +59,13 @@ impl ViewContents {
         shown: Option<&Path>,
         stage: &Path,
     ) -> io::Result<Self> {
+        let trusted = WritableFolders::from_rules(rules);
+        let parts = rules.user_home.as_deref().map(ShownParts::in_home);
+        let parts = parts.unwrap_or_default();
+        let toolchains = toolchain_folders(rules, &parts, &trusted);
         let mut contents = Self {
-            trusted: WritableFolders::from_rules(rules),
-            covered: covered_paths(rules, temp, stage),
+            trusted,
+            covered: covered_paths(rules, temp, stage, toolchains),
             entries: Vec::new(),
             links: Vec::new(),
             private: Vec::new(),
@@ -114,10 +73,15 @@ impl ViewContents {
                 .map(|(path, _)| real_path(Path::new(path)))
                 .to_vec(),
             readable: Vec::new(),
+            settings: Vec::new(),
+            emptied: Vec::new(),
+            hidden: Vec::new(),
             own_home: rules.own_home.clone(),
         };
-        contents.add_entries(rules, temp, shown)?;
+        contents.add_entries(rules, temp, shown, &parts);
         contents.drop_needless_entries();
+        contents.add_settings(rules)?;
+        contents.hide_closed_files(rules);
         Ok(contents)
     }
 
@@ -151,7 +115,8 @@ impl ViewContents {
         rules: &SandboxRules,
         temp: &Path,
         shown: Option<&Path>,
-    ) -> io::Result<()> {
+        parts: &ShownParts,
+    ) {
         if rules.workspace_access != WorkspaceAccess::Hidden {
             let writes = rules.workspace_access == WorkspaceAccess::Write;
             for path in rules.writable_paths() {
@@ -172,16 +137,8 @@ impl ViewContents {
         for path in SHOWN_IN_RUN {
             self.add_path(Path::new(path), false);
         }
-        if let Some(home) = &rules.user_home {
-            for name in SHOWN {
-                self.add_path(&home.join(name), false);
-            }
-            if rules.own_folder.is_none() {
-                for name in SETTINGS {
-                    copy_git_settings(&home.join(name), &rules.command_home.join(name))?;
-                }
-                self.private = make_private_folders(&rules.command_home)?;
-            }
+        for path in &parts.paths {
+            self.add_path(path, false);
         }
         if !rules.certificates.is_empty() {
             let is_of_system =
@@ -194,6 +151,11 @@ impl ViewContents {
         if let Some(path) = &rules.own_folder {
             self.add_path(path, true);
         }
+        self.add_search_path(rules);
+    }
+
+    /// Adds the folders of the PATH, with what the toolchains around them need.
+    fn add_search_path(&mut self, rules: &SandboxRules) {
         let others: Vec<PathBuf> = rules.other_folders().collect();
         for folder in &rules.search_path {
             let Some(path) = self.trusted.resolve_trusted(folder) else {
@@ -204,13 +166,62 @@ impl ViewContents {
                 continue;
             }
             let is_around_home = |home: &PathBuf| home.starts_with(&path);
-            if !rules.user_home.as_ref().is_some_and(is_around_home) {
-                let shown = installation_in_home(&path, rules.user_home.as_deref());
-                self.add_path(folder, false);
-                self.add_path(shown, false);
+            if rules.user_home.as_ref().is_some_and(is_around_home) {
+                continue;
+            }
+            self.add_path(folder, false);
+            if let Some(around) = installation_in_home(&path, rules.user_home.as_deref()) {
+                for part in ShownParts::of_unknown(around) {
+                    self.add_path(&part, false);
+                }
             }
         }
+    }
+
+    /// Adds the settings files of the user's, and makes the folders of commands. A service gets none of them.
+    fn add_settings(&mut self, rules: &SandboxRules) -> io::Result<()> {
+        let Some(home) = rules
+            .user_home
+            .as_ref()
+            .filter(|_| rules.own_folder.is_none())
+        else {
+            return Ok(());
+        };
+        self.private = make_private_folders(&rules.command_home)?;
+        let mut listed = BTreeSet::new();
+        self.settings = settings_files(home, &self.trusted, &mut listed);
+        self.settings
+            .retain(|file| !named_paths(rules).any(|named| file.path.starts_with(named)));
+        let emptied = EMPTIED
+            .iter()
+            .flat_map(|path| expand(home, path, &mut listed));
+        let places = emptied.filter_map(|path| self.trusted.resolve_place(&path));
+        self.emptied = places.collect();
         Ok(())
+    }
+
+    /// Hides what lies in shown folders and is the owner's alone.
+    fn hide_closed_files(&mut self, rules: &SandboxRules) {
+        let mut listed = BTreeSet::new();
+        let in_home = rules
+            .user_home
+            .iter()
+            .flat_map(|home| HIDDEN.iter().map(move |path| (home, path)));
+        let in_home: Vec<PathBuf> = in_home
+            .flat_map(|(home, path)| expand(home, path, &mut listed))
+            .collect();
+        let found = closed_files(rules).into_iter().chain(in_home);
+        let real = found.filter_map(|path| self.trusted.resolve_trusted(&path));
+        // What the owner shows by name stays, and so do the folders around it and around the home.
+        let is_named = |path: &PathBuf| {
+            let mut around = named_paths(rules)
+                .chain(&rules.user_home)
+                .chain([&rules.own_home]);
+            around.any(|inner| inner.starts_with(path))
+                || named_paths(rules).any(|named| path.starts_with(named))
+                || rules.certificates.contains(path)
+        };
+        self.hidden = real.filter(|path| !is_named(path)).collect();
     }
 
     /// Adds a path that is there, unless a command may have chosen where it leads.
@@ -256,13 +267,20 @@ impl ViewContents {
         )
     }
 
+    /// Returns the innermost entry around a path. The entries must be sorted.
+    pub fn outer_entry(&self, path: &Path) -> Option<&Entry> {
+        let mut around = path.ancestors().skip(1);
+        around.find_map(|folder| {
+            let found = self
+                .entries
+                .binary_search_by(|entry| entry.path.as_path().cmp(folder));
+            found.ok().map(|at| &self.entries[at])
+        })
+    }
+
     /// Returns whether an entry shows more than the one around it does.
     fn is_needed(&self, entry: &Entry) -> bool {
-        let outer = self
-            .entries
-            .iter()
-            .filter(|outer| is_inside(&entry.path, &outer.path));
-        let Some(outer) = outer.max_by_key(|outer| outer.path.as_os_str().len()) else {
+        let Some(outer) = self.outer_entry(&entry.path) else {
             // Outside of what is covered, everything may be looked at.
             return entry.writable || self.around(&entry.path).is_some();
         };
@@ -293,50 +311,20 @@ impl ViewContents {
     }
 }
 
-/// Returns whether a path lies in a folder, and is not the folder itself.
-pub(super) fn is_inside(path: &Path, folder: &Path) -> bool {
-    path != folder && path.starts_with(folder)
-}
-
-/// Returns the folder of a toolchain with its libraries around a folder of programs in the home, if it is not one of the
-/// home's own folders, which hold other things too.
-fn installation_in_home<'a>(path: &'a Path, home: Option<&Path>) -> &'a Path {
+/// Returns the folder of a toolchain around a folder of programs in the home, if it is not one of the home's own folders,
+/// which hold other things too.
+fn installation_in_home<'a>(path: &'a Path, home: Option<&Path>) -> Option<&'a Path> {
     let is_programs = path
         .file_name()
         .is_some_and(|name| name == "bin" || name == "shims");
-    let Some(around) = path.parent().filter(|_| is_programs) else {
-        return path;
-    };
-    let depth = home.and_then(|home| Some(around.strip_prefix(home).ok()?.components().count()));
-    if depth.is_some_and(|depth| depth >= 2) {
-        around
-    } else {
-        path
-    }
+    let around = path.parent().filter(|_| is_programs)?;
+    let depth = around.strip_prefix(home?).ok()?.components().count();
+    (depth >= 2).then_some(around)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_folders_of_other_sessions_are_covered_wherever_they_are() {
-        let folder = |path: &str| PathBuf::from(path);
-        let rules = SandboxRules {
-            workspaces: vec![folder("/srv/work")],
-            ..SandboxRules::minimal_rules(folder("/srv/home"), folder("/srv/temp"))
-        };
-        let narrowed = rules.clone().narrowed_to(&[folder("/srv/work/one")], &[]);
-        let other = rules.clone().narrowed_to(&[folder("/opt/other")], &[]);
-        let covers = |rules: &SandboxRules| {
-            let covered = covered_paths(rules, Path::new("/srv/temp"), Path::new("/srv/view"));
-            ["/srv/work", "/srv/work/one", "/opt/other"]
-                .map(|path| covered.iter().any(|one| one.path == Path::new(path)))
-        };
-        assert_eq!(covers(&narrowed), [true, false, true]);
-        assert_eq!(covers(&other), [true, true, false]);
-        assert_eq!(covers(&rules), [false, false, true]);
-    }
 
     #[test]
     fn the_programs_of_another_workspace_bring_none_of_its_files_into_view() {

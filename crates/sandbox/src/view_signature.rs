@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::lstat;
 
-use super::home_table::{PRIVATE, SHOWN};
+use super::closed_files::{looked_at_folders, system_folders};
+use super::home_table::{PRIVATE, PrivateFolder};
 use super::sandbox_rules::{KnownFolders, SandboxRules};
+use super::settings_files::settings_sources;
+use super::shown_parts::ShownParts;
 use super::unix_sockets::bound_sockets;
 
 /// Device, inode, and for a folder whose entries count the ctime in seconds and nanoseconds.
@@ -21,10 +24,10 @@ pub struct ViewSignature {
     known_folders: Vec<PathBuf>,
 }
 
-/// The paths to look at, chosen once.
+/// The paths to look at, chosen when a view is made.
 #[derive(Debug)]
 pub(super) struct SignedPaths {
-    /// Folders in which something may appear.
+    /// Folders in which something may appear, and files that may change.
     listed: BTreeSet<PathBuf>,
     /// Paths that may be replaced.
     replaced: BTreeSet<PathBuf>,
@@ -33,15 +36,17 @@ pub(super) struct SignedPaths {
 
 impl SignedPaths {
     pub fn from_rules(rules: &SandboxRules) -> Self {
-        let names = SHOWN
-            .iter()
-            .copied()
-            .chain(PRIVATE.iter().map(|private| private.path));
-        let below_home = |name: &str| {
-            let path = rules.user_home.as_ref()?.join(name);
+        let below_home = |private: &PrivateFolder| {
+            let path = rules.user_home.as_ref()?.join(private.path);
             path.parent().map(Path::to_owned)
         };
-        let settings = [".gitconfig", ".config/git/config", ".config/git/ignore"];
+        let mut listed: BTreeSet<PathBuf> = PRIVATE.iter().filter_map(below_home).collect();
+        if let Some(home) = &rules.user_home {
+            listed.extend(ShownParts::in_home(home).listed);
+            listed.extend(settings_sources(home));
+        }
+        listed.extend(looked_at_folders(rules).into_iter().chain(system_folders()));
+        listed.extend(rules.certificates.iter().cloned());
         let owners = [
             &rules.workspaces,
             &rules.repositories,
@@ -52,11 +57,7 @@ impl SignedPaths {
             &rules.search_path,
         ];
         Self {
-            listed: names
-                .chain(settings)
-                .filter_map(below_home)
-                .chain(rules.certificates.iter().cloned())
-                .collect(),
+            listed,
             replaced: owners.into_iter().flatten().cloned().collect(),
             known_folders: rules.known_folders.clone(),
         }

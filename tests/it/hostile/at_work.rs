@@ -197,9 +197,12 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
 async fn a_toolchain_that_is_installed_later_is_seen_by_the_next_command() {
     let yard = Yard::new();
     assert_eq!(yard.bash("true; echo first").await, "first");
-    std::fs::create_dir(yard.path("user/.nvm")).expect("made");
-    std::fs::write(yard.path("user/.nvm/x"), "seen").expect("written");
-    assert_eq!(yard.bash("cat ~/.nvm/x").await, "seen");
+    let version = yard.path("user/.nvm/versions/node/v1");
+    std::fs::create_dir_all(&version).expect("made");
+    assert_eq!(yard.bash("ls ~/.nvm; echo unpacked").await, "unpacked");
+    std::fs::create_dir(version.join("lib")).expect("made");
+    std::fs::write(version.join("lib/x"), "seen").expect("written");
+    assert_eq!(yard.bash("cat ~/.nvm/versions/node/v1/lib/x").await, "seen");
 }
 
 #[tokio::test]

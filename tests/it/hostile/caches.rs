@@ -85,7 +85,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         )
         .await;
     assert!(
-        text.starts_with("indexcachedjar[net]\nA Person\n#!/bin/sh\necho tool\n"),
+        text.starts_with("indexcachedjar[net]\n\nA Person\n#!/bin/sh\necho tool\n"),
         "{text}"
     );
     for hidden in ["helper", "credentials", "_logs", "settings"] {

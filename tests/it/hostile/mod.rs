@@ -24,6 +24,7 @@ mod races;
 mod shell;
 mod shown;
 mod table;
+mod toolchains;
 mod without_links;
 mod working_trees;
 

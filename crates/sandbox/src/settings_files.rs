@@ -1,0 +1,287 @@
+//! Settings files of the user's, as commands see them: what may be a credential is left out. They are read anew for each
+//! view, and no copy lies on the disk. Not here: which files those are (settings_table), and git's (git_settings).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the user's settings files are read as they are"
+)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::git_settings::{has_address_with_user, without_credentials, without_remote_users};
+use super::settings_table::{ALWAYS_THERE, SETTINGS, SettingsFilter};
+use super::shown_parts::expand;
+use super::toolchain_table::TOOLCHAINS;
+use super::untrusted_links::{WritableFolders, follow_links};
+
+/// The most bytes of a settings file. Of a larger one commands see nothing.
+const MAX_BYTES: u64 = 128 << 10;
+/// The most bytes of all of them.
+const MAX_ALL_BYTES: usize = 1 << 20;
+
+/// Words in a key that mark its value as a credential.
+const SECRET_WORDS: &[&str] = &[
+    "token",
+    "passw",
+    "secret",
+    "credential",
+    "authorization",
+    "apikey",
+    "api_key",
+    "api-key",
+    "smtppass",
+    "cookie",
+    "extraheader",
+    "private_key",
+    "private-key",
+    "privatekey",
+];
+
+/// A settings file as commands see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SettingsFile {
+    /// The path in the home.
+    pub path: PathBuf,
+    /// What commands find in it.
+    pub text: String,
+    /// It lies in a cache, which commands may not share.
+    pub is_in_cache: bool,
+}
+
+/// Returns the settings files of a home that are there, and those that always are. Adds the folders that decide about the
+/// others to `listed`.
+pub(super) fn settings_files(
+    home: &Path,
+    trusted: &WritableFolders,
+    listed: &mut BTreeSet<PathBuf>,
+) -> Vec<SettingsFile> {
+    let (mut files, mut bytes_left) = (Vec::new(), MAX_ALL_BYTES);
+    for (pattern, filter) in SETTINGS {
+        let paths = if ALWAYS_THERE.contains(pattern) {
+            vec![home.join(pattern)]
+        } else {
+            expand(home, pattern, listed)
+        };
+        for path in paths {
+            // Not one to which a link leads that a command may have made.
+            let whole = trusted
+                .resolve_trusted(&path)
+                .as_deref()
+                .and_then(read_settings);
+            let mut text = whole
+                .as_deref()
+                .map_or_else(String::new, |text| filter.apply(text));
+            let is_in_cache = *filter == SettingsFilter::Remotes;
+            // Most repositories in caches hold nothing to leave out.
+            if is_in_cache && whole.as_deref() == Some(&text) {
+                continue;
+            }
+            // The folder of a toolchain may be a link; those of commands stand where the user's would be.
+            let place = if is_of_toolchain(home, &path) {
+                trusted.resolve_place(&path)
+            } else {
+                Some(path)
+            };
+            let Some(path) = place else {
+                continue;
+            };
+            if text.len() > bytes_left {
+                text.clear();
+            }
+            bytes_left -= text.len();
+            files.push(SettingsFile {
+                path,
+                text,
+                is_in_cache,
+            });
+        }
+    }
+    files
+}
+
+fn is_of_toolchain(home: &Path, path: &Path) -> bool {
+    let path = path.strip_prefix(home).unwrap_or(path);
+    TOOLCHAINS
+        .iter()
+        .any(|toolchain| path.starts_with(toolchain.at))
+}
+
+/// Returns the paths whose change may change what commands find in the settings files of a home.
+pub(super) fn settings_sources(home: &Path) -> BTreeSet<PathBuf> {
+    let mut sources = BTreeSet::new();
+    for (pattern, filter) in SETTINGS {
+        let files = expand(home, pattern, &mut sources);
+        // There may be hundreds of repositories, and an address with a password seldom comes later.
+        if *filter != SettingsFilter::Remotes {
+            let targets: Vec<PathBuf> = files.iter().map(|path| follow_links(path)).collect();
+            sources.extend(files.into_iter().chain(targets));
+        }
+    }
+    sources
+}
+
+/// Reads a settings file. `None` for one that is missing, too large, no text, or no file.
+fn read_settings(path: &Path) -> Option<String> {
+    // A pipe is not opened: that could wait for ever.
+    let metadata = fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        return None;
+    }
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+impl SettingsFilter {
+    fn apply(self, text: &str) -> String {
+        match self {
+            Self::Git => without_credentials(text),
+            Self::Remotes => without_remote_users(text),
+            Self::Toml(tables) => filter_toml(text, tables),
+            Self::PathScript if sets_only_the_path(text) => text.to_owned(),
+            Self::Whole if !text.lines().any(may_hold_secret) => text.to_owned(),
+            Self::PathScript | Self::Whole => String::new(),
+        }
+    }
+}
+
+/// Returns whether a key has a word of a secret.
+pub(super) fn names_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| key.contains(word))
+}
+
+/// Returns whether a line has a word of a secret, or an address with a user.
+fn may_hold_secret(line: &str) -> bool {
+    names_secret(line) || has_address_with_user(line)
+}
+
+/// Returns whether a shell script sets no variable but the PATH.
+fn sets_only_the_path(text: &str) -> bool {
+    let mut before_signs = text.lines().flat_map(|line| {
+        let mut parts: Vec<&str> = line.split('=').collect();
+        parts.pop();
+        parts
+    });
+    before_signs.all(|part| part.ends_with("PATH")) && !text.lines().any(may_hold_secret)
+}
+
+/// Leaves out the tables that are not in the list, keys that name a secret, and addresses with a user. Nothing stays of a
+/// text that is no TOML.
+fn filter_toml(text: &str, tables: &[&str]) -> String {
+    let Ok(mut table) = text.parse::<Table>() else {
+        return String::new();
+    };
+    table.retain(|key, _| tables.iter().any(|table| *table == key));
+    retain_harmless(&mut table);
+    toml::to_string(&table).unwrap_or_default()
+}
+
+fn retain_harmless(table: &mut Table) {
+    table.retain(|key, value| {
+        let key = key.to_ascii_lowercase();
+        let is_proxy_with_user =
+            key == "proxy" && value.as_str().is_some_and(|text| text.contains('@'));
+        !is_proxy_with_user && !names_secret(&key) && is_harmless(value)
+    });
+}
+
+fn is_harmless(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => !has_address_with_user(text),
+        Value::Array(values) => {
+            values.retain_mut(is_harmless);
+            true
+        }
+        Value::Table(table) => {
+            retain_harmless(table);
+            true
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_cargos_settings_the_harmless_tables_stay() {
+        let text = "[registry]\ntoken = \"cioX\"\ndefault = \"own\"\n[registries]\nown = { index = \"https://example.com/i\", \
+                    token = \"regX\" }\n[source.mine]\nregistry = \"https://user:urlX@example.com\"\n[build]\njobs = 2\n\
+                    [http]\nproxy = \"user:proxyX@proxy:3128\"\ncainfo = \"/c.pem\"\n[env]\nAPI = \"envX\"\n[alias]\nb = \"build\"\n";
+        let seen =
+            SettingsFilter::Toml(&["registry", "registries", "source", "build", "http", "alias"])
+                .apply(text);
+        for kept in [
+            "default = \"own\"",
+            "https://example.com/i",
+            "jobs = 2",
+            "/c.pem",
+            "b = \"build\"",
+        ] {
+            assert!(seen.contains(kept), "{kept} is not in {seen}");
+        }
+        for gone in ["cioX", "regX", "urlX", "proxyX", "envX"] {
+            assert!(!seen.contains(gone), "{gone} is in {seen}");
+        }
+        assert_eq!(SettingsFilter::Toml(&["a"]).apply("a = \"not closed"), "");
+    }
+
+    #[test]
+    fn a_script_that_sets_more_than_the_path_is_not_shown() {
+        let rustups = "#!/bin/sh\ncase \":${PATH}:\" in\n*:\"$HOME/.cargo/bin\":*) ;;\n*) export PATH=\"$HOME/.cargo/bin:$PATH\" ;;\nesac\n";
+        assert_eq!(SettingsFilter::PathScript.apply(rustups), rustups);
+        let more = format!("{rustups}export API=x\n");
+        assert_eq!(SettingsFilter::PathScript.apply(&more), "");
+        assert_eq!(
+            SettingsFilter::Whole.apply("GOPROXY=https://u:p@example.com"),
+            ""
+        );
+        assert_eq!(
+            SettingsFilter::Whole.apply("GOPROXY=direct"),
+            "GOPROXY=direct"
+        );
+    }
+
+    #[test]
+    fn a_pipe_and_a_large_file_are_empty_and_a_cache_is_named_where_it_has_a_password() {
+        let place = tempfile::tempdir().expect("a folder");
+        let home = place.path().canonicalize().expect("real");
+        let write = |path: &str, text: &str| {
+            let path = home.join(path);
+            fs::create_dir_all(path.parent().expect("one")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        write(".gitconfig", &"# x\n".repeat(100_000));
+        write(
+            ".cargo/git/db/one/config",
+            "[remote \"a\"]\n\turl = https://x:tokenX@example.com/a\n",
+        );
+        write(
+            ".cargo/git/db/two/config",
+            "[remote \"a\"]\n\turl = https://example.com/a\n",
+        );
+        rustix::fs::mkfifoat(rustix::fs::CWD, home.join(".cargo/env"), 0o600.into())
+            .expect("a pipe");
+        let mut listed = BTreeSet::new();
+        let files = settings_files(&home, &WritableFolders::none(), &mut listed);
+        let seen = |name: &str| {
+            let found = files.iter().find(|file| file.path == home.join(name));
+            found.map(|file| file.text.as_str())
+        };
+        assert_eq!([seen(".gitconfig"), seen(".cargo/env")], [Some(""); 2]);
+        assert_eq!(seen(".cargo/git/db/two/config"), None);
+        let shown = seen(".cargo/git/db/one/config").expect("named");
+        assert!(
+            shown.contains("https://example.com/a") && !shown.contains("tokenX"),
+            "{shown}"
+        );
+        assert!(listed.contains(&home.join(".cargo/git/db")));
+    }
+}

@@ -1,0 +1,89 @@
+//! The settings files of the user's that commands see without what may be a credential. Not here: the filters
+//! (settings_files), and how the files are shown (view).
+
+/// What is left out of a settings file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SettingsFilter {
+    /// Git's settings, but for the keys of a list.
+    Git,
+    /// A git configuration of a cache: users and passwords in addresses, and sections that a repository does not need.
+    Remotes,
+    /// TOML: tables that are not in this list, keys that name a secret, addresses with a user.
+    Toml(&'static [&'static str]),
+    /// All of it, where it sets another variable than the PATH.
+    PathScript,
+    /// All of it, where it names a secret or an address with a user.
+    Whole,
+}
+
+/// The tables of Cargo's settings that commands see.
+const CARGO_TABLES: &[&str] = &[
+    "alias",
+    "build",
+    "cache",
+    "cargo-new",
+    "doc",
+    "future-incompat-report",
+    "http",
+    "install",
+    "net",
+    "patch",
+    "paths",
+    "profile",
+    "registries",
+    "registry",
+    "resolver",
+    "source",
+    "target",
+    "term",
+    "unstable",
+];
+const MISE_TABLES: &[&str] = &["alias", "min_version", "settings", "tool_alias", "tools"];
+
+/// The files that commands find in any case, read-only and empty where the user has none: they lie in folders of commands,
+/// and another command may have written one.
+pub(super) const ALWAYS_THERE: &[&str] =
+    &[".gitconfig", ".config/git/config", ".cargo/config.toml"];
+
+/// The files, by their paths in the home, in which a `*` stands for any part of one name. Commands find each one read-only.
+pub(super) const SETTINGS: &[(&str, SettingsFilter)] = &[
+    (".gitconfig", SettingsFilter::Git),
+    (".config/git/config", SettingsFilter::Git),
+    (".cargo/config", SettingsFilter::Toml(CARGO_TABLES)),
+    (".cargo/config.toml", SettingsFilter::Toml(CARGO_TABLES)),
+    (".cargo/env", SettingsFilter::PathScript),
+    (
+        ".config/mise/config.toml",
+        SettingsFilter::Toml(MISE_TABLES),
+    ),
+    (".ghcup/env", SettingsFilter::PathScript),
+    (".elan/env", SettingsFilter::PathScript),
+    (".opam/config", SettingsFilter::Whole),
+    (".sdkman/etc/config", SettingsFilter::Whole),
+    ("sdk/go*/go.env", SettingsFilter::Whole),
+    (".goenv/versions/*/go.env", SettingsFilter::Whole),
+    (".gvm/gos/*/go.env", SettingsFilter::Whole),
+    (".asdf/installs/go*/*/go/go.env", SettingsFilter::Whole),
+    (
+        ".local/share/mise/installs/go/*/go.env",
+        SettingsFilter::Whole,
+    ),
+    // The repositories in caches.
+    (".cargo/git/db/*/config", SettingsFilter::Remotes),
+    (
+        ".cargo/git/checkouts/*/*/.git/config",
+        SettingsFilter::Remotes,
+    ),
+    (
+        ".cargo/registry/index/*/.git/config",
+        SettingsFilter::Remotes,
+    ),
+    (".cache/uv/git-v*/db/*/config", SettingsFilter::Remotes),
+    (
+        ".cache/uv/git-v*/checkouts/*/*/.git/config",
+        SettingsFilter::Remotes,
+    ),
+    (".cache/composer/vcs/*/config", SettingsFilter::Remotes),
+    ("go/pkg/mod/cache/vcs/*/config", SettingsFilter::Remotes),
+    (".julia/registries/*/.git/config", SettingsFilter::Remotes),
+];
