@@ -6,8 +6,12 @@ use std::sync::Arc;
 use super::settings::open_trash;
 use super::workspaces::open_workspace;
 use crate::config::{Config, ProcessEnvironment};
+#[cfg(target_os = "linux")]
+use punie_core::clock::Clock;
 use punie_core::runner_home::is_runner_home;
 use punie_home::Home;
+#[cfg(target_os = "linux")]
+use punie_home::{OwnerNotice, OwnerSwitches, command_to_type};
 use punie_host::Workspace;
 use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
@@ -117,6 +121,41 @@ pub(super) async fn remove_copied_caches(home: Home) {
             tracing::warn!(%cause, "copies of your caches that an earlier version made stay in command-home");
         }
         Err(fault) => tracing::warn!(%fault, "removing the copies of caches broke off"),
+    }
+}
+
+/// Removes the copies of the user's settings that earlier versions made for commands, and tells the owner once.
+#[cfg(target_os = "linux")]
+pub(super) async fn remove_copied_settings(home: Home) {
+    let (commands, caches) = (home.command_home_dir(), home.command_caches_dir());
+    let remove = move || punie_sandbox::remove_copied_settings(&commands, &caches);
+    match tokio::task::spawn_blocking(remove).await {
+        Ok(Ok(removed)) if removed.is_empty() => {}
+        Ok(Ok(removed)) => {
+            let list: Vec<String> = removed
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            let text = format!(
+                "removed what an earlier version had copied of your settings for commands; they may have read a \
+                 credential in it: {}",
+                list.join(", ")
+            );
+            tracing::warn!("{text}. `{}` acknowledges this", command_to_type("ack"));
+            let notice = OwnerNotice {
+                at_ms: Clock::system_clock().now_ms(),
+                path: home.command_home_dir().display().to_string(),
+                request: None,
+                text,
+            };
+            if let Err(error) = OwnerSwitches::in_home(&home).add_notice(&notice) {
+                tracing::warn!(%error, "this is not in the owner's notices");
+            }
+        }
+        Ok(Err(cause)) => {
+            tracing::warn!(%cause, "copies of your settings that an earlier version made stay in commands/");
+        }
+        Err(fault) => tracing::warn!(%fault, "removing the copies of settings broke off"),
     }
 }
 

@@ -8,6 +8,8 @@ use tokio::task::JoinSet;
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
 use super::confinement_setup::remove_copied_caches;
+#[cfg(target_os = "linux")]
+use super::confinement_setup::remove_copied_settings;
 use super::host::{ToolHost, assemble_host};
 use super::in_force::describe_confinement;
 use super::live_config::{LiveConfig, LiveParts};
@@ -107,6 +109,8 @@ impl RunnerProcesses {
             self.expiry.clone(),
         ));
         tasks.spawn(remove_copied_caches(self.live.home().clone()));
+        #[cfg(target_os = "linux")]
+        tasks.spawn(remove_copied_settings(self.live.home().clone()));
         tasks.spawn(self.live.clone().keep_published());
         let changes = self.catalog.subscribe_catalog();
         tasks.spawn(self.plugins.clone().follow_changes(changes));

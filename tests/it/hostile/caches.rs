@@ -362,3 +362,22 @@ async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
         stage.command(&["--json", "status", "-v"]).await.json()["homeSize"]["total"].as_u64();
     assert!(size.is_some_and(|size| size < 20 << 20), "{size:?}");
 }
+
+#[tokio::test]
+async fn copied_settings_of_an_earlier_version_are_removed_and_status_says_so_once() {
+    let stage = Stage::new().await;
+    let copy = stage.setting.home.join("commands/home/.gitconfig");
+    write(&copy, "[sendemail]\n\tsmtpPass = of-earlier\n");
+    let runner = stage.run();
+    runner.logs("had copied of your settings").await;
+    assert_eq!(fs::read_to_string(&copy).expect("there"), "");
+    let said = "had copied of your settings";
+    let text = stage.command(&["status"]).await.out;
+    assert!(text.contains(said), "{text}");
+    stage.command(&["ack"]).await;
+    drop(runner);
+    let runner = stage.run();
+    published_caches(&stage, &runner).await;
+    let text = stage.command(&["status"]).await.out;
+    assert!(!text.contains(said), "{text}");
+}
