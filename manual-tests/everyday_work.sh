@@ -173,6 +173,43 @@ row_uv() {
     works 'uv venv -q v; uv pip install -q --offline --python v ./everyday*.whl; v/bin/python -c "import everyday"'
 }
 
+# Toolchains below the home, of which commands see programs and libraries.
+row_pyenv() {
+    needs python3
+    python3 -c 'import ensurepip' 2> /dev/null || skip "no module ensurepip"
+    python3 -m venv "$HOME/.pyenv/versions/own" || return
+    printf 'export PATH=%q:$PATH\n' "$HOME/.pyenv/versions/own/bin" >> "$HOME/.profile"
+    echo 'index-url = https://u:p@example.com' > "$HOME/.pyenv/versions/own/pip.conf"
+    works 'python -c "import ssl, sys; ssl.create_default_context(); assert \"pyenv\" in sys.prefix"; pip --version
+[ ! -e ~/.pyenv/versions/own/pip.conf ]'
+}
+
+row_pipx() {
+    needs python3
+    python3 -c 'import ensurepip' 2> /dev/null || skip "no module ensurepip"
+    local tool=$HOME/.local/share/pipx/venvs/tool
+    python3 -m venv "$tool" || return
+    mkdir -p "$HOME/.local/bin"
+    printf '#!%s\nimport ssl, pip\nprint("made")\n' "$tool/bin/python" > "$tool/bin/tool"
+    chmod +x "$tool/bin/tool"
+    ln -s "$tool/bin/tool" "$HOME/.local/bin/tool"
+    works '[ "$(~/.local/bin/tool)" = made ]'
+}
+
+row_nvm() {
+    needs node npm
+    local version=$HOME/.nvm/versions/node/v0 modules
+    modules=$(npm root -g) || return
+    [ -d "$modules/npm" ] || skip "no npm in $modules"
+    mkdir -p "$version/bin" "$version/lib/node_modules" "$version/etc"
+    cp "$(command -v node)" "$version/bin/node"
+    cp -r "$modules/npm" "$version/lib/node_modules/"
+    ln -s ../lib/node_modules/npm/bin/npm-cli.js "$version/bin/npm"
+    echo '//example.com/:_authToken=x' > "$version/etc/npmrc"
+    printf 'export PATH=%q:$PATH\n' "$version/bin" >> "$HOME/.profile"
+    works 'case $(command -v npm) in *.nvm*) ;; *) exit 1 ;; esac; npm --version; npm init -y; [ ! -e ~/.nvm/versions/node/v0/etc ]'
+}
+
 row_go() {
     needs go
     printf 'module app\ngo 1.20\n' > "$work/go.mod"
