@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
+};
 use punie_home::{DeviceIdentity, Home};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -56,7 +58,9 @@ impl Stage {
         std::fs::write(workspace.join("file.txt"), lines(FILE_BYTES)).expect("a file");
         Self {
             url: backend.listen_url().to_owned(),
-            caller_token: backend.mint_caller_token("bench").expect("a token"),
+            caller_token: backend
+                .mint_caller_token("bench", CallerPermission::Both)
+                .expect("a token"),
             pairing_code: backend.pairing_code().to_owned(),
             device_id: identity.device_id().to_string(),
             runtime,

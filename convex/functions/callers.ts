@@ -1,7 +1,7 @@
 // Who may ask, set by the operator; none of this can be called from outside.
 //
 //   npx convex run callers:mint '{"name": "my agent"}'     prints the token: the only time that it is seen
-//   npx convex run callers:mint '{"name": "...", "may": "ask"}'    one that may ask ("approve": answer questions) alone
+//   npx convex run callers:mint '{"name": "...", "may": "approve"}'    one that answers questions alone ("both": and asks)
 //   npx convex run callers:allow '{"name": "...", "tokenIdentifier": "<issuer>|<subject>"}'
 //   npx convex run callers:list
 //   npx convex run callers:revoke '{"name": "my agent"}'
@@ -15,13 +15,13 @@ import { newToken } from "./identity/code";
 import { bounded } from "./wire/arguments";
 import { sha256 } from "./wire/text";
 
-/** What a caller may do, as the operator says it. */
+/** What a caller may do, as the operator says it: ask, unless more is said. */
 const said = v.union(may, v.literal("both"));
 const minted = v.object({ name: v.string(), callerToken: v.string(), may: v.optional(may) });
 
-/** What is kept of it: nothing for both. */
+/** What is kept of it: nothing for both, as in the rows from before this field. */
 function limit(word: typeof said.type | undefined): { may?: typeof may.type } {
-  return word === undefined || word === "both" ? {} : { may: word };
+  return word === "both" ? {} : { may: word ?? "ask" };
 }
 
 /** Makes a token with which a caller may send requests. Its hash alone is kept. */
@@ -30,20 +30,20 @@ export const mint = internalAction({
   returns: minted,
   handler: async (ctx, asked): Promise<typeof minted.type> => {
     const callerToken = newToken();
-    const caller = { name: asked.name, ...limit(asked.may) };
+    const caller = { name: asked.name, may: asked.may ?? "ask" } as const;
     await ctx.runMutation(internal.callers.keep, { ...caller, tokenHash: await sha256(callerToken) });
-    return { ...caller, callerToken };
+    return { name: asked.name, callerToken, ...limit(asked.may) };
   },
 });
 
 /** Keeps the hash of a token made elsewhere. */
 export const keep = internalMutation({
-  args: { name: v.string(), tokenHash: v.string(), may: v.optional(may) },
+  args: { name: v.string(), tokenHash: v.string(), may: v.optional(said) },
   returns: v.null(),
-  handler: async (ctx, caller) => {
-    bounded("name", caller.name, 256);
-    if (!/^[0-9a-f]{64}$/.test(caller.tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
-    await ctx.db.insert("callers", { ...caller, mintedAtMs: Date.now() });
+  handler: async (ctx, { name, tokenHash, ...asked }) => {
+    bounded("name", name, 256);
+    if (!/^[0-9a-f]{64}$/.test(tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
+    await ctx.db.insert("callers", { name, tokenHash, ...limit(asked.may), mintedAtMs: Date.now() });
     return null;
   },
 });

@@ -17,7 +17,7 @@ export default defineSchema({
     name: v.string(),
     tokenHash: v.optional(v.string()),
     tokenIdentifier: v.optional(v.string()),
-    // Without a word it may ask and approve.
+    // Without it the caller may ask and approve.
     may: v.optional(may),
     mintedAtMs: v.number(),
   })

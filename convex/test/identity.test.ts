@@ -18,7 +18,7 @@ test("an identity asks once the operator has allowed it, and a stranger's does n
   const alice = s.t.withIdentity(ALICE);
   const refused = { data: { code: "CALLER_UNAUTHORIZED" } };
   await expect(alice.query(api.events.getResult, { requestId: "r" })).rejects.toMatchObject(refused);
-  await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier });
+  await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "both" });
   expect(await alice.query(api.events.getResult, { requestId: "r" })).toBeNull();
   expect(await alice.mutation(api.events.cancel, { requestId: "r" })).toEqual({ state: "cancelling" });
   expect(await alice.query(api.permissions.pending, {})).toEqual([]);

@@ -15,7 +15,7 @@ export const BEGIN_MS = 1_763_000_000_000;
 export async function stage() {
   vi.useFakeTimers({ now: BEGIN_MS, toFake: ["Date", "setTimeout"] });
   const t = convexTest({ schema, modules, transactionLimits: true });
-  const { callerToken } = await t.action(internal.callers.mint, { name: "test" });
+  const { callerToken } = await t.action(internal.callers.mint, { name: "test", may: "both" });
   const { pairingCode } = await t.action(internal.pairing.renew, {});
   return { t, callerToken, pairingCode };
 }

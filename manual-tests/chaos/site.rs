@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use punie_dev_backend::{
-    BackendClock, DevBackend, DevBackendError, DevBackendOptions, FaultInjector, InjectedFault,
-    MAX_CONNECTIONS,
+    BackendClock, CallerPermission, DevBackend, DevBackendError, DevBackendOptions, FaultInjector,
+    InjectedFault, MAX_CONNECTIONS,
 };
 
 use crate::caller::Caller;
@@ -37,7 +37,10 @@ impl Site {
             .context("a port")?
             .trim_end_matches('/')
             .parse()?;
-        let caller = Caller::new(&url, backend.mint_caller_token("chaos")?)?;
+        let caller = Caller::new(
+            &url,
+            backend.mint_caller_token("chaos", CallerPermission::Both)?,
+        )?;
         Ok(Self {
             db: db.to_owned(),
             port,

@@ -1,7 +1,7 @@
 //! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: the tokens'
 //! permissions (`dev_backend`).
 
-use punie_dev_backend::DevBackend;
+use punie_dev_backend::{CallerPermission, DevBackend};
 use punie_home::{BackendTokens, Home, TokenName};
 use punie_text::redact::Secret;
 
@@ -15,7 +15,7 @@ pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<Backe
     if valid_caller_token(&own, backend)?.is_none() {
         own.write_token(
             TokenName::Caller,
-            &Secret::new(backend.mint_caller_token("command line")?),
+            &Secret::new(backend.mint_caller_token("command line", CallerPermission::Both)?),
         )?;
     }
     if !belong_to_backend(&own, backend) {

@@ -40,7 +40,7 @@ enum CallersCommand {
         /// A name for the caller
         name: String,
         /// What the caller may do: send requests, approve calls, or both
-        #[arg(long, value_enum, default_value_t = CallerRights::Both)]
+        #[arg(long, value_enum, default_value_t = CallerRights::Ask)]
         may: CallerRights,
     },
     /// List the callers, without their tokens

@@ -44,5 +44,6 @@ mod wakeups;
 pub use commit_clock::BackendClock;
 pub use connections::MAX_CONNECTIONS;
 pub use faults::{BadFault, FaultInjector, InjectedFault};
+pub use operator::CallerPermission;
 pub use server::{DevBackend, DevBackendError, DevBackendOptions};
 pub use store::{StoreError, check_database_version};

@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::args::{self, optional};
+use super::args;
 use super::commit_transaction::CommitTransaction;
 use super::credentials;
 use super::failure::FunctionResult;
@@ -16,16 +16,20 @@ use punie_core::ids::DeviceId;
 const NAME_LIMIT: usize = 256;
 
 /// The permission of a caller, as the operator sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum CallerPermission {
+pub enum CallerPermission {
+    /// Send requests to devices and read their results.
+    #[default]
     Ask,
+    /// Read and answer the questions of devices.
     Approve,
+    /// Both of these.
     Both,
 }
 
 impl CallerPermission {
-    /// Returns the stored and listed text; `None` for both permissions.
+    /// Returns the stored and listed text; `None` for both permissions, as in the rows from before this column.
     fn stored_text(self) -> Option<&'static str> {
         match self {
             Self::Ask => Some("ask"),
@@ -39,13 +43,18 @@ impl CallerPermission {
 pub(super) fn mint_token(
     db: &Connection,
     name: &str,
-    may: Option<&str>,
+    may: CallerPermission,
     now_ms: f64,
 ) -> FunctionResult<String> {
     let token = credentials::new_token()?;
     db.execute_cached(
         "INSERT INTO callers (token_hash, name, minted_at_ms, may) VALUES (?1, ?2, ?3, ?4)",
-        (credentials::hash_text(&token), name, now_ms, may),
+        (
+            credentials::hash_text(&token),
+            name,
+            now_ms,
+            may.stored_text(),
+        ),
     )?;
     Ok(token)
 }
@@ -55,8 +64,8 @@ pub(super) fn mint_token(
 #[serde(deny_unknown_fields)]
 pub(super) struct MintCaller {
     name: String,
-    #[serde(default, deserialize_with = "optional")]
-    may: Option<CallerPermission>,
+    #[serde(default)]
+    may: CallerPermission,
 }
 
 /// The value of `callers:mint`.
@@ -75,12 +84,11 @@ impl MutationFunction for MintCaller {
 
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<MintedCaller> {
         args::check_text_length("name", &self.name, NAME_LIMIT)?;
-        let may = self.may.and_then(CallerPermission::stored_text);
-        let caller_token = mint_token(db, &self.name, may, db.now_ms)?;
+        let caller_token = mint_token(db, &self.name, self.may, db.now_ms)?;
         Ok(MintedCaller {
             name: self.name,
             caller_token,
-            may,
+            may: self.may.stored_text(),
         })
     }
 }

@@ -18,6 +18,7 @@ use super::commits::{CommitNotifier, TopicSet};
 use super::connections::{ConnectionHandle, LimitedListener};
 use super::failure::FunctionFailure;
 use super::faults::FaultInjector;
+use super::operator::CallerPermission;
 use super::snapshots::SnapshotCache;
 use super::store::{BackendStore, StoreError};
 use super::wakeups::WakeupRegistry;
@@ -182,15 +183,19 @@ impl DevBackend {
         &self.backend.admin_key
     }
 
-    /// Creates a token with which a caller may send requests. It cannot be read again later.
+    /// Creates the token of a caller with these permissions. It cannot be read again later.
     ///
     /// # Errors
     /// [`DevBackendError`] if the database or the system's random source fails.
-    pub fn mint_caller_token(&self, name: &str) -> Result<String, DevBackendError> {
+    pub fn mint_caller_token(
+        &self,
+        name: &str,
+        may: CallerPermission,
+    ) -> Result<String, DevBackendError> {
         let (name, now_ms) = (name.to_owned(), self.backend.clock.now_ms());
         let backend = Arc::clone(&self.backend);
         let minted = self.backend.store.run_write_blocking(move |db| {
-            let minted = operator::mint_token(db, &name, None, now_ms);
+            let minted = operator::mint_token(db, &name, may, now_ms);
             backend.commits.publish_commit(&TopicSet::All);
             minted
         })?;

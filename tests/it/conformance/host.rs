@@ -1,7 +1,8 @@
 //! A backend that a script may have restarted, wiped, or made to lose an answer.
 
 use punie_dev_backend::{
-    BackendClock, DevBackend, DevBackendOptions, FaultInjector, InjectedFault, MAX_CONNECTIONS,
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
+    MAX_CONNECTIONS,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -59,7 +60,9 @@ impl Host {
     /// A caller, a device and the owner, with what each of them shows.
     pub async fn who(&self) -> Value {
         let backend = self.backend();
-        let caller = backend.mint_caller_token("conformance").expect("a token");
+        let caller = backend
+            .mint_caller_token("conformance", CallerPermission::Both)
+            .expect("a token");
         let wire = Wire {
             http: http(),
             url: self.url.clone(),

@@ -1,6 +1,8 @@
 //! Faults on purpose, as they come out of the socket, and what the functions did meanwhile.
 
-use punie_dev_backend::{DevBackend, DevBackendOptions, FaultInjector, InjectedFault};
+use punie_dev_backend::{
+    CallerPermission, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
+};
 use serde_json::{Value, json};
 
 use super::server::TestBackend;
@@ -43,7 +45,9 @@ async fn each_fault_is_seen_as_often_as_planned_and_commits_what_it_should() {
         ..server.options()
     };
     let backend = DevBackend::start_server(options).await.expect("started");
-    let token = backend.mint_caller_token("test").expect("a token");
+    let token = backend
+        .mint_caller_token("test", CallerPermission::Both)
+        .expect("a token");
     let whole = r#"{"status":"success","value":{"state":"unknown"}}"#;
     let status = InjectedFault::Status {
         status: 429,

@@ -6,7 +6,9 @@ use std::sync::{Arc, Once};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
-use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -94,7 +96,9 @@ impl TestBackend {
         let backend = DevBackend::start_server(options(&home, &clock, production_errors))
             .await
             .expect("started");
-        let caller_token = backend.mint_caller_token("test").expect("a token");
+        let caller_token = backend
+            .mint_caller_token("test", CallerPermission::Both)
+            .expect("a token");
         let wire = Wire {
             http: http(),
             url: backend.listen_url().to_owned(),

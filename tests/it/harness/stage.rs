@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_core::ids::RequestId;
 use punie_dev_backend::{
-    BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
 use punie_engine::journal::{JournalReader, RequestState};
 use punie_home::{ApproverPresence, Home};
@@ -78,7 +78,10 @@ impl Stage {
     async fn paired(self) -> Self {
         let mut stage = self;
         let device = pair_home(&stage.setting, &stage.pairing_code).await;
-        let token = stage.backend().mint_caller_token("test").expect("a token");
+        let token = stage
+            .backend()
+            .mint_caller_token("test", CallerPermission::Both)
+            .expect("a token");
         stage.caller = Caller::new(&stage.setting.url, token, device);
         stage
     }
@@ -154,7 +157,10 @@ impl Stage {
 
     /// Another caller, with a token of this name.
     pub fn caller_named(&self, name: &str) -> Caller {
-        let token = self.backend().mint_caller_token(name).expect("a token");
+        let token = self
+            .backend()
+            .mint_caller_token(name, CallerPermission::Both)
+            .expect("a token");
         Caller::new(&self.setting.url, token, self.caller.device.clone())
     }
 

@@ -1,7 +1,9 @@
 //! One home and two backends: each has the requests, the results, the cursor and the tokens that are its own, and what
 //! waits for one is left alone while the runner works for the other.
 
-use punie_dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
+use punie_dev_backend::{
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
+};
 use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
 
@@ -38,7 +40,9 @@ impl Other {
             .command_at(&url, &["--json", "pair", backend.pairing_code()])
             .await;
         assert_eq!(paired.code, Some(0), "{paired:?}");
-        let token = backend.mint_caller_token("test").expect("a token");
+        let token = backend
+            .mint_caller_token("test", CallerPermission::Both)
+            .expect("a token");
         let caller = Caller::new(&url, token, stage.caller.device.clone());
         Self {
             backend,
