@@ -50,7 +50,7 @@ async function embedded() {
   const url = await startRunner(args, /^Backend +(http\S+)[^]*catalog is published/m);
   const tokens = path.join(home, "tokens", new URL(url).host.replace(":", "_"));
   const read = async (name) => (await readFile(path.join(tokens, name), "utf8")).trim();
-  const [token, adminKey] = [await read("caller"), await read("admin")];
+  const [token, adminKey] = [await read("approver"), await read("admin")];
   const renew = { path: "pairing:renew", args: {}, format: "json" };
   const { value } = await post(url, "/api/function", renew, { authorization: `Convex ${adminKey}` });
   return { url, workspace, token, adminKey, away: await pairAway("embedded", url, value.pairingCode) };

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use super::context::{CliContext, command_runtime};
-use super::dev::{ReadyMessage, backend_ready_message, send_hint};
+use super::dev::{ReadyMessage, approver_row, backend_ready_message, send_hint};
 use super::exit::{self, Exit};
 use super::{console, embedded_tokens, process_signals, runner_screen};
 use crate::config::WorkspaceRule;
@@ -82,6 +82,8 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
             console::print_row("Backend", &ready.url);
             console::print_row("Pairing code", code);
             console::print_row("Caller token", &stored(TokenName::Caller));
+            let approver = token_file(TokenName::Approver);
+            console::print_row("Approver", &approver_row(&approver));
             console::print_row("Admin key", &stored(TokenName::Admin));
             print_next_steps(&ready, context);
         }

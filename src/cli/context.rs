@@ -313,26 +313,29 @@ impl CliContext {
         }
     }
 
-    /// Creates the caller's client of the configured backend.
+    /// Creates the caller's client of the configured backend. Without a token of its own it has the one of this home's
+    /// commands, which may approve, else the one that agents have.
     pub fn caller_client(config: &Config, home: &Home) -> anyhow::Result<CallerClient> {
         let functions = wiring::http_functions(config)?;
-        let token = match &config.caller.token {
-            Some(token) => token.clone(),
-            None => wiring::backend_tokens(config, home)?
-                .read_token(TokenName::Caller)?
-                .ok_or_else(|| {
-                    let path = BackendTokens::for_backend(home, functions.backend_url())
-                        .token_path(TokenName::Caller);
-                    let text = format!(
-                        "no caller token for {}. `punie-runner backend` prints the file with its token at its start: \
-                         type PUNIE_CALLER_TOKEN=$(cat FILE) before this command. The operator of a hosted backend makes \
-                         one. To keep it, put it into {} (mode 0600)",
-                        functions.backend_url(),
-                        path.display()
-                    );
-                    CommandError::with_exit(Exit::Refused, text)
-                })?,
-        };
+        let tokens = wiring::backend_tokens(config, home)?;
+        let mut token = config.caller.token.clone();
+        for name in [TokenName::Approver, TokenName::Caller] {
+            if token.is_none() {
+                token = tokens.read_token(name)?;
+            }
+        }
+        let token = token.ok_or_else(|| {
+            let path = BackendTokens::for_backend(home, functions.backend_url())
+                .token_path(TokenName::Caller);
+            let text = format!(
+                "no caller token for {}. `punie-runner backend` prints the file with its token at its start: type \
+                 PUNIE_CALLER_TOKEN=$(cat FILE) before this command. The operator of a hosted backend makes one. To keep \
+                 it, put it into {} (mode 0600)",
+                functions.backend_url(),
+                path.display()
+            );
+            CommandError::with_exit(Exit::Refused, text)
+        })?;
         Ok(CallerClient::new(functions, token))
     }
 

@@ -34,8 +34,10 @@ pub struct ReadyMessage {
     pub url: String,
     /// The console's address; always null for now.
     pub console_url: Option<String>,
-    /// The token for sending requests.
+    /// The token for sending requests, for an agent.
     pub caller_token: String,
+    /// The token for sending requests and approving, for the commands of this home.
+    pub approver_token: String,
     /// The key for calling any function, as `npx convex run` does.
     pub admin_key: String,
     /// The device, if one runs in the same process.
@@ -110,13 +112,15 @@ pub fn backend_ready_message(
     tokens: &BackendTokens,
     config: &Config,
 ) -> anyhow::Result<ReadyMessage> {
-    let token = tokens.read_token(TokenName::Caller)?;
+    let read_token = |name| -> anyhow::Result<String> {
+        let token = tokens.read_token(name)?;
+        Ok(token.map_or_else(String::new, |token| token.expose().clone()))
+    };
     Ok(ReadyMessage {
         url: backend.listen_url().to_owned(),
         console_url: None,
-        caller_token: token
-            .map(|token| token.expose().clone())
-            .unwrap_or_default(),
+        caller_token: read_token(TokenName::Caller)?,
+        approver_token: read_token(TokenName::Approver)?,
         admin_key: backend.admin_key().to_owned(),
         device_id: None,
         pairing_code: (!backend.pairing_is_closed()).then(|| backend.pairing_code().to_owned()),
@@ -135,15 +139,21 @@ fn print_ready_message(
         return console::print_json(ready);
     }
     let environment = context.environment();
-    let token = tokens.token_path(TokenName::Caller);
-    let token = console::shorten_path(&token, environment.user_dir());
+    let shown_path = |name| console::shorten_path(&tokens.token_path(name), environment.user_dir());
     console::print_row("Backend", &ready.url);
     if let Some(device) = &ready.device_id {
         console::print_row("Device", device);
     }
-    console::print_row("Caller token", &format!("in {token}"));
+    let (caller, approver) = (TokenName::Caller, TokenName::Approver);
+    console::print_row("Caller token", &format!("in {}", shown_path(caller)));
+    console::print_row("Approver", &approver_row(&shown_path(approver)));
     runner_screen::print_workspaces(&config.workspaces, environment);
     console::print_row("Try it", &send_hint(context, &ready.url));
+}
+
+/// Returns the row about the token that approves, in this file.
+pub fn approver_row(path: &str) -> String {
+    format!("in {path}; not for agents: it answers their questions")
 }
 
 /// Returns the command that sends a request to the embedded backend at this address, with a token of this home.

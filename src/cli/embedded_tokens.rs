@@ -1,22 +1,29 @@
-//! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: the tokens'
-//! permissions (`dev_backend`).
+//! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: what a
+//! permission allows (`dev_backend`).
 
 use punie_dev_backend::{CallerPermission, DevBackend};
 use punie_home::{BackendTokens, Home, TokenName};
 use punie_text::redact::Secret;
 
-/// Writes a valid caller's token and the admin key. Moves the tokens of an earlier start at another port.
+/// The callers' tokens that are made here, each with its caller's name. An agent gets the first one, which cannot
+/// approve what the agent asks for; the commands of this home use the second one.
+const CALLERS: [(TokenName, &str, CallerPermission); 2] = [
+    (TokenName::Caller, "agent", CallerPermission::Ask),
+    (TokenName::Approver, "command line", CallerPermission::Both),
+];
+
+/// Writes valid callers' tokens and the admin key. Moves the tokens of an earlier start at another port.
 pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<BackendTokens> {
     let own = BackendTokens::for_backend(home, backend.listen_url());
     if !belong_to_backend(&own, backend) {
         clear_stale_tokens(&own, backend)?;
         move_earlier_tokens(&own, backend, home)?;
     }
-    if valid_caller_token(&own, backend)?.is_none() {
-        own.write_token(
-            TokenName::Caller,
-            &Secret::new(backend.mint_caller_token("command line", CallerPermission::Both)?),
-        )?;
+    for (token, name, may) in CALLERS {
+        if !is_valid_token(&own, token, backend)? {
+            let minted = backend.mint_caller_token(name, may)?;
+            own.write_token(token, &Secret::new(minted))?;
+        }
     }
     if !belong_to_backend(&own, backend) {
         own.write_token(
@@ -33,25 +40,27 @@ fn belong_to_backend(tokens: &BackendTokens, backend: &DevBackend) -> bool {
     kept.is_some_and(|kept| kept.expose() == backend.admin_key())
 }
 
-/// Returns the caller's token in this folder, if this backend accepts it.
-fn valid_caller_token(
+/// Returns whether this folder has this caller's token and this backend accepts it.
+fn is_valid_token(
     tokens: &BackendTokens,
+    token: TokenName,
     backend: &DevBackend,
-) -> anyhow::Result<Option<Secret<String>>> {
-    Ok(tokens
-        .read_token(TokenName::Caller)?
-        .filter(|kept| backend.caller_token_is_valid(kept.expose())))
+) -> anyhow::Result<bool> {
+    let kept = tokens.read_token(token)?;
+    Ok(kept.is_some_and(|kept| backend.caller_token_is_valid(kept.expose())))
 }
 
-/// Clears the tokens of another backend at this address. Only an embedded backend can create its tokens anew; a
-/// caller's token of any other is set aside.
+/// Clears the tokens of another backend at this address. Only an embedded backend can create its tokens anew; callers'
+/// tokens of any other are set aside.
 fn clear_stale_tokens(own: &BackendTokens, backend: &DevBackend) -> anyhow::Result<()> {
     if own.token_path(TokenName::Admin).exists() {
         own.clone().remove_tokens()?;
-    } else if own.token_path(TokenName::Caller).exists()
-        && valid_caller_token(own, backend)?.is_none()
-    {
-        own.set_token_aside(TokenName::Caller)?;
+        return Ok(());
+    }
+    for (token, ..) in CALLERS {
+        if own.token_path(token).exists() && !is_valid_token(own, token, backend)? {
+            own.set_token_aside(token)?;
+        }
     }
     Ok(())
 }
@@ -64,7 +73,9 @@ fn move_earlier_tokens(
 ) -> anyhow::Result<()> {
     for earlier in BackendTokens::for_all_backends(home)? {
         if belong_to_backend(&earlier, backend) {
-            own.move_token_from(&earlier, TokenName::Caller)?;
+            for (token, ..) in CALLERS {
+                own.move_token_from(&earlier, token)?;
+            }
             own.move_token_from(&earlier, TokenName::Admin)?;
             earlier.remove_tokens()?;
         }
@@ -72,7 +83,7 @@ fn move_earlier_tokens(
     let unassigned = BackendTokens::unassigned_tokens(home);
     if belong_to_backend(&unassigned, backend) {
         own.move_token_from(&unassigned, TokenName::Admin)?;
-        if valid_caller_token(&unassigned, backend)?.is_some() {
+        if is_valid_token(&unassigned, TokenName::Caller, backend)? {
             own.move_token_from(&unassigned, TokenName::Caller)?;
         }
     }

@@ -145,7 +145,7 @@ struct GlobalArgs {
     /// When to use colour: auto, always, never
     #[arg(long, global = true, value_name = "WHEN", value_parser = parse_color)]
     color: Option<ColorChoice>,
-    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/caller in the home]
+    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/approver in the home, else caller]
     #[arg(long, global = true, value_name = "TOKEN", value_parser = parse_secret, hide = true)]
     caller_token: Option<Secret<String>>,
     /// The device that runs the request [env: PUNIE_DEVICE] [default: this one]

@@ -27,8 +27,10 @@ const MAX_BYTES: u64 = 16 * 1024;
 pub enum TokenName {
     /// The device's session with its backend.
     Device,
-    /// The caller's token for tool requests.
+    /// The caller's token for tool requests, which agents get.
     Caller,
+    /// The token of this home's own commands, whose user may approve as well.
+    Approver,
     /// The owner's key to the embedded backend, which allows calling any function as Convex's own tools do.
     Admin,
     /// The backend's own access token, if it requires one.
@@ -41,6 +43,7 @@ impl TokenName {
         match self {
             Self::Device => "device",
             Self::Caller => "caller",
+            Self::Approver => "approver",
             Self::Admin => "admin",
             Self::Backend => "backend",
         }
@@ -48,9 +51,10 @@ impl TokenName {
 }
 
 /// All token names.
-const ALL: [TokenName; 4] = [
+const ALL: [TokenName; 5] = [
     TokenName::Device,
     TokenName::Caller,
+    TokenName::Approver,
     TokenName::Admin,
     TokenName::Backend,
 ];
@@ -102,7 +106,7 @@ impl BackendTokens {
     /// [`HomeError::Unwritable`].
     pub fn adopt_unassigned(&self, home: &Home) -> Result<(), HomeError> {
         let before = Self::unassigned_tokens(home);
-        for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
+        for name in ALL.into_iter().filter(|name| *name != TokenName::Admin) {
             self.move_token_from(&before, name)?;
             if before.token_path(name).is_file() && name != TokenName::Device {
                 let (unused, used) = (before.token_path(name), self.token_path(name));

@@ -2,10 +2,12 @@
 
 use std::process::Stdio;
 
+use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use super::{User, glance, keys, said, tokens_of, within};
+use crate::dev_backend::server::{Wire, http};
 
 #[tokio::test]
 async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
@@ -14,6 +16,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
     let ready = &dev.ready;
     let wanted = [
         "adminKey",
+        "approverToken",
         "callerToken",
         "consoleUrl",
         "deviceId",
@@ -113,6 +116,37 @@ async fn the_second_start_of_dev_is_the_same_device() {
         .done();
     assert!(said.out.contains("again"), "{}", said.out);
     second.stopped().await;
+}
+
+#[tokio::test]
+async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
+    let user = User::new();
+    user.write("home/config.toml", "[callers.agent]\ntools = [\"Read\"]\n");
+    let dev = user.serves(&["dev", "--json"]).await;
+    let wire = Wire {
+        http: http(),
+        url: dev.ready["url"].as_str().expect("an address").to_owned(),
+    };
+    let questions = async |token: &str| {
+        let args = json!({ "callerToken": dev.ready[token] });
+        wire.call("query", "permissions:pending", &args).await
+    };
+    let refused = questions("callerToken").await;
+    assert_eq!(
+        refused["errorData"]["code"], "CALLER_UNAUTHORIZED",
+        "{refused}"
+    );
+    assert_eq!(questions("approverToken").await["value"], json!([]));
+
+    // Each has a file, and the commands of this home use the second one.
+    for name in ["caller", "approver"] {
+        let file = format!("{}/{name}", tokens_of(&dev.ready));
+        assert_eq!(user.read(&file), dev.ready[format!("{name}Token")]);
+    }
+    let ask = ["send", "Glob", r#"{"pattern":"*"}"#];
+    user.types(&ask).await.done();
+    user.asks(&dev.ready, &ask).await.refused(1, "");
+    dev.stopped().await;
 }
 
 /// What a demonstration leaves in the folder for temporary files.

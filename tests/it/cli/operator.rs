@@ -17,7 +17,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
             .await
     };
 
-    let asker = operates(&["callers", "mint", "an agent", "--may", "ask"])
+    let asker = operates(&["callers", "mint", "an agent"])
         .await
         .done()
         .out
@@ -43,6 +43,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         callers,
         [
             (&json!("a person"), &json!("approve")),
+            (&json!("agent"), &json!("ask")),
             (&json!("an agent"), &json!("ask")),
             (&json!("command line"), &null)
         ]

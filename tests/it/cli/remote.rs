@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::{User, keys};
 
-const READY: [&str; 8] = [
+const READY: [&str; 9] = [
     "adminKey",
+    "approverToken",
     "callerToken",
     "consoleUrl",
     "deviceId",
