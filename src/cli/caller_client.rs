@@ -230,6 +230,17 @@ impl CallerClient {
             .map(drop)
     }
 
+    /// Returns whether the token may approve calls. No caller counts as listening because of this.
+    pub(super) async fn may_approve(&self) -> Result<bool, BackendError> {
+        let unknown = RequestId::new();
+        let answered = self.answer_question(unknown.as_str(), "none", None).await;
+        match answered {
+            Err(error) if error.refusal_code() == Some("CALLER_UNAUTHORIZED") => Ok(false),
+            Err(error) if error.refusal_code() == Some("REQUEST_UNKNOWN") => Ok(true),
+            answered => answered.map(|()| true),
+        }
+    }
+
     /// Cancels a request; returns `cancelling`, `finished` or `unknown`.
     pub async fn cancel_request(&self, id: &RequestId) -> Result<String, BackendError> {
         let answer = self

@@ -4,6 +4,7 @@ use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};
 use super::{
     backend_checks, config_checks, home_checks, program_checks, sandbox_checks, state_checks,
+    token_checks,
 };
 use crate::cli::exit::describe_error;
 use punie_home::Home;
@@ -219,6 +220,11 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
         "session",
         "There is no session with the backend, or its file cannot be used",
         backend_checks::check_session,
+    ),
+    home(
+        "approving-tokens",
+        "The token that agents have may approve calls, too",
+        token_checks::check_approving_tokens,
     ),
     home(
         "confinement",

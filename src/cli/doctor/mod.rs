@@ -10,6 +10,7 @@ mod home_checks;
 mod program_checks;
 mod sandbox_checks;
 mod state_checks;
+mod token_checks;
 
 use clap::Args;
 use serde::Serialize;

@@ -18,7 +18,7 @@ use punie_runner::cli::doctor::describe_checks;
 use punie_runner::service::{ServiceManager, service_name};
 use serde_json::{Value, json};
 
-use super::{Said, Serving, User, said};
+use super::{Said, Serving, User, said, tokens_of};
 use crate::harness::wait::eventually;
 
 /// The findings of one run, by their ids.
@@ -209,6 +209,7 @@ async fn each_condition_is_found_when_it_is_so() {
     user.asks(&dev.ready, &["send", "Glob", r#"{"pattern": "*"}"#])
         .await
         .ended(0);
+    find_in_callers_tokens(&user, &dev, &mut found).await;
     dev.stopped().await;
     find_beside_a_runner(&user, &url, &mut found).await;
     find_after_a_crash_and_in_the_journal(&user, &mut found).await;
@@ -342,6 +343,23 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
     let proxied = said(command, "").await;
     assert!(!proxied.out.contains("hunter2"), "{proxied:?}");
     Findings::from_said(&proxied).assert_found("problem", &["proxy", "backend"], found);
+}
+
+/// A home whose agents got the token of its own commands, as they did in earlier versions.
+async fn find_in_callers_tokens(user: &User, dev: &Serving, found: &mut BTreeSet<String>) {
+    let folder = tokens_of(&dev.ready);
+    let usual = doctor(user, &[]).await;
+    assert_eq!(usual.all["approving-tokens"]["level"], "ok");
+    let text = usual.text("approving-tokens");
+    assert!(text.contains(&format!("{folder}/approver")), "{text}");
+
+    let ours = user.read(&format!("{folder}/caller"));
+    let both = user.read(&format!("{folder}/approver"));
+    user.write(&format!("{folder}/caller"), &both);
+    doctor(user, &[])
+        .await
+        .assert_found("note", &["approving-tokens"], found);
+    user.write(&format!("{folder}/caller"), &ours);
 }
 
 /// The conditions of a runner that runs: this process holds its lock, and what it published is still there.
