@@ -2,7 +2,7 @@
 //
 //   npx convex run callers:mint '{"name": "my agent"}'     prints the token: the only time that it is seen
 //   npx convex run callers:mint '{"name": "...", "may": "approve"}'    one that answers questions alone ("both": and asks)
-//   npx convex run callers:allow '{"name": "...", "tokenIdentifier": "<issuer>|<subject>"}'
+//   npx convex run callers:allow '{"name": "...", "tokenIdentifier": "<issuer>|<subject>"}'    takes "may", too
 //   npx convex run callers:list
 //   npx convex run callers:revoke '{"name": "my agent"}'
 
@@ -18,6 +18,7 @@ import { sha256 } from "./wire/text";
 /** What a caller may do, as the operator says it: ask, unless more is said. */
 const said = v.union(may, v.literal("both"));
 const minted = v.object({ name: v.string(), callerToken: v.string(), may: v.optional(may) });
+const allowed = v.object({ name: v.string(), tokenIdentifier: v.string(), may: v.optional(may) });
 
 /** What is kept of it: nothing for both, as in the rows from before this field. */
 function limit(word: typeof said.type | undefined): { may?: typeof may.type } {
@@ -48,19 +49,22 @@ export const keep = internalMutation({
   },
 });
 
-/** Lets an identity ask that a provider of auth.config.ts vouches for. */
+/**
+ * Lets an identity call that a provider of auth.config.ts vouches for, under this name and with these rights, whatever it
+ * was allowed before. Answers what stands.
+ */
 export const allow = internalMutation({
   args: { name: v.string(), tokenIdentifier: v.string(), may: v.optional(said) },
-  returns: v.null(),
-  handler: async (ctx, { name, tokenIdentifier, ...asked }) => {
+  returns: allowed,
+  handler: async (ctx, { name, tokenIdentifier, ...asked }): Promise<typeof allowed.type> => {
+    const standing = { name, tokenIdentifier, ...limit(asked.may) };
     const known = await ctx.db
       .query("callers")
       .withIndex("by_identity", (q) => q.eq("tokenIdentifier", tokenIdentifier))
       .first();
-    if (known === null) {
-      await ctx.db.insert("callers", { name, tokenIdentifier, ...limit(asked.may), mintedAtMs: Date.now() });
-    }
-    return null;
+    if (known === null) await ctx.db.insert("callers", { ...standing, mintedAtMs: Date.now() });
+    else await ctx.db.replace(known._id, { ...standing, mintedAtMs: known.mintedAtMs });
+    return standing;
   },
 });
 

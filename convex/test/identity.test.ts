@@ -35,11 +35,26 @@ test("an identity that may approve asks for nothing, and one that may ask approv
   await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "approve" });
   expect(await alice.query(api.permissions.pending, {})).toEqual([]);
   await expect(alice.query(api.events.getResult, { requestId: "r" })).rejects.toMatchObject(refused);
-  await s.t.mutation(internal.callers.revoke, { name: "alice" });
-  await s.t.mutation(internal.callers.allow, { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "ask" });
+  const narrowed = { name: "alice", tokenIdentifier: ALICE.tokenIdentifier, may: "ask" as const };
+  expect(await s.t.mutation(internal.callers.allow, narrowed)).toEqual(narrowed);
   expect(await alice.query(api.events.getResult, { requestId: "r" })).toBeNull();
   await expect(alice.query(api.permissions.pending, {})).rejects.toMatchObject(refused);
   expect(await s.t.query(internal.callers.list, {})).toMatchObject([{ name: "alice", may: "ask" }, { name: "test" }]);
+});
+
+test("an identity that is allowed again has what was said last", async () => {
+  const s = await stage();
+  const alice = s.t.withIdentity(ALICE);
+  const { tokenIdentifier } = ALICE;
+  const allow = async (more: { name: string; may?: "both" }) =>
+    await s.t.mutation(internal.callers.allow, { tokenIdentifier, ...more });
+  expect(await allow({ name: "alice", may: "both" })).toEqual({ name: "alice", tokenIdentifier });
+  expect(await alice.query(api.permissions.pending, {})).toEqual([]);
+  expect(await allow({ name: "alice of the field" })).toEqual({ name: "alice of the field", tokenIdentifier, may: "ask" });
+  const refused = { data: { code: "CALLER_UNAUTHORIZED" } };
+  await expect(alice.query(api.permissions.pending, {})).rejects.toMatchObject(refused);
+  expect(await s.t.query(internal.callers.list, {})).toMatchObject([{ name: "alice of the field" }, { name: "test" }]);
+  expect(await s.t.mutation(internal.callers.revoke, { name: "alice" })).toEqual({ revoked: 0 });
 });
 
 test("a wrong token is not saved by an identity", async () => {
