@@ -12,7 +12,7 @@ import { internal } from "./_generated/api";
 import { internalAction, internalMutation, internalQuery } from "./_generated/server";
 import { may } from "./identity/caller";
 import { newToken } from "./identity/code";
-import { bounded } from "./wire/arguments";
+import * as ids from "./wire/ids";
 import { sha256 } from "./wire/text";
 
 /** What a caller may do, as the operator says it: ask, unless more is said. */
@@ -42,7 +42,7 @@ export const keep = internalMutation({
   args: { name: v.string(), tokenHash: v.string(), may: v.optional(said) },
   returns: v.null(),
   handler: async (ctx, { name, tokenHash, ...asked }) => {
-    bounded("name", name, 256);
+    ids.callerName(name);
     if (!/^[0-9a-f]{64}$/.test(tokenHash)) throw new Error("tokenHash must be 64 lower-case hexadecimal digits");
     await ctx.db.insert("callers", { name, tokenHash, ...limit(asked.may), mintedAtMs: Date.now() });
     return null;
@@ -57,6 +57,7 @@ export const allow = internalMutation({
   args: { name: v.string(), tokenIdentifier: v.string(), may: v.optional(said) },
   returns: allowed,
   handler: async (ctx, { name, tokenIdentifier, ...asked }): Promise<typeof allowed.type> => {
+    ids.callerName(name);
     const standing = { name, tokenIdentifier, ...limit(asked.may) };
     const known = await ctx.db
       .query("callers")

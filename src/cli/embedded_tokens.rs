@@ -1,6 +1,7 @@
 //! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: what a
 //! permission allows (`dev_backend`).
 
+use punie_core::caller_name::COMMAND_LINE;
 use punie_dev_backend::{CallerPermission, DevBackend};
 use punie_home::{BackendTokens, Home, TokenName};
 use punie_text::redact::Secret;
@@ -9,7 +10,7 @@ use punie_text::redact::Secret;
 /// approve what the agent asks for; the commands of this home use the second one.
 const CALLERS: [(TokenName, &str, CallerPermission); 2] = [
     (TokenName::Caller, "agent", CallerPermission::Ask),
-    (TokenName::Approver, "command line", CallerPermission::Both),
+    (TokenName::Approver, COMMAND_LINE, CallerPermission::Both),
 ];
 
 /// Writes valid callers' tokens and the admin key. Moves the tokens of an earlier start at another port.

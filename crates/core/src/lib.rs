@@ -6,6 +6,7 @@
 //! - [`ids`]: the identifiers of the wire, each checked once, when it comes in.
 //! - [`tool_effect`]: the most that a tool may do.
 //! - [`approval_answer`]: the answers to an approval question.
+//! - [`caller_name`]: the form of a caller's name, and the names that have a meaning of their own.
 //! - [`clock`]: the clocks of this machine, and the time by which old things may be deleted.
 //! - [`durable`]: files that a crash leaves whole.
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
@@ -16,8 +17,10 @@
 //! - [`request_session`]: the client and the folders of the session that a request belongs to.
 //! - [`runner_home`]: the mark by which a folder is recognised as a home of this program.
 //! - [`variable_name`]: the form of an environment variable's name.
+//! - [`visible_text`]: the characters that a reader cannot see.
 
 pub mod approval_answer;
+pub mod caller_name;
 pub mod clock;
 pub mod durable;
 pub mod failpoint;
@@ -30,3 +33,4 @@ pub mod request_session;
 pub mod runner_home;
 pub mod tool_effect;
 pub mod variable_name;
+pub mod visible_text;

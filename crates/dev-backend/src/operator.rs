@@ -4,16 +4,13 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::args;
 use super::commit_transaction::CommitTransaction;
 use super::credentials;
-use super::failure::FunctionResult;
+use super::failure::{FunctionFailure, FunctionResult};
 use super::function_traits::{MutationFunction, QueryFunction, SnapshotView};
 use super::sql_calls::SqlCalls as _;
+use punie_core::caller_name::check_caller_name;
 use punie_core::ids::DeviceId;
-
-/// The most bytes of a caller's name.
-const NAME_LIMIT: usize = 256;
 
 /// The permission of a caller, as the operator sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -83,7 +80,8 @@ impl MutationFunction for MintCaller {
     type Reply = MintedCaller;
 
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<MintedCaller> {
-        args::check_text_length("name", &self.name, NAME_LIMIT)?;
+        check_caller_name(&self.name)
+            .map_err(|bad| FunctionFailure::invalid_argument(bad.to_string()))?;
         let caller_token = mint_token(db, &self.name, self.may, db.now_ms)?;
         Ok(MintedCaller {
             name: self.name,

@@ -9,13 +9,12 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::blocking::run_blocking;
 use crate::{RawPath, Workspace};
+use punie_core::caller_name::ALL_OTHERS;
 use punie_tool::{
     DEVICE_ORIGIN, DecodedCall, DefaultLocation, ErrorCode, ResultMeta, ToolContext, ToolEffect,
     ToolError, ToolProfile, ToolSpec,
 };
 
-/// The rights of callers without rights of their own.
-const DEFAULT_RIGHTS: &str = "default";
 /// The time within which the calls of a caller are counted.
 const RATE_WINDOW: Duration = Duration::from_mins(1);
 
@@ -38,7 +37,7 @@ impl CallerRights {
     /// Finds the rights of a caller. A request without a caller's name has the rights of the others.
     pub fn find_for<'r>(all: &'r [Self], caller: Option<&str>) -> Option<&'r Self> {
         let named = |name: &str| all.iter().find(|rights| rights.name == name);
-        caller.and_then(named).or_else(|| named(DEFAULT_RIGHTS))
+        caller.and_then(named).or_else(|| named(ALL_OTHERS))
     }
 
     /// Returns whether the caller may call this tool.

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
+pub use punie_core::visible_text::is_invisible;
+
 /// A path in an answer. One with control characters, invisible ones or bytes that are not UTF-8 is quoted with octal
 /// escapes, as git does: `"caf\351"`.
 pub fn path_text(path: &Path) -> String {
@@ -105,22 +107,6 @@ fn to_os_string(bytes: Vec<u8>) -> OsString {
 #[cfg(not(unix))]
 fn to_os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
-}
-
-/// Returns whether a character is invisible but changes the display: controls, directions, and those of no width.
-pub fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 #[cfg(test)]
