@@ -24,7 +24,7 @@ async function callDirectly({ url, adminKey }, kind, path, args) {
 async function openStage({ url, adminKey, isMovable }) {
   if (isMovable) return { url, isMovable, kept: await post(url, "/shim/reset", {}) };
   const operate = async (path, args) => (await callDirectly({ url, adminKey }, "operator", path, args)).value;
-  const [minted, renewed] = [await operate("callers:mint", { name: "test", may: "both" }), await operate("pairing:renew", {})];
+  const [minted, renewed] = [await operate("callers:mint", { name: "test", may: "both" }), await operate("pairing:renew", { uses: 100, minutes: 600 })];
   return { url, adminKey, isMovable, kept: { ...minted, ...renewed } };
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punie_dev_backend::{
-    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS, PairingTerms,
 };
 use punie_home::{DeviceIdentity, Home};
 use rusqlite::Connection;
@@ -61,7 +61,9 @@ impl Stage {
             caller_token: backend
                 .mint_caller_token("bench", CallerPermission::Both)
                 .expect("a token"),
-            pairing_code: backend.pairing_code().to_owned(),
+            pairing_code: backend
+                .renew_pairing_code(PairingTerms::LARGEST)
+                .expect("a code"),
             device_id: identity.device_id().to_string(),
             runtime,
             backend: Some(backend),

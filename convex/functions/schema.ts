@@ -25,8 +25,13 @@ export default defineSchema({
     .index("by_identity", ["tokenIdentifier"])
     .index("by_name", ["name"]),
 
-  // The code that a new device must show once: one row at most, its hash alone.
-  pairing: defineTable({ codeHash: v.string(), setAtMs: v.number() }),
+  // The code that a new device must show once: one row at most, its hash alone. One without an end is good no more.
+  pairing: defineTable({
+    codeHash: v.string(),
+    setAtMs: v.number(),
+    expiresAtMs: v.optional(v.number()),
+    usesLeft: v.optional(v.number()),
+  }),
 
   // Which deployment this is: one row, made when a device first asks.
   deployment: defineTable({ backendId: v.string() }),

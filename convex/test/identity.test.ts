@@ -94,6 +94,15 @@ test("a renewed pairing code replaces the old, and a closed one lets nobody in",
   await expect(pair({ ...s, pairingCode }, "dev-2")).rejects.toMatchObject(out);
 });
 
+test("a pairing code from before its terms is good no more", async () => {
+  const s = await stage();
+  await s.t.run(async (ctx) => {
+    const [row] = await ctx.db.query("pairing").collect();
+    if (row) await ctx.db.patch(row._id, { expiresAtMs: undefined, usesLeft: undefined });
+  });
+  await expect(pair(s)).rejects.toMatchObject({ data: { code: "PAIRING_REQUIRED" } });
+});
+
 test("a revoked device is out, cannot come back, and gets no requests", async () => {
   const s = await stage();
   const { D, session } = await pair(s);

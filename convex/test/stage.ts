@@ -16,7 +16,7 @@ export async function stage() {
   vi.useFakeTimers({ now: BEGIN_MS, toFake: ["Date", "setTimeout"] });
   const t = convexTest({ schema, modules, transactionLimits: true });
   const { callerToken } = await t.action(internal.callers.mint, { name: "test", may: "both" });
-  const { pairingCode } = await t.action(internal.pairing.renew, {});
+  const { pairingCode } = await t.action(internal.pairing.renew, { uses: 100, minutes: 10_080 });
   return { t, callerToken, pairingCode };
 }
 export type Stage = Awaited<ReturnType<typeof stage>>;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use punie_dev_backend::{
     BackendClock, CallerPermission, DevBackend, DevBackendError, DevBackendOptions, FaultInjector,
-    InjectedFault, MAX_CONNECTIONS,
+    InjectedFault, MAX_CONNECTIONS, PairingTerms,
 };
 
 use crate::caller::Caller;
@@ -44,7 +44,7 @@ impl Site {
         Ok(Self {
             db: db.to_owned(),
             port,
-            pairing_code: backend.pairing_code().to_owned(),
+            pairing_code: backend.renew_pairing_code(PairingTerms::LARGEST)?,
             url,
             faults,
             caller,

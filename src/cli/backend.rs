@@ -18,7 +18,7 @@ use punie_dev_backend::{
     BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
 };
 use punie_engine::runner::ShutdownSignal;
-use punie_home::{EmbeddedBackendAddress, TokenName};
+use punie_home::{EmbeddedBackendAddress, TokenName, command_to_type};
 
 #[derive(Debug, Args)]
 pub struct BackendArgs {
@@ -77,10 +77,13 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
         } else {
             let token_file = |name| tokens.token_path(name).display().to_string();
             let code = ready.pairing_code.as_deref();
-            let code = code.unwrap_or("none: no new device is let in");
+            let code = code.map_or_else(
+                || "none: no new device is let in".to_owned(),
+                |code| format!("{code}, for one device within 15 minutes"),
+            );
             let stored = |name| format!("in {}", token_file(name));
             console::print_row("Backend", &ready.url);
-            console::print_row("Pairing code", code);
+            console::print_row("Pairing code", &code);
             console::print_row("Caller token", &stored(TokenName::Caller));
             let approver = token_file(TokenName::Approver);
             console::print_row("Approver", &approver_row(&approver));
@@ -101,6 +104,10 @@ fn print_next_steps(ready: &ReadyMessage, context: &CliContext) {
         console::print_line(&format!(
             "  punie-runner --backend-url {} pair {code}\n  punie-runner",
             ready.url
+        ));
+        let renew = command_to_type("operator pairing renew");
+        console::print_line(&format!(
+            "For another device, `{renew}` makes another code."
         ));
     }
     console::print_line("To send the device a request, type here:");

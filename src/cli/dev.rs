@@ -123,7 +123,7 @@ pub fn backend_ready_message(
         approver_token: read_token(TokenName::Approver)?,
         admin_key: backend.admin_key().to_owned(),
         device_id: None,
-        pairing_code: (!backend.pairing_is_closed()).then(|| backend.pairing_code().to_owned()),
+        pairing_code: backend.pairing_code()?,
         home: config.home.display().to_string(),
         workspaces: Vec::new(),
     })

@@ -64,11 +64,11 @@ impl EmbeddedRunner {
         let config = context
             .with_embedded_backend(backend.listen_url())
             .effective_config(workspaces)?;
-        let code = Some(backend.pairing_code().to_owned());
+        let code = backend.pairing_code()?;
         let identity = DeviceIdentity::load_or_create(home)?;
         let device = identity.device_id().clone();
         // This goes first, because a request for a device without a session is refused.
-        wiring::convex_backend(&config, home, identity, &Redactor::default(), code.clone())?
+        wiring::convex_backend(&config, home, identity, &Redactor::default(), code)?
             .open_session()
             .await?;
         let editors = AttachedEditors::default();
@@ -77,7 +77,7 @@ impl EmbeddedRunner {
             home,
             context.environment(),
             BackendSource::Embedded,
-            code,
+            None,
             &editors,
             &ToolThreads::default(),
         )?;

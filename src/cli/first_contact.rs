@@ -121,8 +121,8 @@ pub(super) fn explain_pairing(
     let pair = command_to_type("pair CODE");
     let text = if has_code {
         format!(
-            "{backend} does not accept this pairing code: it is wrong, or pairing is closed there. Get a code there, \
-             then run: {pair}"
+            "{backend} does not accept this pairing code: it is wrong, was used or has ended, or pairing is closed \
+             there. Get a code there, then run: {pair}"
         )
     } else {
         format!("This device is not paired with {backend}. Get a code there, then run: {pair}")

@@ -62,7 +62,14 @@ enum CallerRights {
 #[derive(Debug, Subcommand)]
 enum PairingCommand {
     /// Make a new code; the old one stops working
-    Renew,
+    Renew {
+        /// How many devices may be paired with it
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        uses: u32,
+        /// The minutes after which it ends
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_080))]
+        minutes: u32,
+    },
     /// Accept no new device until the next `renew`
     Close,
 }
@@ -94,7 +101,9 @@ impl OperatorCommand {
             Self::Callers(CallersCommand::Revoke { name }) => {
                 ("callers:revoke", json!({ "name": name }))
             }
-            Self::Pairing(PairingCommand::Renew) => ("pairing:renew", json!({})),
+            Self::Pairing(PairingCommand::Renew { uses, minutes }) => {
+                ("pairing:renew", json!({ "uses": uses, "minutes": minutes }))
+            }
             Self::Pairing(PairingCommand::Close) => ("pairing:close", json!({})),
             Self::Devices(DevicesCommand::Revoke { id }) => {
                 ("devices:revoke", json!({ "deviceId": id }))
@@ -116,7 +125,9 @@ impl OperatorCommand {
                     console::cell_text(name, 80)
                 ));
             }
-            Self::Pairing(PairingCommand::Renew) => console::print_line(&text("pairingCode")),
+            Self::Pairing(PairingCommand::Renew { .. }) => {
+                console::print_line(&text("pairingCode"));
+            }
             Self::Pairing(PairingCommand::Close) => {
                 console::print_line(&format!(
                     "No new device is let in until `{}`.",

@@ -59,7 +59,7 @@ export const openSession = {
     const tokenHash = asked.tokenHash.toLowerCase();
     const known = await deviceRow(ctx, deviceId);
     if (known === null) {
-      await requirePairing(ctx, asked.pairingCode);
+      await usePairing(ctx, asked.pairingCode, serverNowMs);
       const device = { deviceId, publicKey, tokenHash, name, platform };
       await ctx.db.insert("devices", { ...device, registeredAtMs: serverNowMs, revoked: false });
     } else {
@@ -92,11 +92,17 @@ async function prove(asked: Asked, serverNowMs: number): Promise<void> {
   signature.fresh(signedAtMs, serverNowMs);
 }
 
-async function requirePairing(ctx: MutationCtx, typed: string | undefined): Promise<void> {
+/** Uses the pairing code for one new device. One from before codes had an end is good no more. */
+async function usePairing(ctx: MutationCtx, typed: string | undefined, nowMs: number): Promise<void> {
   const pairing = await ctx.db.query("pairing").first();
-  if (pairing !== null && typed !== undefined && pairing.codeHash === (await pairingCodeHash(typed))) return;
-  throw failure(
-    "PAIRING_REQUIRED",
-    "this device is new here: show the pairing code that the backend's operator gives out",
-  );
+  const stands = pairing !== null && typed !== undefined && nowMs <= (pairing.expiresAtMs ?? 0);
+  if (!stands || pairing.codeHash !== (await pairingCodeHash(typed))) {
+    throw failure(
+      "PAIRING_REQUIRED",
+      "this device is new here: show the pairing code of the backend's operator. A code ends after its minutes and its devices",
+    );
+  }
+  const usesLeft = (pairing.usesLeft ?? 1) - 1;
+  if (usesLeft > 0) await ctx.db.patch(pairing._id, { usesLeft });
+  else await ctx.db.delete(pairing._id);
 }

@@ -13,7 +13,7 @@ use super::failure::{FunctionFailure, FunctionResult};
 use super::function_traits::{
     FunctionAnswer, MutationFunction, PreparedMutation, PreparedQuery, QueryFunction, SnapshotView,
 };
-use super::{args, catalog, devices, events, operator, permissions};
+use super::{args, catalog, devices, events, operator, pairing, permissions};
 
 /// All public functions, by path.
 const FUNCTIONS: &[FunctionEntry] = &[
@@ -45,8 +45,8 @@ const OPERATOR_FUNCTIONS: &[FunctionEntry] = &[
     mutation_entry::<operator::MintCaller>(),
     query_entry::<operator::ListCallers>(),
     mutation_entry::<operator::RevokeCaller>(),
-    mutation_entry::<operator::RenewPairing>(),
-    mutation_entry::<operator::ClosePairing>(),
+    mutation_entry::<pairing::RenewPairing>(),
+    mutation_entry::<pairing::ClosePairing>(),
     mutation_entry::<operator::RevokeDevice>(),
 ];
 

@@ -6,7 +6,8 @@
 //!
 //! - `server`: start and stop; `connections`: their limits; `http`: calls; `sync`: sockets, with subscriptions.
 //! - `functions`: the table of functions and the handling of calls; `args`: shapes and limits.
-//! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those that need the admin key.
+//! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`, `pairing`: those that need the admin
+//!   key.
 //! - `faults`: injected faults for testing an agent; off by default.
 //! - `store`: the database; `snapshots`: reads of its past; `commits`: changes for subscriptions; `wakeups`: calls that
 //!   wait for a device's inbox.
@@ -31,6 +32,7 @@ mod housekeeping;
 mod http;
 mod http_refusal;
 mod operator;
+mod pairing;
 mod permissions;
 mod server;
 mod snapshots;
@@ -45,5 +47,6 @@ pub use commit_clock::BackendClock;
 pub use connections::MAX_CONNECTIONS;
 pub use faults::{BadFault, FaultInjector, InjectedFault};
 pub use operator::CallerPermission;
+pub use pairing::PairingTerms;
 pub use server::{DevBackend, DevBackendError, DevBackendOptions};
 pub use store::{StoreError, check_database_version};

@@ -1,5 +1,5 @@
-//! The operator's functions, which need the admin key: caller tokens, the pairing code, and revoked devices. The hosted
-//! backend has the same ones, so `npx convex run` and `punie-runner operator` work with both.
+//! The operator's functions, which need the admin key: caller tokens and revoked devices. The hosted backend has the same
+//! ones, so `npx convex run` and `punie-runner operator` work with both. Not here: the pairing code (`pairing`).
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -149,44 +149,6 @@ impl MutationFunction for RevokeCaller {
         Ok(RevokedCallers {
             revoked: revoked as f64,
         })
-    }
-}
-
-/// The arguments of `pairing:renew`: none.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RenewPairing {}
-
-/// The value of `pairing:renew`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RenewedPairing {
-    pairing_code: String,
-}
-
-impl MutationFunction for RenewPairing {
-    const PATH: &'static str = "pairing:renew";
-    type Reply = RenewedPairing;
-
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<RenewedPairing> {
-        let pairing_code = credentials::new_pairing_code()?;
-        db.execute("UPDATE pairing SET code = ?1, closed = 0", [&pairing_code])?;
-        Ok(RenewedPairing { pairing_code })
-    }
-}
-
-/// The arguments of `pairing:close`: none.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ClosePairing {}
-
-impl MutationFunction for ClosePairing {
-    const PATH: &'static str = "pairing:close";
-    type Reply = ();
-
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<()> {
-        db.execute("UPDATE pairing SET closed = 1", [])?;
-        Ok(())
     }
 }
 

@@ -19,10 +19,11 @@ use super::connections::{ConnectionHandle, LimitedListener};
 use super::failure::FunctionFailure;
 use super::faults::FaultInjector;
 use super::operator::CallerPermission;
+use super::pairing::PairingTerms;
 use super::snapshots::SnapshotCache;
 use super::store::{BackendStore, StoreError};
 use super::wakeups::WakeupRegistry;
-use super::{auth, credentials, housekeeping, http, operator};
+use super::{auth, credentials, housekeeping, http, operator, pairing};
 
 /// The listen backlog. A device that finds it full tries again a second later.
 const BACKLOG: u32 = 4096;
@@ -96,7 +97,6 @@ impl From<rusqlite::Error> for DevBackendError {
 pub struct DevBackend {
     backend: Arc<BackendState>,
     url: String,
-    pairing: PairingState,
     serving: JoinSet<()>,
     _stop_when_dropped: DropGuard,
 }
@@ -122,7 +122,6 @@ impl DevBackend {
         } = options;
         let store = BackendStore::open_store(&db)?;
         let snapshots = SnapshotCache::for_database(db);
-        let pairing = ensure_pairing(&store)?;
         let admin_key = ensure_admin_key(&store)?;
         let listen = |cause| DevBackendError::Listen { port, cause };
         let listener = bind_listener(port).map_err(listen)?;
@@ -157,7 +156,6 @@ impl DevBackend {
         Ok(Self {
             backend,
             url,
-            pairing,
             serving,
             _stop_when_dropped: stopping.drop_guard(),
         })
@@ -168,14 +166,31 @@ impl DevBackend {
         &self.url
     }
 
-    /// Returns the pairing code at this start; the operator may have renewed it since.
-    pub fn pairing_code(&self) -> &str {
-        &self.pairing.code
+    /// Returns a code with which a device can be paired now: the one that stands, else a new one for one device.
+    /// `None` while the operator lets no new device in.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] if the database or the system's random source fails.
+    pub fn pairing_code(&self) -> Result<Option<String>, DevBackendError> {
+        let now_ms = self.backend.clock.now_ms();
+        let code = self
+            .backend
+            .store
+            .run_write_blocking(move |db| pairing::standing_or_new_code(db, now_ms))?;
+        Ok(code?)
     }
 
-    /// Returns whether pairing was closed at this start.
-    pub fn pairing_is_closed(&self) -> bool {
-        self.pairing.closed
+    /// Creates a pairing code on these terms; the last one ends.
+    ///
+    /// # Errors
+    /// [`DevBackendError`] if the database or the system's random source fails.
+    pub fn renew_pairing_code(&self, terms: PairingTerms) -> Result<String, DevBackendError> {
+        let now_ms = self.backend.clock.now_ms();
+        let renewed = self
+            .backend
+            .store
+            .run_write_blocking(move |db| pairing::renew_code(db, terms, now_ms))?;
+        Ok(renewed?.pairing_code)
     }
 
     /// Returns the admin key, made at the first start.
@@ -250,31 +265,6 @@ fn bind_listener(port: u16) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
     socket.listen(BACKLOG)
-}
-
-/// The state of pairing.
-#[derive(Debug)]
-struct PairingState {
-    code: String,
-    closed: bool,
-}
-
-/// Returns the database's pairing code; creates it if there is none.
-fn ensure_pairing(store: &BackendStore) -> Result<PairingState, DevBackendError> {
-    let fresh = credentials::new_pairing_code()?;
-    let pairing = store.run_write_blocking(move |db| -> rusqlite::Result<PairingState> {
-        db.execute(
-            "INSERT INTO pairing (only, code) VALUES (1, ?1) ON CONFLICT DO NOTHING",
-            [fresh],
-        )?;
-        db.query_row("SELECT code, closed FROM pairing", [], |row| {
-            Ok(PairingState {
-                code: row.get(0)?,
-                closed: row.get(1)?,
-            })
-        })
-    })??;
-    Ok(pairing)
 }
 
 /// Returns the database's admin key; creates it if there is none.

@@ -69,6 +69,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "010_answer_text.sql",
     "011_caller_name.sql",
     "012_session.sql",
+    "013_pairing_terms.sql",
 ];
 
 /// Returns the migrations to the current schema.

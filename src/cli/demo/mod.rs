@@ -97,7 +97,8 @@ async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::
         .read_token(TokenName::Caller)?
         .ok_or_else(|| CommandError::with_exit(Exit::Failed, "the caller's token is gone"))?;
     let caller = CallerClient::new(wiring::http_functions(&config)?, token);
-    let mut runner = DemoRunner::start(&place.root, backend.listen_url(), backend.pairing_code())?;
+    let code = backend.pairing_code()?.unwrap_or_default();
+    let mut runner = DemoRunner::start(&place.root, backend.listen_url(), &code)?;
     let device = runner.wait_for_device(&caller).await?;
     if !context.is_json() {
         print_introduction(&config.workspaces[0].display().to_string(), &level);

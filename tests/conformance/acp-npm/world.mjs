@@ -60,9 +60,13 @@ export class World {
   /** Starts the backend. */
   static async open(binary) {
     const world = new World(binary);
-    const backend = world.start(["backend", "--json", "--home", join(world.#folder, "backend"), "--log", "off"]);
+    const home = ["--json", "--home", join(world.#folder, "backend"), "--log", "off"];
+    const backend = world.start(["backend", ...home]);
     const lines = createInterface({ input: backend.child.stdout })[Symbol.asyncIterator]();
     world.backend = JSON.parse((await within(lines.next(), "backend")).value);
+    const renewed = await world.start(["operator", "pairing", "renew", "--uses", "1000", "--minutes", "600", ...home]).whole();
+    if (renewed.code !== 0) throw new Error(`pairing code: ${renewed.stderr}`);
+    world.backend.pairingCode = JSON.parse(renewed.stdout).pairingCode;
     return world;
   }
 

@@ -40,6 +40,11 @@ class World:
         home = str(self.folder / "backend")
         program = await self.start("backend", "--json", "--home", home, "--log", "off")
         self.backend = json.loads(await within(program.stdout.readline(), "backend"))
+        words = ("operator", "pairing", "renew", "--uses", "1000", "--minutes", "600", "--json", "--home", home, "--log", "off")
+        renewed = await self.start(*words)
+        out, err = await within(renewed.communicate(), "pairing code")
+        assert renewed.returncode == 0, err
+        self.backend["pairingCode"] = json.loads(out)["pairingCode"]
         return self
 
     async def device(self, *editor):

@@ -149,6 +149,20 @@ async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
     dev.stopped().await;
 }
 
+#[tokio::test]
+async fn the_pairing_code_of_dev_is_for_one_device_beside_its_own() {
+    let host = User::new();
+    let dev = host.serves(&["dev", "--json"]).await;
+    let word = |key: &str| dev.ready[key].as_str().expect("a text");
+    let pair = ["--backend-url", word("url"), "pair", word("pairingCode")];
+    User::new().types(&pair).await.done();
+    User::new()
+        .types(&pair)
+        .await
+        .refused(77, "was used or has ended");
+    dev.stopped().await;
+}
+
 /// What a demonstration leaves in the folder for temporary files.
 fn left(user: &User) -> Vec<String> {
     let entries = std::fs::read_dir(user.path("")).expect("there");

@@ -35,8 +35,19 @@ fn start_on_terminal(mut command: Command, typed: &str) -> (Child, JoinHandle<St
 async fn a_paired_device_is_offered_the_service() {
     let host = User::new();
     let backend = host.serves(&["backend", "--json"]).await;
-    let word = |name: &str| backend.ready[name].as_str().expect("a text").to_owned();
-    let pairing = format!("2\n{}\n{}\n", word("url"), word("pairingCode"));
+    let url = backend.ready["url"].as_str().expect("a text");
+    // For the three homes that are paired here.
+    let renew = [
+        "--backend-url",
+        url,
+        "operator",
+        "pairing",
+        "renew",
+        "--uses",
+        "3",
+    ];
+    let renewed = host.types(&renew).await.done();
+    let pairing = format!("2\n{url}\n{}\n", renewed.out.trim());
 
     let user = User::new();
     let (mut child, screen) = start_on_terminal(user.managed(&[]), &format!("{pairing}y\n"));

@@ -67,13 +67,8 @@ impl Host {
             http: http(),
             url: self.url.clone(),
         };
-        let device = pair(
-            &wire,
-            backend.pairing_code(),
-            BackendClock::from_system().now_ms(),
-            "dev-1",
-        )
-        .await;
+        let code = backend.pairing_code().expect("read").expect("open");
+        let device = pair(&wire, &code, BackendClock::from_system().now_ms(), "dev-1").await;
         json!({
             "callerToken": caller, "deviceId": device.id, "deviceToken": device.token, "adminKey": backend.admin_key(),
         })

@@ -33,7 +33,7 @@ impl Stage {
         Self {
             wire: backend.wire.clone(),
             caller_token: backend.caller_token.clone(),
-            pairing_code: backend.backend.pairing_code().to_owned(),
+            pairing_code: backend.pairing_code.clone(),
             admin_key: Some(backend.backend.admin_key().to_owned()),
             clock: Clock::Embedded(Box::new(backend)),
         }

@@ -43,10 +43,11 @@ async fn everything_survives_a_restart() {
     device.post("req-1", "lease-a", "{}").await;
     caller.append("req-2", &device.id, "{}").await;
     let before = device.poll(Value::Null, 0).await;
-    let code = server.backend.pairing_code().to_owned();
+    let code = server.backend.pairing_code().expect("read");
+    assert_eq!(code.as_ref(), Some(&server.pairing_code));
 
     let server = server.restart().await;
-    assert_eq!(server.backend.pairing_code(), code);
+    assert_eq!(server.backend.pairing_code().expect("read"), code);
     assert!(server.backend.caller_token_is_valid(&server.caller_token));
     assert!(!server.backend.caller_token_is_valid("another"));
     let (device, caller) = (server.again(&device), server.caller());

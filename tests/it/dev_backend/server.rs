@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
 use punie_dev_backend::{
-    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
+    BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS, PairingTerms,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -80,6 +80,8 @@ pub struct TestBackend {
     pub backend: DevBackend,
     pub clock: TestClock,
     pub caller_token: String,
+    /// Good for more devices, and for longer, than a test has.
+    pub pairing_code: String,
     pub wire: Wire,
     production_errors: bool,
     home: TempDir,
@@ -99,6 +101,9 @@ impl TestBackend {
         let caller_token = backend
             .mint_caller_token("test", CallerPermission::Both)
             .expect("a token");
+        let pairing_code = backend
+            .renew_pairing_code(PairingTerms::LARGEST)
+            .expect("a code");
         let wire = Wire {
             http: http(),
             url: backend.listen_url().to_owned(),
@@ -107,6 +112,7 @@ impl TestBackend {
             backend,
             clock,
             caller_token,
+            pairing_code,
             wire,
             production_errors,
             home,
@@ -129,6 +135,7 @@ impl TestBackend {
             backend,
             clock,
             caller_token,
+            pairing_code,
             wire,
             production_errors,
             home,
@@ -145,6 +152,7 @@ impl TestBackend {
             backend,
             clock,
             caller_token,
+            pairing_code,
             wire,
             production_errors,
             home,
@@ -160,13 +168,7 @@ impl TestBackend {
 
     /// A device that opened its first session.
     pub async fn pair(&self, id: &str) -> Device {
-        pair(
-            &self.wire,
-            self.backend.pairing_code(),
-            self.clock.now_ms(),
-            id,
-        )
-        .await
+        pair(&self.wire, &self.pairing_code, self.clock.now_ms(), id).await
     }
 
     /// The same device at this backend's address.

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use punie_core::ids::RequestId;
 use punie_dev_backend::{
     BackendClock, CallerPermission, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
+    PairingTerms,
 };
 use punie_engine::journal::{JournalReader, RequestState};
 use punie_home::{ApproverPresence, Home};
@@ -137,7 +138,9 @@ impl Stage {
         Self {
             options,
             _port: port,
-            pairing_code: backend.pairing_code().to_owned(),
+            pairing_code: backend
+                .renew_pairing_code(PairingTerms::LARGEST)
+                .expect("a code"),
             backend: Some(backend),
             ahead_ms,
             faults,

@@ -36,9 +36,8 @@ impl Other {
         };
         let backend = DevBackend::start_server(options).await.expect("started");
         let url = backend.listen_url().to_owned();
-        let paired = stage
-            .command_at(&url, &["--json", "pair", backend.pairing_code()])
-            .await;
+        let code = backend.pairing_code().expect("read").expect("open");
+        let paired = stage.command_at(&url, &["--json", "pair", &code]).await;
         assert_eq!(paired.code, Some(0), "{paired:?}");
         let token = backend
             .mint_caller_token("test", CallerPermission::Both)

@@ -8,11 +8,11 @@ use super::is_false;
 use super::processes::DeviceProcessList;
 use crate::args::{self, WireNumber, optional};
 use crate::commit_transaction::CommitTransaction;
-use crate::credentials::{Sha256Hash, hash_from_hex, matches_pairing_code};
+use crate::credentials::{Sha256Hash, hash_from_hex};
 use crate::failure::{FailureCode, FunctionFailure, FunctionResult};
 use crate::function_traits::MutationFunction;
 use crate::sql_calls::SqlCalls as _;
-use crate::{auth, device_signature};
+use crate::{auth, device_signature, pairing};
 use punie_core::ids::{DeviceId, ProcessId};
 
 /// The version of the contract that this backend speaks.
@@ -73,24 +73,6 @@ impl OpenSession {
             FunctionFailure::invalid_argument("tokenHash must be a SHA-256: 64 hexadecimal digits")
         })
     }
-
-    fn check_pairing_code(&self, db: &CommitTransaction<'_>) -> FunctionResult<()> {
-        let (code, closed): (String, bool) = db
-            .prepare_cached("SELECT code, closed FROM pairing")?
-            .query_row([], |row| row.try_into())?;
-        if !closed
-            && self
-                .pairing_code
-                .as_deref()
-                .is_some_and(|typed| matches_pairing_code(typed, &code))
-        {
-            return Ok(());
-        }
-        Err(FunctionFailure::with_code(
-            FailureCode::PairingRequired,
-            "this device is new here: show the pairing code that the backend printed at its start",
-        ))
-    }
 }
 
 /// Returns the id of this database; creates it on the first call.
@@ -130,7 +112,7 @@ impl MutationFunction for OpenSession {
             Some((_, true)) => return Err(auth::revoked_device()),
             Some((_, false)) => false,
             None => {
-                self.check_pairing_code(db)?;
+                pairing::use_code(db, self.pairing_code.as_deref())?;
                 true
             }
         };
