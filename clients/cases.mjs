@@ -53,6 +53,8 @@ class Run {
       }
     } else if (step.advanceMs !== undefined) {
       await this.moveClock(step.advanceMs);
+    } else if (step.sweep !== undefined) {
+      await callDirectly(this.stage, "operator", "retention:sweep", {});
     } else if (step.now !== undefined) {
       this.kept.set(step.now, Math.trunc((await this.moveClock(0)) + (step.plusMs ?? 0)));
     } else if (step.uuid7 !== undefined) {

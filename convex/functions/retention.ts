@@ -9,7 +9,7 @@ import { internal } from "./_generated/api";
 import { internalMutation } from "./_generated/server";
 import type { MutationCtx } from "./_generated/server";
 import { requestRow } from "./events/request";
-import { exactRetentionMs, isPastRetention } from "./retention/period";
+import { exactRetentionMs, isPastRetention, recordSweep } from "./retention/period";
 import { utf8Length } from "./wire/text";
 
 /** The most rows in one transaction, and the most bytes of their bodies that it reads. */
@@ -20,10 +20,12 @@ export const sweep = internalMutation({
   args: {},
   returns: v.object({ deleted: v.number() }),
   handler: async (ctx) => {
-    const before = Date.now() - exactRetentionMs();
+    const nowMs = Date.now();
+    const before = nowMs - exactRetentionMs();
     const batch = new Batch();
     await inbox(ctx, before, batch);
-    await results(ctx, before, batch);
+    await results(ctx, before, nowMs, batch);
+    if (batch.requests > 0) await recordSweep(ctx, nowMs);
     if (batch.isFull()) await ctx.scheduler.runAfter(0, internal.retention.sweep, {});
     return { deleted: batch.rows };
   },
@@ -32,6 +34,7 @@ export const sweep = internalMutation({
 /** What one transaction has deleted so far. */
 class Batch {
   rows = 0;
+  requests = 0;
   private bytes = 0;
 
   add(body: string): void {
@@ -52,7 +55,7 @@ async function inbox(ctx: MutationCtx, before: number, batch: Batch): Promise<vo
   }
 }
 
-async function results(ctx: MutationCtx, before: number, batch: Batch): Promise<void> {
+async function results(ctx: MutationCtx, before: number, nowMs: number, batch: Batch): Promise<void> {
   const old = ctx.db.query("results").withIndex("by_time", (q) => q.lt("storedAtMs", before));
   for await (const result of old) {
     // The result goes last: as long as it is there, the next batch finds what is left.
@@ -60,9 +63,10 @@ async function results(ctx: MutationCtx, before: number, batch: Batch): Promise<
     await ctx.db.delete(result._id);
     batch.add(result.payload);
     const request = await requestRow(ctx, result.requestId);
-    if (request !== null && isPastRetention(result.requestId, Date.now())) {
+    if (request !== null && isPastRetention(result.requestId, nowMs)) {
       await ctx.db.delete(request._id);
       batch.add("");
+      batch.requests += 1;
     }
   }
 }

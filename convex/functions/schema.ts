@@ -34,7 +34,11 @@ export default defineSchema({
   }),
 
   // Which deployment this is: one row, made when a device first asks.
-  deployment: defineTable({ backendId: v.string() }),
+  deployment: defineTable({
+    backendId: v.string(),
+    /** The largest time of ids up to which requests were ever deleted. */
+    sweptMs: v.optional(v.number()),
+  }),
 
   devices: defineTable({
     deviceId: v.string(),

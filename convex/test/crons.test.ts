@@ -176,6 +176,22 @@ test("the row of an old request goes where the time in its id has it refused", a
   }
 });
 
+test("a longer retention lets no id run again that was swept", async () => {
+  const s = await stage();
+  const { D } = await pair(s);
+  vi.stubEnv("PUNIE_RETENTION_DAYS", "1");
+  const swept = uuid7(BEGIN_MS);
+  await finished(s, D, swept);
+  await later(s, DAY_MS + 1);
+  await s.t.mutation(internal.retention.sweep, {});
+  expect(await rows(s)).toMatchObject({ requests: 0 });
+  vi.stubEnv("PUNIE_RETENTION_DAYS", "30");
+  await expect(append(s, [swept])).rejects.toMatchObject({ data: { code: "INVALID_ARGUMENT" } });
+  const untilMs = BEGIN_MS + 1 + 60 * 60 * 1000;
+  await expect(append(s, [uuid7(untilMs)])).rejects.toMatchObject({ data: { code: "INVALID_ARGUMENT" } });
+  await append(s, [uuid7(untilMs + 1)]);
+});
+
 test("with a shorter retention ids are refused sooner", async () => {
   const s = await stage();
   await pair(s);

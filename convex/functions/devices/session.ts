@@ -5,7 +5,7 @@ import { type ObjectType, v } from "convex/values";
 
 import type { MutationCtx } from "../_generated/server";
 import { pairingCodeHash } from "../identity/code";
-import { backendId } from "../identity/deployment";
+import { deploymentRow } from "../identity/deployment";
 import { deviceRow, revokedDevice } from "../identity/device";
 import * as signature from "../identity/signature";
 import { bounded, numeric, whole } from "../wire/arguments";
@@ -77,7 +77,7 @@ export const openSession = {
       registered: known === null,
       serverNowMs,
       contractVersion: CONTRACT_VERSION,
-      backendId: await backendId(ctx),
+      backendId: (await deploymentRow(ctx)).backendId,
       ...(otherProcess && { otherProcess }),
     };
   },

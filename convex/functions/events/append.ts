@@ -5,7 +5,7 @@ import { type ObjectType, v } from "convex/values";
 import type { MutationCtx } from "../_generated/server";
 import { callerArgs, requireCaller } from "../identity/caller";
 import { requireAddressee } from "../identity/device";
-import { isPastRetention, retentionMs } from "../retention/period";
+import { isRefused, retentionMs } from "../retention/period";
 import { bounded, finite, numeric, PAYLOAD_LIMIT, payload } from "../wire/arguments";
 import { failure, invalid } from "../wire/failure";
 import * as ids from "../wire/ids";
@@ -50,7 +50,7 @@ export const appendRequest = {
         "a request of this id with another body is stored already; make a new id",
       );
     }
-    if (isPastRetention(requestId, Date.now())) {
+    if (await isRefused(ctx, requestId, Date.now())) {
       throw invalid(
         "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
       );

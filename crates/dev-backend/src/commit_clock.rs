@@ -61,9 +61,3 @@ pub(super) fn last_commit_seq(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("SELECT last_seq FROM clock")?
         .query_row([], |row| row.get(0))
 }
-
-/// Returns the time of the last commit in milliseconds.
-#[expect(clippy::cast_precision_loss, reason = "to the millisecond")]
-pub(super) fn last_commit_ms(db: &Connection) -> rusqlite::Result<f64> {
-    Ok(last_commit_seq(db)? as f64 / 1e6)
-}

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use serde_json::json;
 
 use super::backend_state::BackendState;
@@ -28,11 +29,27 @@ const GRACE_MS: f64 = 60_000.0;
 /// have answers that are worth waiting for.
 const CLAIMED_GRACE_MS: f64 = 600_000.0;
 
-/// Returns whether an id is older than all retained requests, by the time in it: the row of its request may be deleted.
-pub(super) fn is_past_retention(id: &RequestId, now_ms: f64) -> bool {
+/// Returns the time of the oldest ids that are accepted: the rows of older requests may be deleted.
+fn oldest_accepted_ms(now_ms: f64) -> f64 {
+    now_ms - (KEPT_MS - MAX_CLOCK_AHEAD_MS)
+}
+
+/// Returns the time in an id, if it has one.
+fn creation_time_ms(id: &RequestId) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "48 bits of milliseconds")]
-    let made_at_ms = id.creation_time_ms().map(|made| made as f64);
-    made_at_ms.is_some_and(|made| made <= now_ms - (KEPT_MS - MAX_CLOCK_AHEAD_MS))
+    id.creation_time_ms().map(|made| made as f64)
+}
+
+/// Returns whether an id is older than all retained requests, or than any that was ever deleted, by the time in it. The
+/// second one outlives a longer retention of a later version, and a clock that is set back.
+pub(super) fn is_refused(db: &Connection, id: &RequestId, now_ms: f64) -> rusqlite::Result<bool> {
+    let Some(made_ms) = creation_time_ms(id) else {
+        return Ok(false);
+    };
+    let swept_ms: f64 = db
+        .prepare_cached("SELECT swept_ms FROM clock")?
+        .query_row([], |row| row.get(0))?;
+    Ok(made_ms <= swept_ms.max(oldest_accepted_ms(now_ms)))
 }
 
 /// Runs the housekeeping until the backend stops.
@@ -164,10 +181,37 @@ fn delete_old_results(db: &CommitTransaction<'_>) -> FunctionResult<usize> {
         ] {
             db.execute_cached(sql, [request])?;
         }
-        if RequestId::parse(request).is_ok_and(|id| is_past_retention(&id, db.now_ms)) {
+        let made_ms = RequestId::parse(request)
+            .ok()
+            .and_then(|id| creation_time_ms(&id));
+        let oldest_ms = oldest_accepted_ms(db.now_ms);
+        if made_ms.is_some_and(|made| made <= oldest_ms) {
+            db.execute_cached("UPDATE clock SET swept_ms = max(swept_ms, ?1)", [oldest_ms])?;
             db.execute_cached("DELETE FROM requests WHERE request_id = ?1", [request])?;
         }
         rows += 1;
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn an_id_from_before_what_was_ever_swept_is_refused_however_long_requests_are_kept() {
+        let db = testing::database();
+        let swept_ms: u64 = 1_763_000_000_000;
+        let id = |at_ms: u64| {
+            let id = uuid::Builder::from_unix_timestamp_millis(at_ms, &[7; 10]).into_uuid();
+            RequestId::parse(id.to_string()).expect("an id")
+        };
+        // As if a shorter retention had been in force until now.
+        db.execute("UPDATE clock SET swept_ms = ?1", [1_763_000_000_000.0])
+            .expect("stored");
+        let now_ms = 1_763_000_000_000.0 + 86_400_000.0;
+        assert!(is_refused(&db, &id(swept_ms), now_ms).expect("read"));
+        assert!(!is_refused(&db, &id(swept_ms + 1), now_ms).expect("read"));
+    }
 }

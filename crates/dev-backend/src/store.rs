@@ -70,6 +70,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "011_caller_name.sql",
     "012_session.sql",
     "013_pairing_terms.sql",
+    "014_swept_ids.sql",
 ];
 
 /// Returns the migrations to the current schema.

@@ -75,6 +75,9 @@ impl<'s> Run<'s> {
         if let Some(ms) = step.get("advanceMs").and_then(Value::as_f64) {
             return self.stage.advance(ms).await;
         }
+        if step.contains_key("sweep") {
+            return self.stage.sweep().await;
+        }
         if let Some(name) = text(step, "now") {
             let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
             #[expect(clippy::cast_possible_truncation, reason = "whole milliseconds")]

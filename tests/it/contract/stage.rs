@@ -123,6 +123,20 @@ impl Stage {
         Ok(())
     }
 
+    /// Has the backend delete what is old now.
+    pub async fn sweep(&self) -> Result<(), String> {
+        match &self.clock {
+            Clock::Embedded(backend) => {
+                backend.backend.housekeep().await.expect("done");
+            }
+            Clock::Node => drop(self.operate("retention:sweep", &json!({})).await?),
+            Clock::World => {
+                return Err("a deployment deletes when it wants: the case needs `clock`".into());
+            }
+        }
+        Ok(())
+    }
+
     async fn move_node_clock(&self, ms: f64) -> Result<f64, String> {
         let told = self
             .wire

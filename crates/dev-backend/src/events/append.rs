@@ -5,13 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::request::WATCH_MS;
 use crate::args::{self, PAYLOAD_LIMIT, WireNumber, optional};
 use crate::auth;
-use crate::commit_clock::last_commit_ms;
 use crate::commit_transaction::CommitTransaction;
 use crate::commits::CommitTopic;
 use crate::credentials::{Sha256Hash, hash_fields};
 use crate::failure::{FailureCode, FunctionFailure, FunctionResult};
 use crate::function_traits::MutationFunction;
-use crate::housekeeping::is_past_retention;
+use crate::housekeeping::is_refused;
 use crate::sql_calls::SqlCalls as _;
 use punie_core::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use punie_core::request_session::RequestSession;
@@ -170,8 +169,7 @@ impl MutationFunction for AppendRequest {
                 FailureCode::RequestIdReused,
                 "a request of this id with another body is stored already; make a new id",
             )),
-            // Uses the commit clock, which never goes back: a deleted id stays refused.
-            None if is_past_retention(&request_id, db.now_ms.max(last_commit_ms(db)?)) => {
+            None if is_refused(db, &request_id, db.now_ms)? => {
                 Err(FunctionFailure::invalid_argument(
                     "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
                 ))
