@@ -138,6 +138,16 @@ class Run {
     const differs = () => new Error(`${at}: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)?.slice(0, 300)}`);
     if (typeof wanted !== "object" || wanted === null) {
       if (wanted !== got) throw differs();
+    } else if ("$some" in wanted) {
+      const matches = (one) => {
+        try {
+          this.match(wanted.$some, one, at);
+          return true;
+        } catch {
+          return false;
+        }
+      };
+      if (!Array.isArray(got) || !got.some(matches)) throw differs();
     } else if ("$any" in wanted) {
       const fits = { string: typeof got === "string", number: typeof got === "number", digits: /^\d+$/.test(got) };
       if (!fits[wanted.$any]) throw differs();

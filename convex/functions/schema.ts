@@ -137,8 +137,8 @@ export default defineSchema({
   })
     .index("by_permission", ["permissionId"])
     .index("by_request", ["requestId"])
-    .index("by_device", ["deviceId", "state"])
-    .index("by_state", ["state"]),
+    .index("by_device", ["deviceId", "state", "expiresAtMs"])
+    .index("by_state", ["state", "expiresAtMs"]),
 
   catalog: defineTable({
     deviceId: v.string(),

@@ -11,7 +11,7 @@ import { numeric, wait } from "../wire/arguments";
 import * as ids from "../wire/ids";
 import { answer, option } from "./shape";
 
-/** The most questions in one reply, by 4 KiB of title each. */
+/** The most questions in one reply, by 4 KiB of title each. Of more, those that expire last: expired ones hide none. */
 const MOST = 500;
 
 const args = {
@@ -47,10 +47,10 @@ export const pending = {
     wait(asked.waitMs);
     if (deviceId === undefined) {
       const rows = ctx.db.query("permissions").withIndex("by_state", (q) => q.eq("state", "asked"));
-      return (await rows.take(MOST)).map(travelling);
+      return (await rows.order("desc").take(MOST)).sort(byAge).map(travelling);
     }
     ids.deviceId(deviceId);
-    return (await ofDevice(ctx, deviceId, "asked")).map(travelling);
+    return (await ofDevice(ctx, deviceId, "asked")).sort(byAge).map(travelling);
   },
 };
 
@@ -60,7 +60,7 @@ async function ofDevice(ctx: QueryCtx, deviceId: string, state: "asked" | "answe
   const rows = ctx.db
     .query("permissions")
     .withIndex("by_device", (q) => q.eq("deviceId", deviceId).eq("state", state));
-  return await rows.take(MOST);
+  return await rows.order("desc").take(MOST);
 }
 
 const byAge = (left: Row, right: Row): number => left._creationTime - right._creationTime;

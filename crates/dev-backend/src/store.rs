@@ -71,6 +71,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "012_session.sql",
     "013_pairing_terms.sql",
     "014_swept_ids.sql",
+    "015_questions_by_expiry.sql",
 ];
 
 /// Returns the migrations to the current schema.

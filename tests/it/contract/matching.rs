@@ -11,27 +11,31 @@ pub struct Matcher {
 impl Matcher {
     /// The error says where the two differ.
     pub fn matches(self, expected: &Value, got: &Value, at: &str) -> Result<(), String> {
-        let fits =
-            match (expected, got) {
-                (Value::Object(wanted), _) if wanted.contains_key("$any") => {
-                    is_any(&wanted["$any"], got)?
-                }
-                (Value::Object(wanted), _) if wanted.contains_key("$now") => {
-                    self.is_time(&wanted["$now"], got)
-                }
-                (Value::Object(wanted), Value::Object(members)) => {
-                    return self.members(wanted, members, at);
-                }
-                (Value::Array(wanted), Value::Array(items)) if wanted.len() == items.len() => {
-                    return wanted.iter().zip(items).enumerate().try_for_each(
-                        |(i, (wanted, item))| self.matches(wanted, item, &format!("{at}[{i}]")),
-                    );
-                }
-                (Value::Number(wanted), Value::Number(number)) => {
-                    wanted.as_f64() == number.as_f64()
-                }
-                (wanted, got) => wanted == got,
-            };
+        let fits = match (expected, got) {
+            (Value::Object(wanted), _) if wanted.contains_key("$any") => {
+                is_any(&wanted["$any"], got)?
+            }
+            (Value::Object(wanted), _) if wanted.contains_key("$now") => {
+                self.is_time(&wanted["$now"], got)
+            }
+            (Value::Object(wanted), Value::Array(items)) if wanted.contains_key("$some") => items
+                .iter()
+                .any(|item| self.matches(&wanted["$some"], item, at).is_ok()),
+            (Value::Object(wanted), Value::Object(members)) => {
+                return self.members(wanted, members, at);
+            }
+            (Value::Array(wanted), Value::Array(items)) if wanted.len() == items.len() => {
+                return wanted
+                    .iter()
+                    .zip(items)
+                    .enumerate()
+                    .try_for_each(|(i, (wanted, item))| {
+                        self.matches(wanted, item, &format!("{at}[{i}]"))
+                    });
+            }
+            (Value::Number(wanted), Value::Number(number)) => wanted.as_f64() == number.as_f64(),
+            (wanted, got) => wanted == got,
+        };
         if fits {
             Ok(())
         } else {

@@ -56,6 +56,9 @@ impl PendingQuestion {
     }
 }
 
+/// The most questions in a caller's list. Of more, those that expire last are listed: expired ones hide none.
+const MOST: usize = 500;
+
 const COLUMNS: &str = "p.permission_id, p.request_id, p.device_id, p.title, p.options, p.asked_at_ms, \
                        p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms, p.answer_text";
 
@@ -85,16 +88,20 @@ impl QueryFunction for ListPending {
             ApprovalParty::Device(_) => {
                 "requests r JOIN permissions p ON p.request_id = r.request_id \
                  WHERE r.state = 'open' AND r.device_id = ?1"
+                    .to_owned()
             }
             ApprovalParty::Caller => {
                 view.caller_reads.record_read(only.as_ref());
-                "permissions p JOIN requests r ON r.request_id = p.request_id \
-                 WHERE p.answered_by IS NULL AND r.state = 'open' AND (?1 IS NULL OR p.device_id = ?1)"
+                format!(
+                    "permissions p JOIN requests r ON r.request_id = p.request_id \
+                     WHERE p.answered_by IS NULL AND r.state = 'open' AND (?1 IS NULL OR p.device_id = ?1) \
+                     ORDER BY p.expires_at_ms DESC LIMIT {MOST}"
+                )
             }
         };
-        let mut statement = view
-            .db
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM {which} ORDER BY p.number"))?;
+        let mut statement = view.db.prepare_cached(&format!(
+            "SELECT * FROM (SELECT {COLUMNS}, p.number FROM {which}) ORDER BY number"
+        ))?;
         let rows = statement.query_map(
             [only.as_ref().map(DeviceId::as_str)],
             PendingQuestion::from_question_row,
