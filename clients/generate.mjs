@@ -58,8 +58,8 @@ async function callerFunctions() {
   const found = [];
   for (const [module, functions] of Object.entries(await loadModules())) {
     for (const [name, one] of Object.entries(functions)) {
-      const args = JSON.parse(one.exportArgs());
-      if (!one.isPublic || !("callerToken" in args.value)) continue;
+      const args = one.isPublic ? JSON.parse(one.declaredArgs()) : { value: {} };
+      if (!("callerToken" in args.value)) continue;
       const kind = one.isQuery ? "query" : "mutation";
       found.push({ path: `${module}:${name}`, kind, args: typeText(args), returns: typeText(JSON.parse(one.exportReturns())) });
     }

@@ -3,11 +3,12 @@
 
 import { v } from "convex/values";
 
-import { internalMutation, mutation, query } from "./_generated/server";
+import { internalMutation } from "./_generated/server";
 import * as beats from "./devices/heartbeat";
 import * as sightings from "./devices/presence";
 import * as sessions from "./devices/session";
 import { deviceRow } from "./identity/device";
+import { mutation, query } from "./wire/public";
 
 export const openSession = mutation(sessions.openSession);
 export const heartbeat = mutation(beats.heartbeat);

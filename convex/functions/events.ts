@@ -1,7 +1,6 @@
 // The functions of the event store, by their paths on the wire: requests out to a device, results back to the caller.
 // What each does is in its own file in events/.
 
-import { mutation, query } from "./_generated/server";
 import * as append from "./events/append";
 import * as cancellation from "./events/cancel";
 import * as claims from "./events/claim";
@@ -10,6 +9,7 @@ import * as open from "./events/open";
 import * as poll from "./events/poll";
 import * as progress from "./events/progress";
 import * as results from "./events/results";
+import { mutation, query } from "./wire/public";
 
 export const appendRequest = mutation(append.appendRequest);
 export const cancel = mutation(cancellation.cancel);

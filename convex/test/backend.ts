@@ -95,7 +95,9 @@ async function call(
     if (kind !== undefined && kind !== is) throw new Error(`Trying to execute ${path} as ${kind}, but it is a ${is}.`);
     return success(await database[is](makeFunctionReference(path), decode(args)));
   } catch (thrown) {
-    return error(thrown);
+    // Where Convex itself checks arguments, its refusal prints all of them.
+    const refusal = thrown instanceof Error && thrown.message.startsWith("Validator error") ? thrown.message : undefined;
+    return error(refusal === undefined ? thrown : new Error(`${refusal}\n\nObject: ${JSON.stringify(args)}`));
   }
 }
 

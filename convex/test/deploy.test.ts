@@ -102,9 +102,11 @@ test("public functions are those of the contract, and each says what it takes an
     const module = file.replace("../functions/", "").replace(/\.\w+$/, "");
     if (module.startsWith("_generated")) continue;
     for (const [name, made] of Object.entries((await load()) as Record<string, unknown>)) {
-      const { isPublic, exportArgs, exportReturns } = Object(made);
+      const { isPublic, exportArgs, exportReturns, declaredArgs } = Object(made);
       if (exportArgs === undefined) continue;
-      expect(JSON.parse(exportArgs()).type, `${module}:${name}`).toBe("object");
+      // What Convex checks it prints where it refuses: a public function's arguments may have a caller's token.
+      if (isPublic) expect(JSON.parse(exportArgs()).type, `${module}:${name}`).toBe("any");
+      expect(JSON.parse((declaredArgs ?? exportArgs)()).type, `${module}:${name}`).toBe("object");
       expect(JSON.parse(exportReturns()), `${module}:${name}`).not.toBeNull();
       if (isPublic) found.push(`${module}:${name}`);
     }

@@ -51,6 +51,7 @@ import type * as retention_period from "../retention/period.js";
 import type * as wire_arguments from "../wire/arguments.js";
 import type * as wire_failure from "../wire/failure.js";
 import type * as wire_ids from "../wire/ids.js";
+import type * as wire_public from "../wire/public.js";
 import type * as wire_session from "../wire/session.js";
 import type * as wire_text from "../wire/text.js";
 
@@ -101,6 +102,7 @@ declare const fullApi: ApiFromModules<{
   "wire/arguments": typeof wire_arguments;
   "wire/failure": typeof wire_failure;
   "wire/ids": typeof wire_ids;
+  "wire/public": typeof wire_public;
   "wire/session": typeof wire_session;
   "wire/text": typeof wire_text;
 }>;

@@ -140,6 +140,11 @@ impl<'s> Run<'s> {
             "operator" => self.stage.operate(path, &args).await?,
             kind => self.stage.wire.call(kind, path, &args).await,
         };
+        if let Some(secret) = text(step, "unsaid")
+            && envelope.to_string().contains(&self.fill_text(secret)?)
+        {
+            return Err(format!("{path} repeats {secret}: {}", short(&envelope)));
+        }
         let told = self
             .judge(step, &envelope)
             .map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
