@@ -356,6 +356,7 @@ fn explain_unclear(part: CallPart<'_>) -> String {
             let is_known = simple.words.iter().all(|word| word.is_literal);
             let why = match simple.opaque {
                 Some(why) => why,
+                None if simple.runs_command_file => "it runs commands from a file",
                 None if is_known && simple.is_open_ended => "more of its words come when it runs",
                 None if is_known && simple.possible_from.is_some() => {
                     "it may start another command"

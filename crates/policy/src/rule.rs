@@ -10,7 +10,7 @@ use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand, may_exceed_wor
 use super::decision::PolicyDecision;
 use super::host::HostPattern;
 use super::word_match::{
-    begins_with_words, equals_ignoring_case, has_all_letters, has_option, program_name,
+    begins_with_words, equals_ignoring_case, has_all_letters, has_option, program_name, split_word,
 };
 use punie_core::tool_effect::ToolEffect;
 
@@ -175,7 +175,11 @@ impl PolicyRule {
             CallPart::Place(place) if !self.paths.is_empty() => self.fit_path(place),
             CallPart::Command(simple, _) if !self.command.is_empty() => {
                 let fit = self.fit_command(&simple.words, simple.is_open_ended);
-                let may = || simple.opaque.is_some() || self.may_be_started_by(simple);
+                let may = || {
+                    simple.opaque.is_some()
+                        || simple.runs_command_file
+                        || self.may_be_started_by(simple)
+                };
                 if fit == RuleFit::No && may() {
                     RuleFit::Maybe
                 } else {
@@ -253,44 +257,36 @@ impl PolicyRule {
         fit
     }
 
-    /// Returns whether a program that is not known here may start what the rule is about: it stands among the
-    /// program's words.
+    /// Returns whether a program that is not known here may start what the rule is about: it stands among the program's
+    /// words, in a text, or glued to an option (`--to=CMD`, `-oCMD`, `+!CMD`).
     fn may_be_started_by(&self, simple: &SimpleCommand) -> bool {
-        /// The number of places that are looked at closely; where there are more, nothing is certain.
-        const MOST: usize = 200;
+        /// The most places and pieces that are looked at closely; where there are more, nothing is certain.
+        const MOST_PLACES: usize = 200;
+        const MOST_PIECES: usize = 10_000;
         let Some(from) = simple.possible_from else {
             return false;
         };
-        if from == 1
-            && simple.words[1..]
-                .iter()
-                .any(|word| self.may_be_in_text(word))
-        {
-            return true;
-        }
-        let places = (from..simple.words.len())
-            .filter(|at| simple.words[*at].is_literal && self.is_program_word(&simple.words[*at]));
-        places.enumerate().any(|(n, at)| {
-            n >= MOST || self.fit_command(&simple.words[at..], simple.is_open_ended) != RuleFit::No
+        [false, true].into_iter().any(|unquotes| {
+            let mut pieces = Vec::new();
+            for (at, word) in simple.words.iter().enumerate().skip(1) {
+                // What such a program makes of a part of a word is not known.
+                if word.is_literal && (from == 1 || word.text.starts_with(['-', '+'])) {
+                    let names = self.command.first().map_or(&[][..], Vec::as_slice);
+                    pieces.extend(split_word(&word.text, names, unquotes));
+                } else if at >= from {
+                    pieces.push(word.clone());
+                }
+                if pieces.len() > MOST_PIECES {
+                    return true;
+                }
+            }
+            let is_it = |at: &usize| pieces[*at].is_literal && self.is_program_word(&pieces[*at]);
+            let mut places = (0..pieces.len()).filter(is_it).enumerate();
+            places.any(|(n, at)| {
+                n >= MOST_PLACES
+                    || self.fit_command(&pieces[at..], simple.is_open_ended) != RuleFit::No
+            })
         })
-    }
-
-    /// Returns whether a word of several is a text that holds such a command.
-    fn may_be_in_text(&self, word: &CommandWord) -> bool {
-        /// The most pieces of a text that are looked at; in a longer one nothing is certain.
-        const MOST: usize = 200;
-        if !word.is_literal || !word.text.trim().contains(char::is_whitespace) {
-            return false;
-        }
-        let parts = |c: char| c.is_whitespace() || ";|&(){}!`'\"=".contains(c);
-        let pieces = word.text.split(parts).filter(|piece| !piece.is_empty());
-        let pieces: Vec<CommandWord> = pieces.take(MOST).map(CommandWord::from_literal).collect();
-        let is_it = |at: usize| {
-            self.is_program_word(&pieces[at])
-                && self.fit_command(&pieces[at..], false) != RuleFit::No
-        };
-        (0..pieces.len()).any(is_it)
-            || (pieces.len() == MOST && pieces.iter().any(|piece| self.is_program_word(piece)))
     }
 
     /// Returns whether a word names the rule's program.

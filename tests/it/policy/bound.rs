@@ -157,3 +157,70 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
+    let stage = Stage::with(ASKING).await;
+    std::fs::create_dir_all(stage.file("t")).expect("made");
+    let _runner = stage.run();
+    for (line, changed) in [
+        ("PATH=$PWD/t:$PATH prog", "t/prog"),
+        ("export \"PATH=t:$PATH\"; prog", "t/prog"),
+        ("BASH_ENV=f.sh bash -c true", "f.sh"),
+        ("find . -name f.sh -exec sh {} ';'", "f.sh"),
+        ("find f.sh -exec bash -c '. \"$0\"' {} ';'", "f.sh"),
+        ("xargs sh <<< f.sh", "f.sh"),
+        ("echo f.sh | xargs -n1 bash", "f.sh"),
+        ("cat f.sh | sh", "f.sh"),
+        ("eval \"$(cat f.sh)\"", "f.sh"),
+        ("bash <(cat f.sh)", "f.sh"),
+        ("ln -sf f.sh l; sh l", "f.sh"),
+        ("f=f.sh; . ./$f", "f.sh"),
+        ("git -c alias.z='!sh f.sh' z", "f.sh"),
+        ("python3 -c 'exec(open(\"f.sh\").read())'", "f.sh"),
+        ("npm run x", "package.json"),
+        ("cd t && npm test", "package.json"),
+        ("python3 -m m", "m.py"),
+        ("just x", "justfile"),
+    ] {
+        stage.write(changed, "good\n");
+        let id = stage.ask(Ask::bash(line)).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.write(changed, "bad\n");
+        stage.caller.choose(&question, "allow_once").await;
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+        let said = format!("{changed} changed after a person had said yes");
+        assert!(answer.text().contains(&said), "{line}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_says_what_a_yes_is_not_bound_to() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    for (line, words) in [
+        ("cat f | sh", Some("what `sh` runs is read only then")),
+        (
+            "find . -exec sh {} ';'",
+            Some("what `sh {}` runs is read only then"),
+        ),
+        (
+            "python3 -m m",
+            Some("the module of `python3 -m m` is not in this folder"),
+        ),
+        ("bash f.sh", None),
+    ] {
+        let id = stage.ask(Ask::bash(line)).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        let title = question["title"].as_str().unwrap_or_default();
+        match words {
+            Some(words) => assert!(title.contains(words), "{line}: {title}"),
+            None => assert!(!title.contains("your yes"), "{line}: {title}"),
+        }
+        stage.caller.choose(&question, "reject_once").await;
+        stage.answer(&id).await;
+    }
+}

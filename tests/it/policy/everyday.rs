@@ -22,7 +22,11 @@ command = [\"curl\"]
 ";
 
 fn decide(line: &str) -> PolicyDecision {
-    let rules = PolicyRules::parse_policy(RULES, &|_| true).expect("good rules");
+    decide_by(RULES, line)
+}
+
+fn decide_by(rules: &str, line: &str) -> PolicyDecision {
+    let rules = PolicyRules::parse_policy(rules, &|_| true).expect("good rules");
     let script = Some(read_command_line(line));
     let call = PolicyCall {
         tool: "Bash".to_owned(),
@@ -34,7 +38,8 @@ fn decide(line: &str) -> PolicyDecision {
 }
 
 const HARMLESS: &[&str] = &[
-    "cd web && npm ci && npm run build 2>&1 | tail -20",
+    "docker run --rm -v \"$PWD\":/app -w /app node:20 sh -c 'npm ci && npm test'",
+    "trap 'kill $PID' EXIT; node x.js & PID=$!; sleep 2; wget -qO- localhost:3000",
     "cd crates/core && cargo test --lib -- --nocapture 2>&1 | tail -n 50",
     "RUST_BACKTRACE=1 cargo test --workspace 2>&1 | grep -E \"test result|FAILED|panicked\" | head -40",
     "cargo clippy --all-targets -- -D warnings && cargo fmt --check",
@@ -84,31 +89,22 @@ const HARMLESS: &[&str] = &[
     "awk -F: '$3 >= 1000 {print $1, $3}' /etc/passwd",
     "awk -v n=\"$N\" 'NR==n {print}' file.txt",
     "python3 -m pytest tests/ -x -q 2>&1 | tail -30",
-    "python -m venv .venv && source .venv/bin/activate && pip install -r requirements.txt",
     "python3 manage.py migrate --noinput && python3 manage.py runserver 0.0.0.0:8000 &",
     "uv run pytest -k parser -q",
     "node --version && npm --version && npx tsc --noEmit",
-    "npm run lint -- --fix && npm test -- --watch=false",
     "npx eslint src --ext .ts,.tsx | head -50",
-    "pnpm install --frozen-lockfile && pnpm -r build",
-    "yarn workspace @app/web build > build.log 2>&1; tail -n 40 build.log",
     "go build ./... && go test ./... -run TestParser -count=1 -v",
-    "make -j$(nproc) all > build.log 2>&1 || tail -50 build.log",
     "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j4",
     "docker compose up -d db && docker compose logs --tail=50 db",
-    "docker run --rm -v \"$PWD\":/app -w /app node:20 sh -c 'npm ci && npm test'",
     "kubectl get pods -n prod | grep -v Running",
     "gh pr create --title 'Do not git push here' --body \"see #12\"",
     "gh run list --limit 5 --json status,name | jq -r '.[] | .name'",
     "timeout 60 cargo run --release -- --help",
     "timeout 5 bash -c 'until nc -z localhost 8080; do sleep 0.2; done'",
-    "nohup npm start > server.log 2>&1 &",
     "env FOO=bar BAZ=1 cargo run",
     "NODE_ENV=test NODE_OPTIONS=--max-old-space-size=4096 npx jest --ci",
     "sudo apt-get update && sudo apt-get install -y jq curl",
-    "bash -lc 'cd web && npm run build'",
     "bash -euo pipefail -c 'cargo build; ls target'",
-    "bash scripts/setup.sh --fast && ./scripts/check.sh",
     "export PATH=\"$HOME/.cargo/bin:$PATH\" && cargo --version",
     "set -euo pipefail; cargo build; echo done",
     "which python3 node cargo; command -v jq",
@@ -124,14 +120,26 @@ const HARMLESS: &[&str] = &[
     "psql -U app -d app -c 'select 1' -h localhost",
     "ls *.log 2>/dev/null | wc -l; du -sh target/ | cut -f1",
     "f() { echo \"$1\"; cargo test \"$1\"; }; f parser",
-    "(cd web && npm test) && (cd api && cargo test)",
     "{ cargo build && cargo test; } 2>&1 | tee out.log | tail -5",
-    "trap 'kill $PID' EXIT; npm start & PID=$!; sleep 2; wget -qO- localhost:3000",
     "cp -r templates/. out/ && mv out/a out/b && chmod +x out/b && ln -sf b out/c",
     "head -c 200 file.bin | xxd | head; base64 -d < x.b64 > x.bin",
     "jq -r '.dependencies | keys[]' package.json | while read -r d; do echo \"$d\"; done",
     "cargo metadata --format-version 1 | jq '.packages[] | select(.name == \"x\") | .version'",
     "perl -w scripts/fix.pl src/*.c && ruby -Itest test/a_test.rb",
+];
+
+/// Lines that run commands from a file, by the owner's own words: a rule may be meant for some of them.
+const FROM_FILES: &[&str] = &[
+    "cd web && npm ci && npm run build 2>&1 | tail -20",
+    "python -m venv .venv && source .venv/bin/activate && pip install -r requirements.txt",
+    "npm run lint -- --fix && npm test -- --watch=false",
+    "pnpm install --frozen-lockfile && pnpm -r build",
+    "yarn workspace @app/web build > build.log 2>&1; tail -n 40 build.log",
+    "make -j$(nproc) all > build.log 2>&1 || tail -50 build.log",
+    "nohup npm start > server.log 2>&1 &",
+    "bash -lc 'cd web && npm run build'",
+    "bash scripts/setup.sh --fast && ./scripts/check.sh",
+    "(cd web && npm test) && (cd api && cargo test)",
 ];
 
 /// Command lines that a rule names, or may name.
@@ -166,6 +174,17 @@ fn nobody_is_asked_about_everyday_lines_that_no_rule_names() {
         .filter(|line| decide(line) != PolicyDecision::Allow)
         .collect();
     assert!(HARMLESS.len() >= 60 && stopped.is_empty(), "{stopped:#?}");
+}
+
+#[test]
+fn commands_in_files_are_asked_about_until_the_owner_allows_their_programs() {
+    const ALLOWED: &str = "\n[[rule]]\nname = \"own\"\ndecision = \"allow\"\ncommand = [[\"npm\", \"pnpm\", \"yarn\", \
+                           \"make\", \"source\", \"bash\"]]\n";
+    let with = |line: &&str, more: &str| decide_by(&format!("{RULES}{more}"), line);
+    for line in FROM_FILES {
+        assert_eq!(with(line, ""), PolicyDecision::Ask, "{line}");
+        assert_eq!(with(line, ALLOWED), PolicyDecision::Allow, "{line}");
+    }
 }
 
 #[test]

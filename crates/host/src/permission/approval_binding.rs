@@ -24,6 +24,11 @@ const MAX_HASHED_BYTES: u64 = 256 << 20;
 /// The most folders of a line in which its programs are searched.
 const MAX_SEARCHED_FOLDERS: usize = 16;
 
+/// Larger files that a line may only mean are identified so.
+const MAX_HASHED_POSSIBLE_BYTES: u64 = 16 << 20;
+/// The most files that a line may mean.
+const MAX_POSSIBLE_FILES: usize = 64;
+
 /// The most redirected files of one command.
 const MAX_REDIRECTED_FILES: usize = 16;
 
@@ -56,20 +61,58 @@ pub(super) fn bind_call(
         );
     }
     let moved = reachable_folders(script, folder);
+    let folders: Vec<&Path> = folder
+        .into_iter()
+        .chain(moved.iter().map(PathBuf::as_path))
+        .collect();
+    let mut record = |path: &Path, max_bytes: u64| {
+        let digest = fingerprint_file(path, max_bytes);
+        record_digest(&mut bound, format!("the file {}", path.display()), digest);
+    };
     for simple in &script.commands {
-        for folder in folder.map_or(vec![None], |folder| {
-            std::iter::once(folder)
-                .chain(moved.iter().map(PathBuf::as_path))
-                .map(Some)
-                .collect()
-        }) {
-            for path in files_of_command(simple, folder, search_path) {
-                let digest = fingerprint_file(&path);
-                record_digest(&mut bound, format!("the file {}", path.display()), digest);
+        let none = folders.is_empty().then_some(None);
+        for folder in folders.iter().copied().map(Some).chain(none) {
+            let search_paths = line_search_paths(script, folder);
+            let search_paths: Vec<&str> = std::iter::once(search_path)
+                .chain(search_paths.iter().map(String::as_str))
+                .collect();
+            for path in files_of_command(simple, folder, &search_paths) {
+                record(&path, MAX_HASHED_BYTES);
             }
         }
     }
+    for path in possible_files(script, &folders) {
+        record(&path, MAX_HASHED_POSSIBLE_BYTES);
+    }
     bound
+}
+
+/// Returns the files that a line may run although its words do not say so: those that it names anywhere.
+fn possible_files(script: &CommandLine, folders: &[&Path]) -> Vec<PathBuf> {
+    let texts = script.possible_files();
+    let paths = texts
+        .iter()
+        .flat_map(|text| folders.iter().map(move |folder| folder.join(text)));
+    let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    paths.filter(is_file).take(MAX_POSSIBLE_FILES).collect()
+}
+
+/// Returns the folders of each PATH that a line sets, as far as its text names them, as a search path.
+fn line_search_paths(script: &CommandLine, folder: Option<&Path>) -> Vec<String> {
+    let Some(folder) = folder.and_then(Path::to_str) else {
+        return Vec::new();
+    };
+    let named = |place: &str| {
+        let place = place.replace("${PWD}", folder).replace("$PWD", folder);
+        let is_unknown = place.contains(['$', '`', '~']) || place.contains(char::is_whitespace);
+        (!is_unknown).then(|| Path::new(folder).join(place))
+    };
+    let searched = |written: &String| {
+        let bare = written.replace(['"', '\''], "");
+        let places: Vec<PathBuf> = bare.split(':').filter_map(named).collect();
+        std::env::join_paths(places).ok()?.into_string().ok()
+    };
+    script.search_paths.iter().filter_map(searched).collect()
 }
 
 /// Returns the folders that a line changes to, each relative to the first folder and to those before it.
@@ -155,6 +198,35 @@ pub(super) fn unresolvable_program(call: &PolicyCall, folder: Option<&Path>) -> 
     None
 }
 
+/// Returns a sentence about what a line runs that no yes can be bound to, for the question.
+pub(super) fn describe_unbound(call: &PolicyCall, folder: Option<&Path>) -> Option<String> {
+    let script = call.script.as_ref()?;
+    let lies_here =
+        |word: &CommandWord| folder.is_some_and(|folder| folder.join(&word.text).is_file());
+    let is_installed = |simple: &&SimpleCommand| {
+        let files = simple.python_module_files();
+        !files.is_empty() && !files.iter().any(lies_here)
+    };
+    let read = script
+        .commands
+        .iter()
+        .find(|simple| simple.runs_unknown_file());
+    let read = read.map(|simple| {
+        format!(
+            "what `{}` runs is read only then, and your yes is bound only to the files that the line names",
+            simple.short_text()
+        )
+    });
+    let installed = script.commands.iter().find(is_installed).map(|simple| {
+        format!(
+            "the module of `{}` is not in this folder, and your yes is not bound to it",
+            simple.short_text()
+        )
+    });
+    let all = read.into_iter().chain(installed);
+    all.reduce(|one, two| format!("{one}; {two}"))
+}
+
 /// Returns whether a shell searches PATH for a command of this name.
 fn is_searched_in_path(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
@@ -199,8 +271,14 @@ fn record_digest(bound: &mut BoundDigests, what: String, digest: String) {
 fn files_of_command(
     simple: &SimpleCommand,
     folder: Option<&Path>,
-    search_path: &str,
+    search_paths: &[&str],
 ) -> Vec<PathBuf> {
+    let find = |name: &str| {
+        let paths = search_paths.iter();
+        paths
+            .filter_map(|path| find_in_search_path(name, folder, path))
+            .collect::<Vec<_>>()
+    };
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     // Without a folder only absolute paths can be resolved.
     let whole = |word: &CommandWord| {
@@ -220,14 +298,13 @@ fn files_of_command(
         .take(MAX_REDIRECTED_FILES)
         .collect();
     if let Some(name) = simple.words.first().filter(|name| name.is_literal) {
-        found.extend(find_in_search_path(&name.text, folder, search_path));
+        found.extend(find(&name.text));
         let scripts = simple.script_files();
         let words = scripts.words.iter();
         let in_folder = words.clone().filter_map(path).filter(is_file);
         found.extend(in_folder.take(scripts.most));
         let searched = words.filter(|word| scripts.uses_search_path && !word.text.contains('/'));
-        let in_path =
-            searched.filter_map(|word| find_in_search_path(&word.text, folder, search_path));
+        let in_path = searched.flat_map(|word| find(&word.text));
         found.extend(in_path.take(scripts.most));
     }
     found
@@ -245,15 +322,15 @@ fn find_in_search_path(name: &str, folder: Option<&Path>, search_path: &str) -> 
 }
 
 /// Identifies a file by its content and its resolved path.
-fn fingerprint_file(path: &Path) -> String {
+fn fingerprint_file(path: &Path, max_bytes: u64) -> String {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let content = hash(&real).unwrap_or_else(|error| error.kind().to_string());
+    let content = hash(&real, max_bytes).unwrap_or_else(|error| error.kind().to_string());
     format!("{} {content}", real.display())
 }
 
-fn hash(path: &Path) -> std::io::Result<String> {
+fn hash(path: &Path, max_bytes: u64) -> std::io::Result<String> {
     let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MAX_HASHED_BYTES {
+    if !metadata.is_file() || metadata.len() > max_bytes {
         return Ok(format!("{} {:?}", metadata.len(), metadata.modified().ok()));
     }
     let mut file = File::open(path)?;

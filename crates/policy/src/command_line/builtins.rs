@@ -131,6 +131,12 @@ pub(super) fn record_builtin(name: &str, words: &[CommandWord], state: &mut Pars
         || matches!(name, "source" | ".")
         || (name == "command" && has("-p"))
         || (sets && words.iter().any(|word| word.text.contains("PATH")));
+    let quoted = words.iter().filter(|word| sets && !word.is_assignment);
+    for word in quoted {
+        let bare = word.raw.replace(['"', '\''], "");
+        let value = bare.strip_prefix("PATH=").map(str::to_owned);
+        state.line.search_paths.extend(value);
+    }
     if names_variable && words.iter().any(names_program_variable) {
         state.add_reason("it sets a variable by which programs run others".to_owned());
     }

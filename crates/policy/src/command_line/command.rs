@@ -19,6 +19,10 @@ pub struct CommandLine {
     pub sets_path: bool,
     /// True if it changes the folder, or may, so that relative paths in it are uncertain.
     pub changes_folder: bool,
+    /// The values of PATH that it sets, as they were written.
+    pub search_paths: Vec<String>,
+    /// The texts of its words, values and here-documents, which may name files; not all of a very long line.
+    pub(super) texts: String,
 }
 
 /// A program or builtin with its arguments.
@@ -36,6 +40,8 @@ pub struct SimpleCommand {
     /// The reason for which its words do not determine the code it runs (`sh` without a script,
     /// `python -c`).
     pub opaque: Option<&'static str>,
+    /// True if it runs command lines of a file (`. FILE`, `bash FILE`, `make`, `npm run`).
+    pub runs_command_file: bool,
     /// The first of its words that may be a command which it starts; `None` if it starts none.
     pub possible_from: Option<usize>,
 }

@@ -12,6 +12,7 @@ use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
 use super::parser::ShellParser;
 use super::programs::{first_possible_word, is_launcher, is_quiet};
+use super::script_files::runs_command_file;
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
 
@@ -113,6 +114,7 @@ fn start_command(
             !is_elsewhere && started.iter().any(|inner| !inner.words.is_empty());
         return Ok(started);
     }
+    command.runs_command_file = runs_command_file(&name, words);
     command.possible_from = match name.as_str() {
         "git" => first_word_git_runs(command).map_err(AnalysisRefusal::Line)?,
         name if name.starts_with("git-") => {

@@ -99,7 +99,10 @@ const INTERPRETERS: &[Interpreter] = &[
         &["version", "help"],
     ),
     (
-        &["julia", "elixir", "raku", "guile"],
+        &[
+            "julia", "elixir", "raku", "guile", "tclsh", "wish", "m4", "dc", "octave", "gnuplot",
+            "ghci", "irb", "iex", "jshell",
+        ],
         "v version help",
         &["v", "version", "help"],
     ),

@@ -18,6 +18,7 @@ mod parser;
 mod programs;
 mod script_files;
 mod scripts;
+mod sed;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -52,6 +53,7 @@ pub fn read_program(program: &str, args: &[String]) -> CommandLine {
         .collect();
     let length = words.iter().map(|word| word.text.len()).sum();
     let mut state = parse_state::ParseState::for_length(length);
+    words.iter().for_each(|word| state.keep_text(&word.text));
     state.line.commands.push(SimpleCommand::from_words(words));
     expand::expand_commands(state)
 }
@@ -61,7 +63,12 @@ impl CommandLine {
     /// to.
     pub fn add_variable(&mut self, name: &str, value: &str) {
         self.sets_variables = true;
-        self.sets_path |= name == "PATH";
+        if name == "PATH" {
+            self.sets_path = true;
+            self.search_paths.push(value.to_owned());
+        }
+        self.texts.push_str(value);
+        self.texts.push('\n');
         if variables::sets_program_variable(&CommandWord::from_literal(&format!("{name}={value}")))
         {
             let shown = command::remove_control_characters(name);

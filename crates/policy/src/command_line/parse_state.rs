@@ -19,6 +19,9 @@ const TEXT_IN_ARITHMETIC: Reason =
 /// Escape sequences of terminal colours, whose bracket begins no array index.
 const COLOURS: &[&str] = &["\\033[", "\\e[", "\\x1b[", "\\x1B[", "\u{1b}["];
 
+/// The most bytes of texts that are kept of a line.
+const MOST_KEPT_TEXT: usize = 256 << 10;
+
 /// A command line while it is parsed.
 #[derive(Default)]
 pub(super) struct ParseState {
@@ -74,7 +77,11 @@ impl ParseState {
     pub fn record_assignment(&mut self, word: &CommandWord) {
         let (name, value) = word.text.split_once('=').unwrap_or(("", &word.text));
         self.line.sets_variables = true;
-        self.line.sets_path |= name.split(['[', '+']).next() == Some("PATH");
+        if name.split(['[', '+']).next() == Some("PATH") {
+            self.line.sets_path = true;
+            let written = word.raw.split_once('=').map_or("", |(_, value)| value);
+            self.line.search_paths.push(written.to_owned());
+        }
         self.record_value(value);
         if let Some((_, index)) = word
             .raw
@@ -98,7 +105,16 @@ impl ParseState {
 
     /// Records the literal part of any text.
     pub fn record_text(&mut self, text: &str) {
+        self.keep_text(text);
         self.holds_index = self.holds_index || may_become_index(text);
+    }
+
+    /// Keeps a text that may name files.
+    pub fn keep_text(&mut self, text: &str) {
+        if self.line.texts.len() + text.len() < MOST_KEPT_TEXT {
+            self.line.texts.push_str(text);
+            self.line.texts.push('\n');
+        }
     }
 
     /// Records arithmetic, as it was written. A shell also evaluates the values of the names in it.

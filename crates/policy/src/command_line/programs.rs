@@ -2,6 +2,7 @@
 //! start others.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
+use super::interpreters::RUNS_INPUT;
 use super::options::{has_short_option, is_long_option};
 use super::parse_state::Reason;
 use super::scripts::check_script;
@@ -211,8 +212,22 @@ const LAUNCHERS: &[&str] = &[
     "mise",
     "nix-shell",
 ];
-/// Programs that pass text to a shell, or run their input, with any options.
+/// Programs that pass text to a shell, or run commands in a language that is not read here, with any options.
 const HAND_TO_SHELL: &[&str] = &[
+    "vi",
+    "vim",
+    "nvim",
+    "gvim",
+    "view",
+    "ex",
+    "vimdiff",
+    "emacs",
+    "gdb",
+    "lldb",
+    "ftp",
+    "lftp",
+    "sftp",
+    "socat",
     "su",
     "runuser",
     "watch",
@@ -243,7 +258,8 @@ const ONLY_SHOWS: &[&str] = &[
     "kill-server",
     "-V",
 ];
-/// Programs whose arguments are only data except for these long options and short option letters.
+/// Options by which programs start commands that their other words do not name, or change what they run: the long ones,
+/// with `+` for a word that begins so, and the letters. The value may be glued on.
 const OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["rg"], &["pre", "hostname-bin"], ""),
     (&["ag", "bat"], &["pager"], ""),
@@ -259,12 +275,48 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
         "ce",
     ),
     (&["make"], &["eval"], "E"),
+    (
+        &["tar", "gtar", "bsdtar"],
+        &[
+            "to-command",
+            "checkpoint-action",
+            "use-compress-program",
+            "info-script",
+            "new-volume-script",
+            "rsh-command",
+            "rmt-command",
+        ],
+        "IF",
+    ),
+    (&["split"], &["filter"], ""),
+    (&["less", "more", "most"], &["+"], ""),
+    (&["apt", "apt-get"], &["option", "config-file"], "oc"),
+    (&["cargo"], &["config"], ""),
+    (&["npm", "pnpm", "yarn"], &["script-shell"], ""),
 ];
 const BY_OPTION: Reason = "one of its options starts a command";
 
 /// Returns whether the arguments of this program name no command that it starts.
 pub(super) fn is_quiet(name: &str) -> bool {
     QUIET.contains(&name)
+}
+
+/// Returns whether a client of a database reads commands, among them those that start programs, from its input: its words
+/// give it none.
+fn reads_commands(name: &str, words: &[CommandWord]) -> bool {
+    const GIVES: &[&str] = &["command", "execute", "file", "list", "version", "help"];
+    let operands = words.iter().filter(|word| !word.text.starts_with('-'));
+    let gives = |word: &CommandWord| {
+        has_short_option(&word.text, "cefl")
+            || GIVES.iter().any(|long| is_long_option(&word.text, long))
+    };
+    match name {
+        "sqlite3" | "sqlite" => {
+            operands.count() < 2 && !words.iter().any(|word| word.text == "--version")
+        }
+        "psql" | "mysql" | "mariadb" => !words.iter().any(gives),
+        _ => false,
+    }
 }
 
 /// Returns whether this program's purpose is to start others.
@@ -282,17 +334,26 @@ pub(super) fn first_possible_word(
     command: &SimpleCommand,
 ) -> Result<Option<usize>, Reason> {
     let words = &command.words;
+    let is_option = |text: &str, long: &str| match long {
+        "+" => text.starts_with('+'),
+        _ => is_long_option(text, long),
+    };
     let runs = |word: &CommandWord| {
         let options = OPTIONS.iter().filter(|(names, ..)| names.contains(&name));
         options.into_iter().any(|(_, long, short)| {
             has_short_option(&word.text, short)
-                || long.iter().any(|long| is_long_option(&word.text, long))
+                || long.iter().any(|long| is_option(&word.text, long))
         })
     };
-    if words.iter().any(runs) {
+    // What stands behind `--` is for the program that cargo runs.
+    let ends = |word: &&CommandWord| name == "cargo" && word.is_literal && word.text == "--";
+    if words.iter().take_while(|word| !ends(word)).any(runs) {
         return Err(BY_OPTION);
     }
     check_script(name, command)?;
+    if reads_commands(name, &words[1..]) {
+        return Err(RUNS_INPUT);
+    }
     let is_elsewhere = words[0].text.contains(['/', '\\']);
     let is_system = ["/bin/", "/usr/bin/"]
         .iter()
@@ -303,7 +364,7 @@ pub(super) fn first_possible_word(
     if HAND_TO_SHELL.contains(&name)
         && !matches!(&words[1..], [word] if ONLY_SHOWS.contains(&word.text.as_str()))
     {
-        return Err("it hands its words to a shell");
+        return Err("it can run any command");
     }
     if is_launcher(name) {
         let names_none = words[1..].iter().all(|word| word.text.starts_with('-'));

@@ -1,8 +1,10 @@
-//! The files that a command runs, or from which it takes its program: scripts, awk programs and makefiles. Not here:
-//! whether such a file exists, and files that it reads in turn.
+//! The files that a command runs, or from which it takes its program: scripts, awk programs, makefiles, package.json.
+//! Not here: whether such a file exists, and files that it reads in turn.
 
-use super::command::{CommandWord, FOLDS_CASE, SimpleCommand, table_name};
-use super::interpreters::{is_interpreter, is_shell};
+use super::command::{
+    CommandLine, CommandWord, FOLDS_CASE, NOT_WRITTEN_OUT, SimpleCommand, table_name,
+};
+use super::interpreters::{RUNS_INPUT, is_interpreter, is_shell};
 use super::options::parse_options;
 use super::scripts::program_options;
 
@@ -10,6 +12,10 @@ use super::scripts::program_options;
 const MOST_POSSIBLE_SCRIPTS: usize = 2;
 /// The most files that a command names as its program.
 const MOST_NAMED_SCRIPTS: usize = 16;
+/// The most folders above its own in which a program looks for its file.
+const MOST_FOLDERS_ABOVE: usize = 8;
+/// The most texts of a line that are taken for names of files.
+const MOST_POSSIBLE_FILES: usize = 1_000;
 /// The options of make that GNU make knows.
 const MAKE_OPTIONS: &str = "b m B d e i k n p q r R s S t v w h C: f: I: o: W: E: j? l? O? always-make directory: \
                             debug? environment-overrides eval: file: makefile: help ignore-errors include-dir: jobs? \
@@ -20,6 +26,128 @@ const MAKE_OPTIONS: &str = "b m B d e i k n p q r R s S t v w h C: f: I: o: W: E
                             warn-undefined-variables";
 /// The files that make reads if no option names one.
 const DEFAULT_MAKEFILES: &[&str] = &["Makefile", "makefile", "GNUmakefile"];
+/// The single arguments with which a program only shows something about itself.
+const INFORMS: &[&str] = &[
+    "--version",
+    "--help",
+    "-v",
+    "-V",
+    "-h",
+    "--list",
+    "version",
+    "help",
+];
+
+/// Programs that run command lines of a file which they find by themselves.
+struct CommandFileRunner {
+    names: &'static [&'static str],
+    files: &'static [&'static str],
+    /// The subcommands that run none of them, between blanks. Any other word may name some.
+    others: &'static str,
+}
+
+const RUNNERS: &[CommandFileRunner] = &[
+    CommandFileRunner {
+        names: &["make", "gmake", "bmake"],
+        files: DEFAULT_MAKEFILES,
+        others: "",
+    },
+    CommandFileRunner {
+        names: &["just"],
+        files: &["justfile", "Justfile", ".justfile"],
+        others: "",
+    },
+    CommandFileRunner {
+        names: &["ninja", "samu"],
+        files: &["build.ninja"],
+        others: "",
+    },
+    CommandFileRunner {
+        names: &["task", "go-task"],
+        files: &[
+            "Taskfile.yml",
+            "Taskfile.yaml",
+            "taskfile.yml",
+            "taskfile.yaml",
+        ],
+        others: "",
+    },
+    CommandFileRunner {
+        names: &["npm"],
+        files: &["package.json"],
+        others: "install i ci add remove rm un uninstall update up upgrade ls list ll outdated audit why info view show \
+                 search publish pack version init create exec x dlx explore link unlink config cache prune dedupe whoami \
+                 login logout ping",
+    },
+    CommandFileRunner {
+        names: &["pnpm"],
+        files: &["package.json"],
+        others: "install i add remove rm un uninstall update up upgrade ls list outdated audit why publish pack exec dlx \
+                 create init link unlink import fetch store config licenses prune",
+    },
+    CommandFileRunner {
+        names: &["yarn", "yarnpkg"],
+        files: &["package.json"],
+        others: "install add remove upgrade info why outdated audit init create dlx exec publish pack cache config \
+                 global versions version licenses link unlink",
+    },
+    CommandFileRunner {
+        names: &["bun"],
+        files: &["package.json"],
+        others: "install i add remove rm update link unlink pm x build test init create upgrade publish outdated exec",
+    },
+    CommandFileRunner {
+        names: &["deno"],
+        files: &["deno.json", "deno.jsonc", "package.json"],
+        others: "run test bench fmt lint check cache info install add compile doc upgrade types eval repl",
+    },
+];
+
+impl CommandFileRunner {
+    fn find(name: &str) -> Option<&'static Self> {
+        RUNNERS.iter().find(|runner| runner.names.contains(&name))
+    }
+
+    /// Returns whether it runs command lines of its file with these arguments.
+    fn runs_lines(&self, words: &[CommandWord]) -> bool {
+        let mut subcommands = self.others.split_whitespace();
+        let subcommand = words
+            .iter()
+            .find(|word| !word.is_literal || !word.text.starts_with('-'));
+        match subcommand {
+            None => self.others.is_empty(),
+            Some(word) if !word.is_literal => true,
+            // Those that are interpreters run a file that is named.
+            Some(word) if is_interpreter(self.names[0]) && word.text.contains(['.', '/']) => false,
+            Some(word) => !subcommands.any(|known| known == word.text),
+        }
+    }
+
+    /// Returns where its files may lie: in the folders among its arguments, its own folder and those above.
+    fn possible_files(&self, words: &[CommandWord]) -> Vec<CommandWord> {
+        let named = literal_operands(words).map(|word| word.text.clone());
+        let own = std::iter::once(String::new());
+        let above = (1..=MOST_FOLDERS_ABOVE).map(|depth| vec![".."; depth].join("/"));
+        let folders = named.take(MOST_NAMED_SCRIPTS).chain(own).chain(above);
+        let in_folder = |folder: String| {
+            let files = self.files.iter();
+            files.map(move |file| CommandWord::from_literal(&join_path(&folder, file)))
+        };
+        // One that is given as such comes first.
+        let given = literal_operands(words).take(MOST_NAMED_SCRIPTS).cloned();
+        given.chain(folders.flat_map(in_folder)).collect()
+    }
+}
+
+/// Returns whether a program or builtin runs command lines of a file, and not only those in its arguments.
+pub(super) fn runs_command_file(name: &str, words: &[CommandWord]) -> bool {
+    let only_informs = matches!(words, [word] if INFORMS.contains(&word.text.as_str()));
+    let runs = match CommandFileRunner::find(name) {
+        Some(runner) => runner.runs_lines(words),
+        None => is_shell(name) || matches!(name, "source" | "."),
+    };
+    runs && !only_informs
+}
 
 /// Words of a command that may name its scripts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,6 +158,27 @@ pub struct ScriptFiles {
     pub most: usize,
     /// True if a name without a folder is searched in PATH too.
     pub uses_search_path: bool,
+}
+
+impl CommandLine {
+    /// Returns the texts of a line that may name files which it runs, if its words do not say what it runs: all that
+    /// could be paths. In `cat f | sh` this is `f`, too.
+    pub fn possible_files(&self) -> Vec<&str> {
+        let is_unclear = |simple: &SimpleCommand| {
+            simple.opaque.is_some() || simple.is_open_ended || simple.runs_command_file
+        };
+        if self.unanalysed.is_empty() && !self.commands.iter().any(is_unclear) {
+            return Vec::new();
+        }
+        let ends = |c: char| c.is_whitespace() || "'\"`;|&(){}[]<>=,:!$".contains(c);
+        let mut found: Vec<&str> = Vec::new();
+        for text in self.texts.split(ends).filter(|text| !text.is_empty()) {
+            if found.len() < MOST_POSSIBLE_FILES && !found.contains(&text) {
+                found.push(text);
+            }
+        }
+        found
+    }
 }
 
 impl SimpleCommand {
@@ -51,15 +200,72 @@ impl SimpleCommand {
                 uses_search_path: false,
             };
         }
+        if let Some(runner) = CommandFileRunner::find(&name) {
+            return ScriptFiles {
+                words: runner.possible_files(words),
+                most: MOST_NAMED_SCRIPTS,
+                uses_search_path: false,
+            };
+        }
         if !runs_files(&name) && program_options(&name).is_none() {
             return ScriptFiles::default();
         }
+        let mut files = self.python_module_files();
+        let most = match files.len() {
+            0 => MOST_POSSIBLE_SCRIPTS,
+            _ => MOST_NAMED_SCRIPTS,
+        };
+        files.extend(literal_operands(words).cloned());
         ScriptFiles {
-            words: literal_operands(words).cloned().collect(),
-            most: MOST_POSSIBLE_SCRIPTS,
+            words: files,
+            most,
             uses_search_path: is_shell(&name) || matches!(name.as_str(), "source" | "."),
         }
     }
+
+    /// Returns the files in which Python finds the module that it is told to run, if it lies in the folder.
+    pub fn python_module_files(&self) -> Vec<CommandWord> {
+        self.python_module().map_or_else(Vec::new, module_files)
+    }
+
+    /// Returns the module that Python runs (`python3 -m NAME`).
+    fn python_module(&self) -> Option<&str> {
+        let (name, words) = self.words.split_first()?;
+        let name = table_name(&name.text, FOLDS_CASE);
+        if !name.starts_with("python") && !name.starts_with("pypy") {
+            return None;
+        }
+        let is_bundle = |text: &str| text.starts_with('-') && !text.starts_with("--");
+        let mut words = words.iter();
+        let option = words.find(|word| is_bundle(&word.text) && word.text.contains('m'))?;
+        match option.text.split_once('m')? {
+            (_, "") => words.next().map(|word| word.text.as_str()),
+            (_, module) => Some(module),
+        }
+    }
+
+    /// Returns whether it runs what it reads, or a file that is known only when it runs: `sh < f`, `xargs sh`, `. "$f"`.
+    pub fn runs_unknown_file(&self) -> bool {
+        let Some((name, words)) = self.words.split_first() else {
+            return false;
+        };
+        let is_open = words.first().is_some_and(|word| !word.is_literal);
+        match self.opaque {
+            Some(why) => why == RUNS_INPUT || (why == NOT_WRITTEN_OUT && runs_files(&name.text)),
+            None => matches!(name.text.as_str(), "source" | ".") && is_open,
+        }
+    }
+}
+
+/// Returns the files in which Python finds a module of the folder, with its package.
+fn module_files(module: &str) -> Vec<CommandWord> {
+    let path = module.replace('.', "/");
+    let mut files = vec![format!("{path}.py"), format!("{path}/__main__.py")];
+    let packages = path.match_indices('/').map(|(at, _)| &path[..at]);
+    let packages = packages.chain(std::iter::once(path.as_str()));
+    files.extend(packages.map(|package| format!("{package}/__init__.py")));
+    let words = files.iter().map(|file| CommandWord::from_literal(file));
+    words.collect()
 }
 
 fn literal_operands(words: &[CommandWord]) -> impl Iterator<Item = &CommandWord> {
@@ -70,7 +276,9 @@ fn literal_operands(words: &[CommandWord]) -> impl Iterator<Item = &CommandWord>
 /// Returns whether a program of this name, with or without a folder, runs a file given to it.
 pub fn runs_files(name: &str) -> bool {
     let name = table_name(name, FOLDS_CASE);
-    is_interpreter(&name) || matches!(name.as_str(), "source" | "." | "make" | "gmake" | "just")
+    is_interpreter(&name)
+        || CommandFileRunner::find(&name).is_some()
+        || matches!(name.as_str(), "source" | ".")
 }
 
 /// Returns the options with their values, which may stand before and behind operands; `None` if they cannot be parsed.
@@ -162,6 +370,23 @@ mod tests {
                 &["f", "Makefile", "makefile", "GNUmakefile"],
             ),
             ("sed data -f f", &["f"]),
+            (
+                "python3 -m a.b x",
+                &[
+                    "a/b.py",
+                    "a/b/__main__.py",
+                    "a/__init__.py",
+                    "a/b/__init__.py",
+                    "a.b",
+                    "x",
+                ],
+            ),
+            ("python3 -uma", &["a.py", "a/__main__.py", "a/__init__.py"]),
+            ("python3 f.py -m", &["f.py"]),
+            (
+                "python3 f.py -m a",
+                &["a.py", "a/__main__.py", "a/__init__.py", "f.py", "a"],
+            ),
             ("cat f", &[]),
         ] {
             assert_eq!(files(line), wanted, "{line}");

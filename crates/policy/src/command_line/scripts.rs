@@ -4,14 +4,13 @@ use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand, is_device};
 use super::interpreters::RUNS_INPUT;
 use super::options::parse_options;
 use super::parse_state::Reason;
+use super::sed::sed_may_start;
 
 const BY_SCRIPT: Reason = "its program may start commands";
 const SED_OPTIONS: &str = "n r E s z u i? l: e: f: quiet silent regexp-extended null-data separate unbuffered debug \
                            posix follow-symlinks sandbox in-place? line-length: expression: file: help version";
 const AWK_OPTIONS: &str = "h V P r c b n N O s t k F: v: f: version help posix csv re-interval field-separator: \
                            assign: file:";
-/// Flags of sed's `s`, except `e`.
-const SED_FLAGS: &str = "0123456789gpiImMw";
 
 /// Returns the known options of sed and awk, under any of their names.
 pub(super) fn program_options(name: &str) -> Option<&'static str> {
@@ -69,27 +68,6 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
     } else {
         Ok(())
     }
-}
-
-/// Returns whether a sed script may contain the command `e`, or `s` with the flag `e`.
-fn sed_may_start(script: &str) -> bool {
-    let is_run = |piece: &str| {
-        let end = piece.trim_start_matches(|c| SED_FLAGS.contains(c));
-        end.strip_prefix('e')
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-    };
-    let by_letter = script.match_indices(['s', 'y']).any(|(at, _)| {
-        let delimiter = script[at + 1..]
-            .chars()
-            .next()
-            .filter(char::is_ascii_alphanumeric);
-        delimiter.is_some_and(|delimiter| script[at + 2..].split(delimiter).skip(2).any(is_run))
-    });
-
-    by_letter
-        || script
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(is_run)
 }
 
 /// Returns whether an awk program may contain `system`, a pipe, or an indirect function call.

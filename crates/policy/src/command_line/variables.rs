@@ -6,7 +6,6 @@ use super::command::CommandWord;
 const PROGRAM_VARIABLES: &[&str] = &[
     "BASH_ENV",
     "ENV",
-    "PROMPT_COMMAND",
     "BASH_CMDS",
     "BASH_ALIASES",
     "SHELLOPTS",
@@ -24,17 +23,8 @@ const PROGRAM_VARIABLES: &[&str] = &[
     "PERL5OPT",
     "PERL5DB",
     "TAR_OPTIONS",
-    "RSYNC_RSH",
     "RSYNC_CONNECT_PROG",
-    "SVN_SSH",
-    "CVS_RSH",
-    "SSH_ASKPASS",
-    "SUDO_ASKPASS",
-    "SUDO_EDITOR",
-    "SVN_EDITOR",
-    "HGEDITOR",
     "FCEDIT",
-    "BROWSER",
     "MANOPT",
     "ZIPOPT",
     "ZDOTDIR",
@@ -50,12 +40,8 @@ const PROGRAM_VARIABLES: &[&str] = &[
     "PHP_INI_SCAN_DIR",
     "RUSTC",
     "RUSTDOC",
-    "RUSTC_WRAPPER",
-    "RUSTC_WORKSPACE_WRAPPER",
     "CARGO_BUILD_RUSTC",
     "CARGO_BUILD_RUSTDOC",
-    "CARGO_BUILD_RUSTC_WRAPPER",
-    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
 ];
 /// Variables that contain options, with the prefixes of options that run nothing.
 const OPTION_VARIABLES: &[(&str, &[&str])] = &[
@@ -99,16 +85,18 @@ const OPTION_VARIABLES: &[(&str, &[&str])] = &[
     ("JDK_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
 ];
 /// Prefixes of further such names.
-const PROGRAM_PREFIXES: &[&str] = &["GIT_", "LD_", "DYLD_", "BASH_FUNC_"];
-/// Variables that contain a program's name, which is often a harmless one.
-const PAGERS: &[&str] = &[
-    "PAGER",
-    "EDITOR",
-    "VISUAL",
-    "GIT_PAGER",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "MANPAGER",
+const PROGRAM_PREFIXES: &[&str] = &["GIT_", "LD_", "DYLD_", "BASH_FUNC_", "CARGO_ALIAS_"];
+/// Endings of further such names.
+const PROGRAM_SUFFIXES: &[&str] = &[
+    "BROWSER",
+    "ASKPASS",
+    "SHELL",
+    "_shell",
+    "_COMMAND",
+    "_WRAPPER",
+    "_LAUNCHER",
+    "_RSH",
+    "_SSH",
 ];
 /// Programs that only show a file or leave it unchanged.
 const HARMLESS: &[&str] = &["", "cat", "true", ":", "less", "more"];
@@ -125,7 +113,7 @@ pub(super) fn sets_program_variable(word: &CommandWord) -> bool {
     if !word.is_literal {
         return is_program_variable(name);
     }
-    if PAGERS.contains(&name) {
+    if names_viewer(name) {
         return !HARMLESS.contains(&value);
     }
     if let Some((_, harmless)) = OPTION_VARIABLES.iter().find(|(known, _)| *known == name) {
@@ -137,6 +125,11 @@ pub(super) fn sets_program_variable(word: &CommandWord) -> bool {
     is_program_variable(name)
 }
 
+/// Returns whether a variable of this name contains a pager or an editor, which is often a harmless one.
+fn names_viewer(name: &str) -> bool {
+    name.ends_with("PAGER") || name.ends_with("EDITOR") || name == "VISUAL"
+}
+
 /// Returns whether programs run others through the variable of this name.
 pub(super) fn is_program_variable(name: &str) -> bool {
     let is_harmless = PLAIN_GIT.contains(&name)
@@ -144,12 +137,13 @@ pub(super) fn is_program_variable(name: &str) -> bool {
         || name.starts_with("GIT_COMMITTER_");
     !is_harmless
         && (PROGRAM_VARIABLES.contains(&name)
-            || PAGERS.contains(&name)
+            || names_viewer(name)
             || (name.starts_with("CARGO_TARGET_")
                 && (name.ends_with("_RUNNER") || name.ends_with("_LINKER")))
             || PROGRAM_PREFIXES
                 .iter()
-                .any(|prefix| name.starts_with(prefix)))
+                .any(|prefix| name.starts_with(prefix))
+            || PROGRAM_SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
 }
 
 /// Returns whether a builtin that sets variables sets such a variable with this word. In the word

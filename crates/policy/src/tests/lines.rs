@@ -170,7 +170,6 @@ fn a_program_in_the_words_of_an_interpreter_is_told_from_a_file() {
         "node --max-old-space-size=4096 --inspect build.js -p 3000",
         "php -v",
         "php -d memory_limit=-1 x.php -r y",
-        "bun run dev -p 3000",
         "Rscript --vanilla x.R",
     ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
@@ -247,9 +246,6 @@ fn a_quiet_program_that_is_told_to_start_a_command_is_not_quiet() {
         "awk -F, -v n=\"$x\" '{ print $n }' \"$f\"",
         "awk -f x.awk y",
         "find . | xargs awk '{ print }'",
-        "make -j$(nproc) -C x -f y.mk CFLAGS=-O2 all",
-        "just test --release",
-        "make -f \"$x/y.mk\" all",
         "rg --pretty -e x",
         "sort -u --key=2 --check x",
         "tar -xzf x.tar.gz --strip-components=1 --totals",
@@ -318,12 +314,43 @@ fn what_comes_in_is_no_file_however_it_is_named() {
         "cd \"$d\"; python3 fd/0 <<< x",
     ];
     assert_eq!(allowed(NO_PUSH, &lines), Vec::<&str>::new());
-    let free = [
+    // A file that is named is no input, but a rule may be meant for what stands in it.
+    for line in [
         ". -- x.sh",
         "source ./x/y.sh",
         "bash dev/x.sh",
         "cd x && bash y.sh",
         "bash /opt/x.sh",
+        "make -j$(nproc) -C x -f y.mk all",
+        "make -f \"$x/y.mk\" all",
+        "just test --release",
+        "bun run dev -p 3000",
+    ] {
+        let verdict = decide(NO_PUSH, &bash(line));
+        let why = verdict.reason.as_deref();
+        assert_eq!(
+            why,
+            Some("it runs commands from a file"),
+            "{line}: {verdict:?}"
+        );
+        let program = line
+            .split(' ')
+            .find(|word| !matches!(*word, "cd" | "x" | "&&"))
+            .unwrap_or_default();
+        let allows = format!(
+            "{NO_PUSH}[[rule]]\nname = \"own\"\ndecision = \"allow\"\ncommand = [\"{program}\"]\n"
+        );
+        assert_eq!(
+            allowed(&allows, &[line]),
+            [line],
+            "the owner allows it by name"
+        );
+    }
+    let free = [
+        "make --version",
+        "bash --version",
+        "just --list",
+        "bun x.ts",
     ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
 }

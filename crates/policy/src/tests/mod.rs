@@ -2,6 +2,7 @@
 
 mod code;
 mod grants;
+mod indirect;
 mod lines;
 mod policy_files;
 mod programs;
