@@ -129,6 +129,8 @@ export default defineSchema({
     deviceId: v.string(),
     bodyHash: v.string(),
     title: v.string(),
+    // The host and port that it is about; a question about a call has none.
+    host: v.optional(v.string()),
     options: v.array(option),
     state: v.union(v.literal("asked"), v.literal("answered"), v.literal("closed")),
     askedAtMs: v.number(),

@@ -50,7 +50,7 @@ export interface Functions {
   "permissions:pending": {
     kind: "query";
     args: { deviceId?: string };
-    returns: Array<{ permissionId: string; requestId: string; deviceId: string; title: string; options: Array<{ optionId: string; name: string; kind: "allow_once" | "allow_always" | "reject_once" | "reject_always" }>; askedAtMs: number; expiresAtMs: number; answer?: { optionId: string; by: "caller" | "device"; answeredAtMs: number; text?: string } }>;
+    returns: Array<{ permissionId: string; requestId: string; deviceId: string; title: string; host?: string; options: Array<{ optionId: string; name: string; kind: "allow_once" | "allow_always" | "reject_once" | "reject_always" }>; askedAtMs: number; expiresAtMs: number; answer?: { optionId: string; by: "caller" | "device"; answeredAtMs: number; text?: string } }>;
   };
 }
 

@@ -19,12 +19,15 @@ const TITLE_LIMIT = 4 * 1024;
 const MOST_OPTIONS = 8;
 /** The most bytes of an option's id and of its name. */
 const OPTION_LIMIT = 256;
+/** The most bytes of a host with its port. */
+const HOST_LIMIT = 300;
 
 const args = {
   ...deviceArgs,
   permissionId: v.string(),
   requestId: v.string(),
   title: v.string(),
+  host: v.optional(v.string()),
   options: v.array(option),
   expiresAtMs: numeric,
 };
@@ -43,6 +46,7 @@ export const ask = {
       question.deviceId,
       question.requestId,
       question.title,
+      ...(question.host === undefined ? [] : [question.host]),
       ...question.options.flatMap(({ optionId, name, kind }) => [optionId, name, kind]),
     ]);
     const stored = await questionRow(ctx, question.permissionId);
@@ -61,8 +65,9 @@ export const ask = {
   },
 };
 
-function check({ title, options }: Asked): void {
+function check({ title, host, options }: Asked): void {
   payload("title", title, TITLE_LIMIT);
+  if (host !== undefined) bounded("a host", host, HOST_LIMIT);
   if (options.length < 1 || options.length > MOST_OPTIONS) {
     throw invalid(`options must be 1 to ${MOST_OPTIONS}`);
   }

@@ -26,6 +26,8 @@ const question = v.object({
   requestId: v.string(),
   deviceId: v.string(),
   title: v.string(),
+  // The host and port that it is about.
+  host: v.optional(v.string()),
   options: v.array(option),
   askedAtMs: v.number(),
   expiresAtMs: v.number(),

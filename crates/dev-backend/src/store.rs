@@ -72,6 +72,7 @@ const MIGRATIONS: &[M<'static>] = &migration_files![
     "013_pairing_terms.sql",
     "014_swept_ids.sql",
     "015_questions_by_expiry.sql",
+    "016_question_host.sql",
 ];
 
 /// Returns the migrations to the current schema.

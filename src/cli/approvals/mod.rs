@@ -81,6 +81,9 @@ struct ListedQuestion<'q> {
     tool: &'q str,
     title: &'q str,
     is_cut: bool,
+    /// The host and port that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'q str>,
     folder: Option<&'q str>,
     why: Option<&'q str>,
     asked_at_ms: i64,
@@ -223,6 +226,7 @@ pub(super) fn print_question_json(question: &OpenQuestion) -> std::io::Result<()
         tool: &question.tool,
         title: &question.title,
         is_cut: question.is_cut,
+        host: question.host.as_deref(),
         folder: question.folder.as_deref(),
         why: question.why.as_deref(),
         asked_at_ms: question.asked_at_ms,

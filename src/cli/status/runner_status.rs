@@ -139,7 +139,11 @@ pub(super) struct WaitingApproval {
 impl From<OpenQuestion> for WaitingApproval {
     fn from(question: OpenQuestion) -> Self {
         Self {
-            summary: format!("{} {}", question.tool, call_summary(&question)),
+            // The title of a question about a host says the tool behind the host.
+            summary: match question.host {
+                Some(_) => call_summary(&question),
+                None => format!("{} {}", question.tool, call_summary(&question)),
+            },
             id: question.id.to_string(),
             request_id: question.request_id.to_string(),
             tool: question.tool,

@@ -14,7 +14,7 @@ const MAX_PURPOSE_CHARS: usize = 1_000;
 const MAX_NAME_CHARS: usize = 300;
 const MAX_URL_CHARS: usize = 2_000;
 
-/// Have the owner store a secret for commands of skills; you never see it.
+/// Have the owner store a secret for commands of skills.
 ///
 /// With url: have them sign in there.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -150,9 +150,14 @@ impl RequestCredential {
                 details.push_str(&visit);
                 QuestionInput::Confirmation
             }
-            None => QuestionInput::Secret {
-                name: self.name.clone(),
-            },
+            None => {
+                let readers = self.describe_readers(deps);
+                title.push_str(&readers);
+                details.push_str(&readers);
+                QuestionInput::Secret {
+                    name: self.name.clone(),
+                }
+            }
         };
         PersonQuestion {
             tool: Self::NAME,
@@ -161,6 +166,14 @@ impl RequestCredential {
             details,
             input,
         }
+    }
+
+    /// Returns the line that says who can read the value: `for_skill` names the agent's intent, and binds nothing.
+    fn describe_readers(&self, deps: &UserDeps) -> String {
+        let name = deps.plain_line(&self.name);
+        format!(
+            "\nWho can read it: every command that the agent runs by SkillBash with a skill that names {name}."
+        )
     }
 
     /// Returns whether the secret was stored in answer to this request.

@@ -67,8 +67,10 @@ async fn the_caller_s_side_is_asked_about_a_host() {
             eventually("a question", async || stage.caller.questions().await.pop()).await;
         assert_eq!(question["requestId"], json!(id));
         let title = question["title"].as_str().expect("a title");
-        let wanted = format!("wants to reach 127.0.0.1:{}", server.port);
-        assert!(title.contains(&wanted), "{title}");
+        let host = format!("127.0.0.1:{}", server.port);
+        assert_eq!(question["host"], json!(host), "{question}");
+        let wanted = format!("{host}: Bash wants to reach this host. Its command: \"");
+        assert!(title.starts_with(&wanted), "{title}");
         stage.caller.choose(&question, option).await;
         let answer = stage.answer(&id).await;
         assert!(answer.text().contains(expected), "{answer:?}");

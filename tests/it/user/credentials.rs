@@ -55,6 +55,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         "RequestCredential wants a secret:",
         "ACME_TOKEN (for the host acme.example)",
         "Purpose: open pull requests",
+        "Who can read it: every command that the agent runs by SkillBash",
     ] {
         assert!(
             runner.shown().contains(words),
@@ -67,6 +68,12 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     let title = question["title"].as_str().expect("a title");
     assert!(
         title.contains("Type it on the device: punie-runner secrets set ACME_TOKEN"),
+        "{title}"
+    );
+    assert!(
+        title.contains(
+            "every command that the agent runs by SkillBash with a skill that names ACME_TOKEN"
+        ),
         "{title}"
     );
     let options = question["options"].as_array().expect("options");

@@ -21,6 +21,8 @@ const TITLE_LIMIT: usize = 4 * 1024;
 const MOST_OPTIONS: usize = 8;
 /// The most bytes of an option's id, and of its name.
 const OPTION_LIMIT: usize = 256;
+/// The most bytes of a host with its port.
+const HOST_LIMIT: usize = 300;
 
 /// The arguments of `permissions:ask`.
 #[derive(Deserialize)]
@@ -31,6 +33,8 @@ pub(crate) struct AskPermission {
     permission_id: String,
     request_id: String,
     title: String,
+    #[serde(default, deserialize_with = "args::optional")]
+    host: Option<String>,
     options: Vec<PermissionOption>,
     expires_at_ms: WireNumber,
 }
@@ -50,6 +54,7 @@ impl AskPermission {
     /// Refuses a malformed question.
     fn check_question(&self) -> FunctionResult<()> {
         args::check_payload_size("title", &self.title, TITLE_LIMIT)?;
+        args::check_optional_length("host", self.host.as_deref(), HOST_LIMIT)?;
         if !(1..=MOST_OPTIONS).contains(&self.options.len()) {
             return Err(FunctionFailure::invalid_argument(format!(
                 "options must be 1 to {MOST_OPTIONS}"
@@ -73,12 +78,15 @@ impl AskPermission {
     }
 
     fn question_hash(&self, options: &str) -> Sha256Hash {
-        hash_fields(&[
-            Some(&self.device_id),
+        let mut fields = vec![
+            Some(self.device_id.as_str()),
             Some(&self.request_id),
             Some(&self.title),
             Some(options),
-        ])
+        ];
+        // Questions without a host keep the hash that they had.
+        fields.extend(self.host.as_deref().map(Some));
+        hash_fields(&fields)
     }
 }
 
@@ -127,7 +135,7 @@ impl MutationFunction for AskPermission {
         let now_ms = db.now_ms;
         db.execute_cached(
             "INSERT INTO permissions (permission_id, request_id, device_id, body_hash, title, options, asked_at_ms, \
-             expires_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             expires_at_ms, host) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             rusqlite::params![
                 permission.as_str(),
                 request.as_str(),
@@ -137,6 +145,7 @@ impl MutationFunction for AskPermission {
                 options,
                 now_ms,
                 expires_at_ms,
+                self.host,
             ],
         )?;
         Ok(AskedPermission {

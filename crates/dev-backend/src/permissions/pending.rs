@@ -33,6 +33,8 @@ pub(crate) struct PendingQuestion {
     request_id: String,
     device_id: String,
     title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
     options: Box<RawValue>,
     asked_at_ms: f64,
     expires_at_ms: f64,
@@ -48,6 +50,7 @@ impl PendingQuestion {
             request_id: row.get(1)?,
             device_id: row.get(2)?,
             title: row.get(3)?,
+            host: row.get(11)?,
             options: RawValue::from_string(options).expect("what was written as JSON is JSON"),
             asked_at_ms: row.get(5)?,
             expires_at_ms: row.get(6)?,
@@ -60,7 +63,7 @@ impl PendingQuestion {
 const MOST: usize = 500;
 
 const COLUMNS: &str = "p.permission_id, p.request_id, p.device_id, p.title, p.options, p.asked_at_ms, \
-                       p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms, p.answer_text";
+                       p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms, p.answer_text, p.host";
 
 impl ListPending {
     fn pending_wait_ms(&self) -> FunctionResult<f64> {

@@ -49,6 +49,8 @@ pub struct RemoteQuestion {
     pub title: String,
     /// True if the title shows only a part of the call, so that only the person at the device can allow it.
     pub is_cut: bool,
+    /// The host and port that a command wants to reach, if the question is about that.
+    pub host: Option<String>,
     /// The answers that it offers.
     pub answers: RemoteAnswerKind,
     /// The time at which an unanswered call is refused: milliseconds of the backend's clock.

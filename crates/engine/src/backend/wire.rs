@@ -275,13 +275,14 @@ const MOST_NAME_CHARS: usize = 60;
 
 /// Returns the arguments of a question.
 pub(super) fn question_args(question: &RemoteQuestion) -> Value {
-    json!({
+    omit_nulls(json!({
         "permissionId": question.id.as_str(),
         "requestId": question.request.as_str(),
         "title": question.title,
+        "host": question.host,
         "options": question_options(question),
         "expiresAtMs": question.expires_at_ms,
-    })
+    }))
 }
 
 fn question_options(question: &RemoteQuestion) -> Vec<Value> {

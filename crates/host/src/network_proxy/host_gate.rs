@@ -49,16 +49,6 @@ impl std::fmt::Display for NetworkTarget {
     }
 }
 
-impl NetworkTarget {
-    /// Returns the pattern of a rule about this target. The usual ports of the web are not told apart.
-    fn rule_pattern(&self) -> String {
-        match self.port {
-            80 | 443 => self.host.to_string(),
-            _ => self.to_string(),
-        }
-    }
-}
-
 /// The calls for which an answer counts. The caller chooses the texts of both ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum AnswerScope {
@@ -202,7 +192,8 @@ impl HostGate {
             (verdict.explain_cause(), None)
         } else {
             let why = "no rule names this host".to_owned();
-            (why, Some(target.rule_pattern()))
+            // With the port: a yes to a web page opens no other service of that host.
+            (why, Some(target.to_string()))
         };
         let key = |scope: AnswerScope| (scope, target.clone());
         let of_call = key(AnswerScope::Call(caller.request.clone()));

@@ -81,7 +81,12 @@ impl HostAsker {
             request_id: caller.request.clone(),
             tool: caller.tool.clone(),
             runs_command: false,
-            title: format!("{} ({title}) wants to reach {target}", caller.tool),
+            // The host first: what shows only the beginning shows it, and no words of the agent can stand for it.
+            title: format!(
+                "{target}: {} wants to reach this host. Its command: \"{}\"",
+                caller.tool,
+                title.replace('"', "\\\"")
+            ),
             is_cut: false,
             arguments: format!(
                 "host: {target}\ncommand: {}",

@@ -327,13 +327,12 @@ async fn several_connections_of_a_call_are_one_question() {
         "{text}"
     );
     let asked = person.questions().await;
-    let shown = format!("wants to reach packages.test:{}", server.port);
+    let shown = format!(
+        "packages.test:{}: Bash wants to reach this host. Its command: \"for n in 1 2",
+        server.port
+    );
     for question in &asked {
-        assert!(
-            question.title.starts_with("Bash (for n in 1 2"),
-            "{question:?}"
-        );
-        assert!(question.title.ends_with(&shown), "{question:?}");
+        assert!(question.title.starts_with(&shown), "{question:?}");
         assert!(!format!("{question:?}").contains("hunter2"), "{question:?}");
     }
     assert_eq!(asked.len(), 2);

@@ -269,6 +269,7 @@ impl ApprovalService {
             request: request.id.clone(),
             title: text.title.clone(),
             is_cut: text.is_cut,
+            host: None,
             answers: RemoteAnswerKind::Approval,
             expires_at_ms: request.deadline_ms.map_or(latest, |deadline| {
                 latest.min(last_answer_ms(now_ms, deadline))

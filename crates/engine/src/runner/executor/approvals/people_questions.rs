@@ -45,6 +45,7 @@ impl ApprovalService {
             request: open.request_id.clone(),
             title: remote_title(&open),
             is_cut: open.is_cut,
+            host: open.host.clone(),
             answers: remote_answers(&open),
             expires_at_ms: now_ms + patience_ms,
         };
