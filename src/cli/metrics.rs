@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::http::{StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
@@ -58,9 +59,16 @@ async fn serve_metrics(port: u16, context: Arc<CliContext>) -> anyhow::Result<Ex
         .with_context(|| format!("cannot listen at 127.0.0.1:{port}"))?;
     let address = listener.local_addr()?;
     console::print_line(&format!("http://{address}/metrics"));
-    let answer = move || {
+    let answer = move |headers: HeaderMap| {
         let context = Arc::clone(&context);
         async move {
+            if !names_this_machine(&headers) {
+                return (
+                    StatusCode::FORBIDDEN,
+                    "ask by the name 127.0.0.1 or localhost\n",
+                )
+                    .into_response();
+            }
             let collected = tokio::task::spawn_blocking(move || collect_metrics(&context)).await;
             answer_scrape(collected.map_err(anyhow::Error::from).flatten())
         }
@@ -70,6 +78,17 @@ async fn serve_metrics(port: u16, context: Arc<CliContext>) -> anyhow::Result<Ex
         .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
         .await?;
     Ok(Exit::Done)
+}
+
+/// Returns whether a request comes from a program that asks for this machine. A web page has an origin, and one whose
+/// name was made to lead here has another host.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let host = host.and_then(|host| host.parse::<Authority>().ok());
+    let is_own = host.is_some_and(|host| matches!(host.host(), "127.0.0.1" | "localhost"));
+    is_own && !headers.contains_key(header::ORIGIN)
 }
 
 fn answer_scrape(collected: anyhow::Result<String>) -> Response {

@@ -237,6 +237,10 @@ impl Home {
     pub fn mcp_token_file(&self) -> PathBuf {
         self.state_dir().join("mcp-token")
     }
+    /// Returns `state/release-list.json`: the date of the newest list of releases that an update has seen.
+    pub fn release_list_file(&self) -> PathBuf {
+        self.state_dir().join("release-list.json")
+    }
     /// Returns `state/supervision/`: the decisions about conversations that persons made in editors.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")

@@ -34,6 +34,7 @@ const SHELL: &str = "a shell runs it at its start";
 const AGENT: &str = "it configures an agent";
 const PACKAGES: &str = "a package manager runs what is configured there";
 const TOOLS: &str = "a tool manager runs what is configured there";
+const CARGO: &str = "cargo, which an editor starts, runs what is configured there";
 /// The reason for git's configuration.
 pub(crate) const GIT: &str = "git runs what is configured there";
 /// The reason for git's hooks.
@@ -73,6 +74,11 @@ const AGENT_FOLDERS: &[(&str, &str)] = &[
     (".windsurf", AGENT),
     (".continue", AGENT),
     (".amazonq", AGENT),
+    (".qwen", AGENT),
+    (".trae", AGENT),
+    (".junie", AGENT),
+    (".augment", AGENT),
+    (".cline", AGENT),
 ];
 
 /// Other folders that are protected with all their content, anywhere in the workspace.
@@ -82,6 +88,8 @@ const FOLDERS: &[(&str, &str)] = &[
     (".helix", EDITOR),
     (".zed", EDITOR),
     (".devcontainer", EDITOR),
+    (".fleet", EDITOR),
+    (".mise", TOOLS),
     (".punie", "it configures this runner"),
 ];
 
@@ -92,13 +100,24 @@ const FILES: &[(&str, &str)] = &[
     (".envrc", "direnv runs it on entering the folder"),
     (".autoenv.zsh", "a shell runs it on entering the folder"),
     (".mcp.json", AGENT),
+    ("mcp.json", AGENT),
     ("opencode.json", AGENT),
+    ("opencode.jsonc", AGENT),
+    ("crush.json", AGENT),
+    (".crush.json", AGENT),
+    (".aider.conf.yml", AGENT),
     (".exrc", EDITOR),
+    (".vimrc", EDITOR),
+    (".gvimrc", EDITOR),
+    (".nvimrc", EDITOR),
+    (".emacs", EDITOR),
     (".nvim.lua", EDITOR),
     (".lazy.lua", EDITOR),
     (".dir-locals.el", EDITOR),
     ("mise.toml", TOOLS),
     (".mise.toml", TOOLS),
+    ("mise.local.toml", TOOLS),
+    (".mise.local.toml", TOOLS),
     (".devcontainer.json", EDITOR),
     (".yarnrc", PACKAGES),
     (".yarnrc.yml", PACKAGES),
@@ -122,11 +141,19 @@ const FILES: &[(&str, &str)] = &[
     (".login", SHELL),
 ];
 
-/// Paths of two names.
+/// Paths of two or three names.
 const NESTED: &[(&str, &str)] = &[
     (".config/fish", SHELL),
     (".config/git", GIT),
+    (".config/mise", TOOLS),
+    (".sl/config", "Sapling runs what is configured there"),
+    (
+        ".jj/repo/config.toml",
+        "Jujutsu runs what is configured there",
+    ),
     (".hg/hgrc", "Mercurial runs what is configured there"),
+    (".cargo/config", CARGO),
+    (".cargo/config.toml", CARGO),
 ];
 
 /// The endings of files that are protected anywhere in the workspace.
@@ -146,7 +173,10 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
         let find = |rules: &'static [(&str, &str)], path: &str| {
             rules.iter().find(|(rule, _)| *rule == path).copied()
         };
-        let nested = || find(NESTED, &format!("{name}/{}", within.first()?));
+        let nested = || {
+            let mut depths = 1..=within.len().min(2);
+            depths.find_map(|depth| find(NESTED, &format!("{name}/{}", within[..depth].join("/"))))
+        };
         let is_in_working_tree =
             within.len() > 1 && within.first().is_some_and(|name| name == WORKING_TREES);
         // A file's name protects also if a parent folder has that name.
@@ -360,6 +390,17 @@ mod tests {
             (".hg/hgrc", ".hg/hgrc"),
             ("my.code-workspace", ".code-workspace"),
             ("web/.npmrc", ".npmrc"),
+            ("mise.local.toml", "mise.local.toml"),
+            (".mise/config.toml", ".mise"),
+            (".config/mise/config.toml", ".config/mise"),
+            (".sl/config", ".sl/config"),
+            (".jj/repo/config.toml", ".jj/repo/config.toml"),
+            (".qwen/settings.json", ".qwen"),
+            (".crush.json", ".crush.json"),
+            ("mcp.json", "mcp.json"),
+            (".fleet/run.json", ".fleet"),
+            (".VIMRC", ".vimrc"),
+            ("sub/.cargo/config.toml", ".cargo/config.toml"),
             (".git/info/attributes", ".git/info/attributes"),
         ] {
             assert_eq!(rule(path), Some(expect), "{path}");
@@ -382,6 +423,10 @@ mod tests {
             "repo.git/description",
             ".config/app/x",
             ".hg/store",
+            ".jj/repo/store/x",
+            ".sl/store",
+            ".cargo/registry/x",
+            ".config/mise.toml.bak",
             "CLAUDE.md",
             ".env",
             "",

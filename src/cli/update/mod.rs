@@ -75,7 +75,10 @@ pub fn run_update(args: &UpdateArgs, context: &CliContext) -> anyhow::Result<Exi
     let current = own_version();
     let source = ReleaseSource::from_config(&config)?;
     let runtime = command_runtime()?;
-    let release = runtime.block_on(source.find_newest())?;
+    // A home with faults must not stand in the way of the program that mends them.
+    let home = Home::find_home(&config.home).and_then(|_| Home::open_home(&config.home).ok());
+    let seen = home.map(|home| home.release_list_file());
+    let release = runtime.block_on(source.find_newest(seen.as_deref()))?;
     if release.version <= current {
         let text = format!(
             "punie-runner {current} is the newest release at {}.",

@@ -1,15 +1,23 @@
-//! The newest release at an address: its signed checksums, whose names carry the version, and its archive. The format is
-//! that of packaging/release: `SHA256SUMS`, and `SHA256SUMS.sig`, an Ed25519 signature (RFC 8032) over that file.
+//! The newest release at an address: its signed checksums, which carry the version and the date, and its archive. The
+//! format is that of packaging/release: `SHA256SUMS`, and `SHA256SUMS.sig`, an Ed25519 signature (RFC 8032) over that file.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the date of the newest list that was seen is kept in the home"
+)]
+
+use std::path::Path;
 
 use anyhow::Context as _;
 use ed25519_dalek::{Signature, VerifyingKey};
 use reqwest::Client;
 use semver::Version;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cli::exit::{CommandError, Exit};
 use crate::cli::wiring::proxy_rules;
 use crate::config::{BackendUrl, Config, PublicKey};
+use punie_core::durable::{Readers, replace_file};
 use punie_core::ids::to_hex;
 use punie_engine::backend::build_download_client;
 
@@ -29,6 +37,25 @@ pub(super) struct ReleaseSource {
     url: String,
     key: VerifyingKey,
     client: Client,
+}
+
+/// The first line of the list of checksums: the version and the date, which the signature covers.
+const LIST_HEAD: &str = "# punie-runner ";
+
+/// The list of a release, as it was signed.
+#[derive(Debug, PartialEq, Eq)]
+struct ListHead {
+    version: Version,
+    /// As `2026-11-30T12:00:00Z`, so that the order of texts is that of times.
+    date: String,
+}
+
+/// The newest list that an update has seen, by the key that signed it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenList {
+    key: String,
+    date: String,
 }
 
 /// A release that has an archive for this machine.
@@ -80,11 +107,13 @@ impl ReleaseSource {
         &self.url
     }
 
-    /// Finds the newest release that has an archive for this machine.
+    /// Finds the newest release that has an archive for this machine. `seen` is the file with the date of the newest list
+    /// so far.
     ///
     /// # Errors
-    /// The address does not answer, the signature is wrong, or there is no such archive.
-    pub async fn find_newest(&self) -> anyhow::Result<Release> {
+    /// The address does not answer, the signature is wrong, the list is older than one that was seen, or there is no such
+    /// archive.
+    pub async fn find_newest(&self, seen: Option<&Path>) -> anyhow::Result<Release> {
         let sums = self.download("SHA256SUMS", MAX_SUMS_BYTES).await?;
         let signature = self.download("SHA256SUMS.sig", MAX_SUMS_BYTES).await?;
         let is_signed = Signature::from_slice(&signature)
@@ -97,13 +126,43 @@ impl ReleaseSource {
             );
         }
         let sums = str::from_utf8(&sums).context("SHA256SUMS is not a text")?;
-        find_archive(sums, &archive_targets()).with_context(|| {
+        let head =
+            read_list_head(sums).context("SHA256SUMS does not begin with a version and a date")?;
+        if let Some(seen) = seen {
+            self.check_date(&head, seen)?;
+        }
+        find_archive(sums, &head.version, &archive_targets()).with_context(|| {
             format!(
                 "the release at {} has no archive for this machine ({})",
                 self.url,
                 archive_targets().join(", ")
             )
         })
+    }
+
+    /// Refuses a list that is older than one that was seen, as a mirror may offer it for ever, and remembers its date.
+    fn check_date(&self, head: &ListHead, seen: &Path) -> anyhow::Result<()> {
+        let key = to_hex(self.key.as_bytes());
+        let stored = std::fs::read(seen).ok();
+        let stored: Option<SeenList> = stored.and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(newest) = stored.filter(|newest| newest.key == key)
+            && head.date < newest.date
+        {
+            anyhow::bail!(
+                "{} offers the list of {}, and one of {} was seen before: the mirror is out of date, or hides newer \
+                 releases. Nothing was changed here",
+                self.url,
+                head.date,
+                newest.date
+            );
+        }
+        let newest = SeenList {
+            key,
+            date: head.date.clone(),
+        };
+        let text = serde_json::to_vec(&newest)?;
+        replace_file(seen, &text, Readers::OwnerOnly)
+            .with_context(|| format!("cannot write {}", seen.display()))
     }
 
     /// Downloads the archive of a release and checks it.
@@ -167,29 +226,41 @@ fn archive_targets() -> Vec<String> {
     }
 }
 
-/// Finds the newest archive for the first of the targets that has one.
-fn find_archive(sums: &str, targets: &[String]) -> Option<Release> {
+/// Reads the version and the date of a list.
+fn read_list_head(sums: &str) -> Option<ListHead> {
+    let head = sums.lines().next()?.strip_prefix(LIST_HEAD)?;
+    let (version, date) = head.split_once(' ')?;
+    let form = |c: char| if c.is_ascii_digit() { '0' } else { c };
+    let is_date = date.chars().map(form).eq("0000-00-00T00:00:00Z".chars());
+    Some(ListHead {
+        version: Version::parse(version).ok()?,
+        date: is_date.then(|| date.to_owned())?,
+    })
+}
+
+/// Finds the archive of this version for the first of the targets that has one.
+fn find_archive(sums: &str, version: &Version, targets: &[String]) -> Option<Release> {
     let read_line = |line: &str, target: &str| {
         let (sum, file) = line.split_once([' ', '\t'])?;
         let name = file
             .trim_start()
             .trim_start_matches('*')
             .strip_suffix(ENDING)?;
-        let version = name
+        let named = name
             .strip_prefix(PROGRAM)?
             .strip_prefix('-')?
             .strip_suffix(target)?
             .strip_suffix('-')?;
-        Some(Release {
-            version: Version::parse(version).ok()?,
+        let named = Version::parse(named).ok()?;
+        (named == *version).then(|| Release {
+            version: named,
             name: name.to_owned(),
             sum: sum.to_owned(),
         })
     };
-    targets.iter().find_map(|target| {
-        let archives = sums.lines().filter_map(|line| read_line(line, target));
-        archives.max_by(|one, other| one.version.cmp(&other.version))
-    })
+    targets
+        .iter()
+        .find_map(|target| sums.lines().find_map(|line| read_line(line, target)))
 }
 
 #[cfg(test)]
@@ -200,13 +271,35 @@ mod tests {
     fn the_name_of_an_archive_has_its_version_and_target() {
         let sums = "11  install.sh\n22  punie-runner-0.2.0-x-gnu.tar.gz\n33 *punie-runner-0.2.0-rc.1-x-musl.tar.gz\n\
                     44  punie-runner-x-musl.tar.gz\n55  other-9.0.0-x-musl.tar.gz\n";
-        let found = |targets: &[&str]| {
+        let found = |version: &str, targets: &[&str]| {
             let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();
-            find_archive(sums, &targets).map(|release| (release.version.to_string(), release.sum))
+            let version = Version::parse(version).expect("a version");
+            find_archive(sums, &version, &targets).map(|release| release.sum)
         };
-        let pair = |version: &str, sum: &str| Some((version.to_owned(), sum.to_owned()));
-        assert_eq!(found(&["x-musl", "x-gnu"]), pair("0.2.0-rc.1", "33"));
-        assert_eq!(found(&["y-musl", "x-gnu"]), pair("0.2.0", "22"));
-        assert_eq!(found(&["y-musl"]), None);
+        let sum = |sum: &str| Some(sum.to_owned());
+        assert_eq!(found("0.2.0-rc.1", &["x-musl", "x-gnu"]), sum("33"));
+        assert_eq!(found("0.2.0", &["x-musl", "x-gnu"]), sum("22"));
+        assert_eq!(found("0.2.0", &["y-musl"]), None);
+        assert_eq!(found("0.3.0", &["x-musl", "x-gnu"]), None);
+    }
+
+    #[test]
+    fn a_list_begins_with_its_version_and_its_date() {
+        let read =
+            |text: &str| read_list_head(text).map(|head| (head.version.to_string(), head.date));
+        let (version, date) = ("0.2.0".to_owned(), "2026-11-30T12:00:00Z".to_owned());
+        let head = format!("# punie-runner {version} {date}");
+        assert_eq!(read(&format!("{head}\n11  x\n")), Some((version, date)));
+        for text in [
+            "",
+            "11  x\n",
+            "# punie-runner 0.2.0\n",
+            "# punie-runner x 2026-11-30T12:00:00Z\n",
+            "# punie-runner 0.2.0 2026-11-30\n",
+            "# punie-runner 0.2.0 2026-11-30T12:00:00Z x\n",
+            "11  x\n# punie-runner 0.2.0 2026-11-30T12:00:00Z\n",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 }

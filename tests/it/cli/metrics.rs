@@ -79,4 +79,21 @@ async fn metrics_are_served_on_this_machine_only() {
         text.contains("punie_runner_up 0\n") && text.ends_with("# EOF\n"),
         "{text}"
     );
+    // A page whose name leads here, and a page that names this machine.
+    let port = url.split([':', '/']).nth(4).expect("a port");
+    for (host, origin, status) in [
+        ("localhost", None, 200),
+        ("evil.example", None, 403),
+        ("127.0.0.1.evil.example", None, 403),
+        ("localhost", Some("http://evil.example"), 403),
+    ] {
+        let request = reqwest::Client::new().get(&url);
+        let request = request.header("host", format!("{host}:{port}"));
+        let request = match origin {
+            Some(origin) => request.header("origin", origin),
+            None => request,
+        };
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), status, "{host} {origin:?}");
+    }
 }

@@ -101,6 +101,11 @@ impl Release {
     /// Writes the checksums, and signs them.
     pub fn seal(&self) {
         self.write_checksums();
+        self.sign();
+    }
+
+    /// Signs the checksums as they are.
+    pub fn sign(&self) {
         run_well(&mut self.sign_command(&self.key));
     }
 

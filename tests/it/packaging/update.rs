@@ -181,6 +181,41 @@ fn an_update_that_is_not_of_this_project_or_damaged_changes_nothing() {
 }
 
 #[test]
+fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
+    let release = newer_release();
+    let user = User::new(&release);
+    let list = release.folder().join("SHA256SUMS");
+    let of_date = |date: &str| {
+        let text = fs::read_to_string(&list).expect("the list");
+        let (_, rest) = text.split_once('\n').expect("lines");
+        fs::write(&list, format!("# punie-runner {NEWER} {date}\n{rest}")).expect("written");
+        release.sign();
+    };
+    of_date("2026-12-02T00:00:00Z");
+    let check = || run_well(&mut user.command(&["update", "--check"]));
+    assert!(check().contains(NEWER));
+    of_date("2026-12-01T00:00:00Z");
+    for args in [&["update", "--check"][..], &["update"]] {
+        user.refuses(
+            args,
+            "offers the list of 2026-12-01T00:00:00Z, and one of 2026-12-02T00:00:00Z",
+        );
+    }
+    // The date of a list counts for the key that signed it.
+    let other = newer_release();
+    user.trust(&other.url, &other.public_key());
+    assert!(check().contains(NEWER));
+    user.trust(&release.url, &release.public_key());
+    of_date("2026-12-02T00:00:01Z");
+    assert!(check().contains(NEWER));
+    let text = fs::read_to_string(&list).expect("the list");
+    let (_, rest) = text.split_once('\n').expect("lines");
+    fs::write(&list, rest).expect("written");
+    release.sign();
+    user.refuses(&["update"], "does not begin with a version and a date");
+}
+
+#[test]
 fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
     let same = Release::of_version(VERSION, &program_of(VERSION), &[TARGET]);
     let user = User::new(&same);

@@ -1,15 +1,18 @@
 //! Tells public addresses from those that only a rule of the owner's opens: of this machine, of a local network, and those
-//! with a meaning of their own. Not here: the rules.
+//! with a meaning of their own. A local network is what the address says, or what this machine reaches without a gateway.
+//! Not here: the rules.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use super::on_link::is_on_link;
 
 /// The kind of an address that is not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardedAddress {
     /// An address of this machine, its loopback included.
     ThisMachine,
-    /// An address of a local network.
+    /// An address of a local network, by itself or by the routes of this machine.
     LocalNetwork,
     /// An address with a meaning of its own, such as multicast.
     Reserved,
@@ -32,11 +35,12 @@ pub fn guarded_kind(address: IpAddr) -> Option<GuardedAddress> {
         IpAddr::V6(address) => guarded_v6(address),
     };
     // Only an address of this machine can be bound.
-    kind.or_else(|| {
-        UdpSocket::bind((address, 0))
-            .is_ok()
-            .then_some(GuardedAddress::ThisMachine)
-    })
+    let is_own = || {
+        let bound = UdpSocket::bind((address, 0));
+        bound.is_ok().then_some(GuardedAddress::ThisMachine)
+    };
+    let is_near = || is_on_link(address.to_canonical()).then_some(GuardedAddress::LocalNetwork);
+    kind.or_else(is_own).or_else(is_near)
 }
 
 fn guarded_v4(address: Ipv4Addr) -> Option<GuardedAddress> {

@@ -7,6 +7,7 @@ mod call_network;
 mod connection_shares;
 mod host_gate;
 mod host_question;
+mod on_link;
 mod proxy_connection;
 mod proxy_request;
 mod refusal;
