@@ -149,6 +149,7 @@ async fn launch_bridge(
         own: Some(ServiceFolders {
             writes: folders.data_dir(),
             home: folders.home_dir(),
+            programs: vec!["node".to_owned()],
         }),
         network: if hosts.is_empty() {
             ServiceHosts::None

@@ -191,6 +191,7 @@ fn launch_npm(
         own: Some(ServiceFolders {
             writes: staged.folder(),
             home: npm,
+            programs: ["node", "npm"].map(str::to_owned).to_vec(),
         }),
         network: ServiceHosts::Declared(vec![registry.host.clone()]),
         env,

@@ -193,6 +193,10 @@ impl Home {
     pub fn command_caches_dir(&self) -> PathBuf {
         self.commands_dir().join("caches")
     }
+    /// Returns `commands/services/`: the homes and caches of services that share none with commands.
+    pub fn service_homes_dir(&self) -> PathBuf {
+        self.commands_dir().join("services")
+    }
     /// Returns `state/view/`: where the views of confined commands are put together, in mount namespaces of their own.
     pub fn view_dir(&self) -> PathBuf {
         self.state_dir().join("view")

@@ -45,6 +45,7 @@ mod private_folders;
 #[cfg(unix)]
 pub mod process_limit;
 pub mod profile;
+mod program_prefix;
 #[cfg(target_os = "linux")]
 mod ruleset;
 mod sandbox_rules;
@@ -86,6 +87,7 @@ pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
 #[cfg(target_os = "linux")]
 pub use mount_steps::{BindAccess, MountStep};
 pub use profile::{ProfileBuilder, SandboxProfile};
+pub use program_prefix::find_program_prefix;
 #[cfg(target_os = "linux")]
 pub use ruleset::restrict_thread;
 pub use sandbox_rules::{

@@ -201,9 +201,12 @@ impl ProfileBuilder {
     pub(super) fn current_rules(&self) -> SandboxRules {
         let (mut rules, added) = (self.rules.clone(), self.login_paths());
         let is_new = |folder: &PathBuf| !self.rules.search_path.contains(folder);
-        rules
-            .search_path
-            .extend(added.search_path.into_iter().filter(is_new));
+        // A service with folders of its own sees the programs that it was given.
+        if rules.own_folder.is_none() {
+            rules
+                .search_path
+                .extend(added.search_path.into_iter().filter(is_new));
+        }
         rules.certificates.extend(added.certificates);
         rules.shown.extend(added.java_trust_store);
         let of_git = rules.user_home.as_deref().map(authorities_in_settings);

@@ -84,6 +84,8 @@ pub struct SandboxRules {
     pub command_home: PathBuf,
     /// The folder of what commands write in the caches that they share with the user.
     pub cache_layers: PathBuf,
+    /// The folder of the homes and caches of services that share none with commands.
+    pub service_homes: PathBuf,
     /// The folder where views are put together.
     pub view_stage: PathBuf,
     /// The search path for programs.
@@ -118,6 +120,7 @@ impl SandboxRules {
             pipes: own_home.join("pipes"),
             command_home: own_home.join("commands/home"),
             cache_layers: own_home.join("commands/caches"),
+            service_homes: own_home.join("commands/services"),
             view_stage: own_home.join("view"),
             search_path: Vec::new(),
             certificates: Vec::new(),
@@ -165,18 +168,30 @@ impl SandboxRules {
         known.into_iter()
     }
 
-    /// Leaves a service nothing of the user's but programs: it reads one folder, writes another, and sees an empty one as
-    /// the user's home.
+    /// Leaves a service nothing of the user's home: it reads these paths, writes one folder, and sees an empty one as the
+    /// user's home.
     #[must_use]
-    pub fn with_own_folders(self, reads: PathBuf, writes: PathBuf, home: PathBuf) -> Self {
+    pub fn with_own_folders(self, reads: Vec<PathBuf>, writes: PathBuf, home: PathBuf) -> Self {
         Self {
-            shown: vec![reads],
+            shown: reads,
             own_folder: Some(writes),
             pipes: home.clone(),
             command_home: home,
+            search_path: Vec::new(),
             read: Vec::new(),
             local_ports: Vec::new(),
             ..self.with_workspace_access(WorkspaceAccess::Hidden)
+        }
+    }
+
+    /// Gives a service caches of its own, in place of those of commands: what it writes there, no command finds.
+    #[must_use]
+    pub fn with_own_caches(self, service: &str) -> Self {
+        let own = self.service_homes.join(service);
+        Self {
+            command_home: own.join("home"),
+            cache_layers: own.join("caches"),
+            ..self
         }
     }
 

@@ -43,6 +43,15 @@ impl ShownParts {
         parts
     }
 
+    /// Returns what the tables show of one folder of toolchains.
+    pub fn of_toolchain(home: &Path, at: &str) -> BTreeSet<PathBuf> {
+        let mut parts = Self::default();
+        for toolchain in TOOLCHAINS.iter().filter(|toolchain| toolchain.at == at) {
+            parts.add_layout(&home.join(at), toolchain.layout);
+        }
+        parts.paths
+    }
+
     /// Returns the parts of an unknown toolchain around a folder of programs.
     pub fn of_unknown(top: &Path) -> BTreeSet<PathBuf> {
         // Composer's programs lie among its libraries.

@@ -137,8 +137,10 @@ impl ViewContents {
         for path in SHOWN_IN_RUN {
             self.add_path(Path::new(path), false);
         }
-        for path in &parts.paths {
-            self.add_path(path, false);
+        if rules.own_folder.is_none() {
+            for path in &parts.paths {
+                self.add_path(path, false);
+            }
         }
         if !rules.certificates.is_empty() {
             let is_of_system =

@@ -76,6 +76,7 @@ pub(super) fn confinement_setup(
         temp: canonical_or_same(&home.temp_dir()),
         command_home: real_home_path(home, &home.command_home_dir()),
         cache_layers: real_home_path(home, &home.command_caches_dir()),
+        service_homes: real_home_path(home, &home.service_homes_dir()),
         view_stage: real_home_path(home, &home.view_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
         certificates: Vec::new(),

@@ -29,6 +29,8 @@ const connect = (port) => new Promise((done) => {
     pids: [process.pid, child.pid],
     ownFolder: attempt(() => fs.writeFileSync(__dirname + "/x", "")),
     workspace: attempt(() => fs.readFileSync(work + "/notes")),
+    toolchain: attempt(() => fs.readFileSync("OWNER/.rustup/settings.toml")),
+    program: attempt(() => fs.readFileSync("OWNER/bin/tool")),
     home: attempt(() => fs.readFileSync(data + "/../../../state/bridges/bridges.json")),
     home2: fs.realpathSync(process.env.HOME) === fs.realpathSync(data),
     declared: await connect(declared), other: await connect(other),
@@ -69,9 +71,17 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     }
     let stage = Stage::new().await;
     stage.write("notes", "private");
+    // The harness has the logs in the owner's home.
+    let owner = &stage.setting.logs;
+    for file in [".rustup/settings.toml", "bin/tool"] {
+        let path = owner.join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, "of the owner").expect("written");
+    }
     let ((declared, _serving), (other, _others)) = (serve_once().await, serve_once().await);
     let code = CURIOUS
         .replace("WORK", &stage.setting.workspace.display().to_string())
+        .replace("OWNER", &owner.display().to_string())
         .replace("DECLARED", &declared.to_string())
         .replace("OTHER", &other.to_string());
     let bundle = write_bundle(&stage, "curious", &code);
@@ -102,7 +112,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     assert_eq!(report["declared"], "200", "{report}");
     assert_eq!(report["other"], "403", "{report}");
     assert_eq!(report["home2"], true, "{report}");
-    for refused in ["ownFolder", "workspace", "home"] {
+    for refused in ["ownFolder", "workspace", "toolchain", "program", "home"] {
         let code = report[refused].as_str().expect("a text");
         assert!(
             ["EACCES", "ENOENT", "EROFS"].contains(&code),

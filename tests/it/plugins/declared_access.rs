@@ -76,6 +76,35 @@ async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_workspaces_too() {
+    let stage = Stage::new().await;
+    let poisons = |id: &str| {
+        prints(&format!(
+            "echo from {id} > ~/.cargo/{id}; mkdir -p ~/.gradle/init.d && echo x > ~/.gradle/init.d/{id}; cat ~/.cargo/{id}"
+        ))
+    };
+    for (id, manifest) in [
+        ("blind", ""),
+        ("reader", "paths = \"read\""),
+        ("writer", "paths = \"write\""),
+    ] {
+        install(&stage, id, manifest, &server(&[id], &poisons(id)));
+        // Its own cache works, whatever it may do.
+        assert!(said(&stage, id).await.contains(&format!("from {id}")));
+    }
+    let finds = json!({"command": "cd; ls .cargo .gradle/init.d; echo end"});
+    let found = stage
+        .command(&["--json", "call", "Bash", &finds.to_string()])
+        .await;
+    let found = found.json().to_string();
+    assert!(found.contains("writer") && found.contains("end"), "{found}");
+    assert!(
+        !found.contains("blind") && !found.contains("reader"),
+        "{found}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
     let stage = Stage::new().await;
     let port = stage

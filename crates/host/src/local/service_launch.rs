@@ -39,6 +39,8 @@ pub struct ServiceFolders {
     pub writes: PathBuf,
     /// The folder that it sees as the user's home.
     pub home: PathBuf,
+    /// The programs that it needs. Of the user's home it sees what these need.
+    pub programs: Vec<String>,
 }
 
 /// The hosts that a service may reach.

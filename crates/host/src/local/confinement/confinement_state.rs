@@ -11,6 +11,8 @@ use tokio::sync::OnceCell;
 use super::super::protected_path_guard::ProtectedPathGuard;
 use super::{Confinement, ConfinementSetup};
 use crate::network_proxy::NetworkProxy;
+#[cfg(unix)]
+use punie_sandbox::find_program_prefix;
 use punie_sandbox::{ConfinementLevel, ProfileBuilder};
 use punie_tool::{ErrorCode, ResultMeta, ToolError};
 
@@ -108,6 +110,24 @@ impl ConfinementState {
         #[cfg(target_os = "linux")]
         state.profiles.set_login_paths(self.profiles.login_paths());
         state
+    }
+
+    /// Returns the paths in the user's home that these programs need.
+    #[cfg(unix)]
+    pub(super) fn program_prefixes(&self, programs: &[String]) -> Vec<PathBuf> {
+        let rules = &self.setup.rules;
+        #[cfg(target_os = "linux")]
+        let mut search_path = self.profiles.login_paths().search_path;
+        #[cfg(not(target_os = "linux"))]
+        let mut search_path = Vec::new();
+        search_path.extend(rules.search_path.iter().cloned());
+        let Some(home) = &rules.user_home else {
+            return Vec::new();
+        };
+        programs
+            .iter()
+            .flat_map(|program| find_program_prefix(program, &search_path, home))
+            .collect()
     }
 
     /// Returns the level. The first caller waits for the self-test.

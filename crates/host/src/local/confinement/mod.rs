@@ -17,7 +17,9 @@ use super::service_launch::{ServiceHosts, ServiceLaunch};
 #[cfg(unix)]
 use crate::network_proxy::HostGate;
 use crate::network_proxy::NetworkProxy;
-use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
+use punie_sandbox::{
+    ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, WorkspaceAccess, hint,
+};
 use punie_tool::{ErrorCode, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
@@ -93,17 +95,23 @@ impl Confinement {
             return self.clone();
         };
         let (mut setup, mut proxy) = (current.setup.clone(), self.proxy.clone());
+        let has_own_caches = launch.own.is_none() && launch.workspaces != WorkspaceAccess::Write;
         setup.rules = match &launch.own {
-            Some(own) => setup.rules.with_own_folders(
-                launch.folder.clone(),
-                own.writes.clone(),
-                own.home.clone(),
-            ),
+            Some(own) => {
+                let reads = current.program_prefixes(&own.programs);
+                let reads = [launch.folder.clone()].into_iter().chain(reads).collect();
+                setup
+                    .rules
+                    .with_own_folders(reads, own.writes.clone(), own.home.clone())
+            }
             None => SandboxRules {
                 shown: vec![launch.folder.clone()],
                 ..setup.rules.with_workspace_access(launch.workspaces)
             },
         };
+        if has_own_caches {
+            setup.rules = setup.rules.with_own_caches(&launch.name);
+        }
         match &launch.network {
             ServiceHosts::None => setup.rules.network = NetworkAccess::None,
             ServiceHosts::AsCommands => {}
@@ -113,10 +121,13 @@ impl Confinement {
                 proxy.set_gate(HostGate::for_hosts(hosts.clone()));
             }
         }
-        Self::from_state(ConfinementState {
-            proxy,
-            ..current.with_setup(setup)
-        })
+        let mut state = current.with_setup(setup);
+        state.proxy = proxy;
+        #[cfg(target_os = "linux")]
+        if has_own_caches {
+            state.caches = Arc::default();
+        }
+        Self::from_state(state)
     }
 
     /// Returns why a command cannot be given the runner's own network, or `None` if a person may allow it.
