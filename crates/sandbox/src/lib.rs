@@ -48,6 +48,8 @@ pub mod profile;
 mod program_prefix;
 #[cfg(target_os = "linux")]
 mod ruleset;
+#[cfg(target_os = "linux")]
+pub mod running_covers;
 mod sandbox_rules;
 #[cfg(any(target_os = "macos", test))]
 pub mod seatbelt;

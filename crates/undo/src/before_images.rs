@@ -123,7 +123,7 @@ impl BeforeImages for BeforeImageStore {
                 if store.is_of_session {
                     store.workspace.open_returned();
                 }
-                store.store(&request, &tool, &changes)
+                store.store(&request, &tool, &changes, None)
             });
             remarks.extend(storing.await.unwrap_or_else(|fault| {
                 vec![format!(
@@ -202,15 +202,17 @@ impl BeforeImageStore {
         }
     }
 
+    /// Stores these before-images. `replaced` is the file of the only change, where another has its name already.
     pub(super) fn store(
         &self,
         request: &RequestId,
         tool: &str,
         changes: &[CallIntent],
+        replaced: Option<File>,
     ) -> Vec<String> {
         let stored = self
             .trash
-            .with_trash_lock(|| self.store_changes(request, tool, changes));
+            .with_trash_lock(|| self.store_changes(request, tool, changes, replaced));
         stored.unwrap_or_else(|cause| {
             tracing::warn!(request.id = %request, %cause, "what a call changes could not be kept");
             vec![format!(
@@ -224,11 +226,12 @@ impl BeforeImageStore {
         request: &RequestId,
         tool: &str,
         changes: &[CallIntent],
+        mut replaced: Option<File>,
     ) -> io::Result<Vec<String>> {
         let (mut lines, mut remarks) = (Vec::new(), Vec::new());
         let has_room = self.trash.free_quota(self.bytes_needed(changes), request)?;
         for change in changes {
-            lines.extend(self.store_change(change, has_room, &mut remarks)?);
+            lines.extend(self.store_change(change, replaced.take(), has_room, &mut remarks)?);
         }
         let folder = self.trash.home.trash_manifests_dir();
         let path = folder.join(format!("{request}.jsonl"));
@@ -276,6 +279,7 @@ impl BeforeImageStore {
     fn store_change(
         &self,
         change: &CallIntent,
+        replaced: Option<File>,
         has_room: bool,
         remarks: &mut Vec<String>,
     ) -> io::Result<Option<ManifestLine>> {
@@ -288,7 +292,11 @@ impl BeforeImageStore {
                 executable,
                 ..
             } => {
-                let before = match self.open_file(path)? {
+                let opened = match replaced {
+                    Some(file) => Some(file),
+                    None => self.open_file(path)?,
+                };
+                let before = match opened {
                     Some(mut file) => Some(self.store_content(
                         path,
                         &mut file,

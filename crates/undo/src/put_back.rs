@@ -2,6 +2,7 @@
 //! change that puts it back, so that undoing brings it in its place again. Not here: the files that are put back (host).
 #![cfg(unix)]
 
+use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,6 +14,7 @@ use super::{BeforeImageStore, Trash};
 use punie_core::durable::temp_name;
 use punie_core::ids::{RequestId, to_hex};
 use punie_host::local::protected_path_records::FileContent;
+use punie_host::workspace::FolderHandle;
 use punie_tool::CallIntent;
 
 /// The name in place of a tool.
@@ -23,7 +25,7 @@ impl BeforeImageStore {
     /// nothing. Returns the entry; `None` if the file was not kept or there was none.
     ///
     /// # Errors
-    /// The system's; the file is where it was then.
+    /// The system's; the file may be where it was then.
     pub fn put_back(
         &self,
         path: &Path,
@@ -34,42 +36,49 @@ impl BeforeImageStore {
         let target = self.workspace.path_if_inside(path).ok_or_else(outside)?;
         let (folder, name) = target.open_parent_folder(false)?;
         let found = folder.entry_metadata(&name).ok();
-        let mut entry = kept.cloned();
-        if let (None, Some(text)) = (kept, path.to_str())
-            && found.as_ref().is_some_and(std::fs::Metadata::is_file)
-        {
-            let request = RequestId::new();
-            let change = CallIntent::File {
-                path: text.to_owned(),
-                before: None,
-                after: content.map(|content| to_hex(&Sha256::digest(&content.bytes))),
-                executable: None,
-                temp: String::new(),
-            };
-            let remarks = self.store(&request, TOOL, &[change]);
-            entry = remarks.is_empty().then_some(request);
-            for remark in remarks {
-                tracing::warn!(path = %path.display(), "{remark}");
-            }
-        }
-        if let Some(content) = content {
-            let temp = temp_name(&name)?;
-            let mut file = folder.create_new_file(&temp, 0o600)?;
-            let placed = file
-                .write_all(&content.bytes)
-                .and_then(|()| file.set_permissions(std::fs::Permissions::from_mode(content.mode)))
-                .and_then(|()| file.sync_all())
-                .and_then(|()| folder.rename_entry(&temp, &name));
-            if placed.is_err() {
-                let _ = folder.remove_file_entry(&temp);
-            }
-            placed?;
-        } else if found.is_some() {
-            folder.remove_file_entry(&name)?;
+        let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
+        let changed = (kept.is_none() && is_file).then(|| folder.open_entry_file(&name).ok());
+        // First of all, since a program of the owner's may be about to use the file.
+        match content {
+            Some(content) => place_content(&folder, &name, content)?,
+            None if found.is_some() => folder.remove_file_entry(&name)?,
+            None => {}
         }
         folder.fsync_folder()?;
-        Ok(entry)
+        let (Some(changed), Some(text)) = (changed.flatten(), path.to_str()) else {
+            return Ok(kept.cloned());
+        };
+        let request = RequestId::new();
+        let change = CallIntent::File {
+            path: text.to_owned(),
+            before: None,
+            after: content.map(|content| to_hex(&Sha256::digest(&content.bytes))),
+            executable: None,
+            temp: String::new(),
+        };
+        let remarks = self.store(&request, TOOL, &[change], Some(changed));
+        let is_kept = remarks.is_empty();
+        for remark in remarks {
+            tracing::warn!(path = %path.display(), "{remark}");
+        }
+        Ok(is_kept.then_some(request))
     }
+}
+
+/// Replaces a file by one with this content.
+fn place_content(folder: &FolderHandle, name: &OsStr, content: &FileContent) -> io::Result<()> {
+    let temp = temp_name(name)?;
+    let mut file = folder.create_new_file(&temp, 0o600)?;
+    let mode = std::fs::Permissions::from_mode(content.mode);
+    let placed = file
+        .write_all(&content.bytes)
+        .and_then(|()| file.set_permissions(mode))
+        .and_then(|()| folder.rename_entry(&temp, name));
+    if placed.is_err() {
+        let _ = folder.remove_file_entry(&temp);
+        return placed;
+    }
+    file.sync_all()
 }
 
 impl Trash {

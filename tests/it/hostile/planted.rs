@@ -13,6 +13,7 @@ use punie_host::local::protected_path_records::{
     FileContent, ProtectedPathChange, ProtectedPathRecords,
 };
 use punie_sandbox::NetworkAccess;
+use punie_sandbox::running_covers::has_lost_cover;
 use punie_undo::{BeforeImageStore, Trash, TrashLimits};
 use serde_json::{Value, json};
 
@@ -251,19 +252,19 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let guarded = Guarded::new();
     let work = guarded.yard.path("work");
     furnish(&work);
-    // The first write may reach the file that the owner's git is about to replace, and is lost with it.
-    let command = "touch begun; for i in $(seq 2000); do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config \
-                   2>/dev/null && grep -q fsmonitor .git/config && break; sleep 0.05; done; touch planted; sleep 600";
-    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+    let begun = json!({"command": "touch begun; sleep 600", "run_in_background": true});
     guarded.yard.call(begun).await.expect("it starts");
     // The cover is there once the command runs.
     until("the command runs", || work.join("begun").exists()).await;
-    let configured = guarded.owner("", "git config branch.main.description mine");
+    let configured = guarded.owner(
+        "",
+        "git config branch.main.description mine && git config core.fsmonitor \"touch $OUT/marker;false\"",
+    );
     assert!(configured.status.success(), "{configured:?}");
-    until("the command wrote", || work.join("planted").exists()).await;
+    // Whoever adds a key that runs a program while a command runs: it counts as the command's.
     let notice = guarded.told(".git/config").await;
     assert!(notice.text.contains("were taken out"), "{notice:?}");
-    until("the second write to be taken out too", || {
+    until("the key to be taken out", || {
         let text = guarded.yard.read("work/.git/config");
         text.contains("description = mine") && !text.contains("fsmonitor")
     })
@@ -290,6 +291,120 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     tools::call(&guarded.yard.registry, "KillShell", end)
         .await
         .expect("it ends");
+}
+
+#[tokio::test]
+async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_goes_on() {
+    let guarded = Guarded::new();
+    let work = guarded.yard.path("work");
+    furnish(&work);
+    let command = "echo $$ > pid; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo x >> .git/config && echo wrote > result || echo \
+                   refused > result; sleep 600";
+    let begun = json!({"command": command, "run_in_background": true});
+    guarded.yard.call(begun).await.expect("it starts");
+    until("the command runs", || work.join("begun").exists()).await;
+    let process = guarded.yard.read("work/pid").trim().parse().expect("an id");
+    for command in [
+        "git config branch.main.description mine",
+        "git remote add up https://example.com/x.git && git config --unset branch.main.description",
+        "git config branch.main.description theirs && git config branch.main.description ours",
+    ] {
+        let configured = guarded.owner("", command);
+        assert!(configured.status.success(), "{configured:?}");
+        until("the file to be covered again", || {
+            !has_lost_cover(process, &work.join(".git/config")).expect("it runs")
+        })
+        .await;
+    }
+    std::fs::write(work.join("go"), "").expect("written");
+    until("the command goes on", || work.join("result").exists()).await;
+    until("the command tried", || {
+        !guarded.yard.read("work/result").is_empty()
+    })
+    .await;
+    assert_eq!(guarded.yard.read("work/result"), "refused\n");
+    let text = guarded.yard.read("work/.git/config");
+    assert!(
+        text.contains("description = ours") && text.contains("example.com"),
+        "{text}"
+    );
+    assert!(guarded.switches.list_notices().is_empty());
+    let end = json!({"shell_id": "sh_1"});
+    tools::call(&guarded.yard.registry, "KillShell", end)
+        .await
+        .expect("it ends");
+}
+
+/// What waits in the background for the owner's git to replace the configuration: by way of a blank, the pause between its
+/// tries.
+const WAITING: &[&str] = &["sleep 0.02", ":"];
+
+#[tokio::test]
+async fn a_command_that_waits_for_the_owners_git_runs_nothing_and_is_ended() {
+    for pause in WAITING {
+        let guarded = Guarded::new();
+        let work = guarded.yard.path("work");
+        furnish(&work);
+        for round in 1..=10 {
+            let begun = format!("begun{round}");
+            let command = format!(
+                "touch {begun}; while :; do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config; \
+                 {pause}; done 2>/dev/null"
+            );
+            let call = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+            guarded.yard.call(call).await.expect("it starts");
+            until("the command runs", || work.join(&begun).exists()).await;
+            let owner = format!(
+                "git config branch.main.description d{round}; git status; sleep 0.03; git status"
+            );
+            let ran = guarded.owner("", &owner);
+            assert!(
+                ran.status.success() && !guarded.is_marked(),
+                "{round}: {ran:?}"
+            );
+            let text = guarded.yard.read("work/.git/config");
+            assert!(text.contains(&format!("description = d{round}")), "{text}");
+            assert!(!text.contains("fsmonitor"), "{text}");
+            let end = json!({"shell_id": format!("sh_{round}")});
+            let _ = tools::call(&guarded.yard.registry, "KillShell", end).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_holds_an_uncovered_file_open_never_writes_the_one_that_git_reads() {
+    let guarded = Guarded::new();
+    let work = guarded.yard.path("work");
+    furnish(&work);
+    // It holds what it could open, and writes only much later.
+    let command = "touch begun; while ! { exec 9>>.git/config; } 2>/dev/null; do :; done; touch opened; sleep 2; \
+                   printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >&9; touch planted; sleep 600";
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
+    guarded.yard.call(begun).await.expect("it starts");
+    until("the command runs", || work.join("begun").exists()).await;
+    for round in 0..200 {
+        let configured = guarded.owner("", &format!("git config branch.main.description d{round}"));
+        assert!(configured.status.success(), "{configured:?}");
+        if work.join("opened").exists() {
+            break;
+        }
+    }
+    // Often enough the freeze comes before the file is replaced, and nothing can be opened. A file that the owner's git
+    // has replaced once more may be written.
+    if work.join("opened").exists() {
+        let status = json!({"shell_id": "sh_1"});
+        eventually("the write, or the end of the shell", async || {
+            let said = tools::call(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+            let is_ended = said.is_ok_and(|said| format!("{said:?}").contains("SIGKILL"));
+            (is_ended || work.join("planted").exists()).then_some(())
+        })
+        .await;
+    }
+    assert!(!guarded.yard.read("work/.git/config").contains("fsmonitor"));
+    let ran = guarded.owner("", "git status");
+    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    let end = json!({"shell_id": "sh_1"});
+    let _ = tools::call(&guarded.yard.registry, "KillShell", end).await;
 }
 
 #[tokio::test]

@@ -30,6 +30,9 @@ const QUICK_ENTRY: Duration = Duration::from_micros(200);
 /// The depth to which groups within a group are searched. Few programs make any.
 const MAX_SUBGROUP_DEPTH: usize = 8;
 
+/// The number of times that a group is asked whether it is frozen. One whose processes hang in the kernel takes long.
+const MAX_FREEZE_POLLS: u32 = 50;
+
 /// The prefix of a group's folder name. The runner that made it (`pid.start`) and the command's own name follow.
 const GROUP_PREFIX: &str = "punie-";
 
@@ -142,6 +145,28 @@ impl ControlGroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
+    /// Freezes all processes in the group, and returns whether they stand still.
+    pub fn freeze_members(&self) -> bool {
+        if fs::write(self.path.join("cgroup.freeze"), "1").is_err() {
+            return false;
+        }
+        let is_frozen = || {
+            let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
+            events.lines().any(|line| line == "frozen 1")
+        };
+        let is_in_time = (0..MAX_FREEZE_POLLS).any(|_| is_frozen() || wait_for_freezing());
+        if !is_in_time {
+            self.thaw_members();
+        }
+        is_in_time
+    }
+
+    /// Lets the processes in the group go on.
+    pub fn thaw_members(&self) {
+        // A group that is gone has no processes.
+        let _ = fs::write(self.path.join("cgroup.freeze"), "0");
+    }
+
     /// Returns whether the group has refused a process or thread because of its limit.
     pub fn has_met_limit(&self) -> bool {
         let events = fs::read_to_string(self.path.join("pids.events")).unwrap_or_default();
@@ -195,6 +220,16 @@ impl ControlGroup {
         }
         all
     }
+}
+
+/// Waits for a moment in which processes freeze; returns false.
+fn wait_for_freezing() -> bool {
+    let moment = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000,
+    };
+    let _ = rustix::event::poll(&mut [], Some(&moment));
+    false
 }
 
 fn list_subfolders(group: &Path) -> Vec<PathBuf> {

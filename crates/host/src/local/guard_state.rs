@@ -1,7 +1,7 @@
 //! The files that the guard of protected paths remembers, and the commands that live. Not here: the comparison
 //! (protected_path_guard).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,7 +11,7 @@ use super::process_kill::stop_process_tree;
 use super::process_tree::ProcessTree;
 use super::protected_path_records::FileContent;
 use super::protected_path_stamp::PathStamp;
-use super::protected_paths::CoverMode;
+use super::protected_paths::{CoverMode, ProtectedPathState};
 use crate::terminals::{StopSequence, StopSignal};
 use punie_core::ids::RequestId;
 
@@ -35,6 +35,8 @@ pub(super) struct GuardState {
     /// The files last moved to the trash.
     pub moved: HashMap<PathBuf, (FileContent, RequestId)>,
     pub told: Vec<String>,
+    /// The uncovered files that a command wrote in their place, with the commands that can have. Set during a comparison.
+    pub written_by: HashMap<PathBuf, Vec<u64>>,
     /// How often each path was put back since the first of the live commands started.
     pub put_backs: HashMap<PathBuf, u32>,
 }
@@ -54,6 +56,42 @@ pub(super) struct LiveCommand {
     /// The folders that are covered for it, with their inodes: a mount falls off a path that is replaced. Files are left
     /// out: programs replace them, and the inode of the first may be that of the third.
     pub covers: HashMap<PathBuf, (CoverMode, u64)>,
+    /// The files that are covered for it one by one.
+    pub covered_files: Vec<PathBuf>,
+    /// The number of events about protected files before it started.
+    pub events: u64,
+}
+
+impl LiveCommand {
+    /// Creates the entry of a command that is about to start and finds these paths. With `covers_paths` it finds the
+    /// covered ones read-only.
+    pub fn starting(
+        id: u64,
+        seen: &BTreeMap<PathBuf, ProtectedPathState>,
+        covers_paths: bool,
+        events: u64,
+    ) -> Self {
+        let folders = seen.iter().filter_map(|(path, now)| {
+            let is_folder = covers_paths && now.stamp == PathStamp::Separate;
+            let mode = now
+                .cover
+                .filter(|mode| is_folder && *mode != CoverMode::InPlace)?;
+            let inode = path.symlink_metadata().ok()?.ino();
+            Some((path.clone(), (mode, inode)))
+        });
+        let files = seen.iter().filter(|(_, now)| {
+            now.cover == Some(CoverMode::ReadOnly) && now.stamp != PathStamp::Separate
+        });
+        Self {
+            id,
+            tree: None,
+            is_running: true,
+            in_background: false,
+            covers: folders.collect(),
+            covered_files: files.map(|(path, _)| path.clone()).collect(),
+            events,
+        }
+    }
 }
 
 impl GuardState {
@@ -83,14 +121,11 @@ impl GuardState {
             .any(|live| live.is_running && !live.in_background)
     }
 
-    /// Starts killing the processes of all live commands: any of them may be the one that writes a path again and
-    /// again. Does not wait for their end.
-    pub fn kill_live_commands(&self) {
-        let trees: Vec<ProcessTree> = self
-            .live
-            .iter()
-            .filter_map(|live| live.tree.clone())
-            .collect();
+    /// Starts killing the processes of these commands: any of them may be the one that writes a protected path. Does not
+    /// wait for their end.
+    pub fn kill_commands(&self, ids: &[u64]) {
+        let meant = self.live.iter().filter(|live| ids.contains(&live.id));
+        let trees: Vec<ProcessTree> = meant.filter_map(|live| live.tree.clone()).collect();
         let kill = move || {
             let sequence = StopSequence::for_signal(StopSignal::Kill, Duration::ZERO);
             for tree in &trees {
@@ -99,7 +134,7 @@ impl GuardState {
         };
         let thread = thread::Builder::new().name("protected-path-kill".to_owned());
         if let Err(cause) = thread.spawn(kill) {
-            tracing::warn!(%cause, "commands that rewrite a protected path could not be ended");
+            tracing::warn!(%cause, "commands that write a protected path could not be ended");
         }
     }
 

@@ -26,6 +26,11 @@ mod confinement_report;
 mod connection_owner;
 #[cfg(unix)]
 mod control_group;
+#[cfg(target_os = "linux")]
+mod covered_files;
+#[cfg(all(unix, not(target_os = "linux")))]
+#[path = "covered_files_elsewhere.rs"]
+mod covered_files;
 pub mod descriptor_limit;
 pub mod desktop_apps;
 #[cfg(unix)]
@@ -44,6 +49,8 @@ mod file_removal;
 mod folder_listing;
 #[cfg(unix)]
 mod folder_scan;
+#[cfg(target_os = "linux")]
+mod frozen_processes;
 #[cfg(unix)]
 mod git_config;
 #[cfg(unix)]

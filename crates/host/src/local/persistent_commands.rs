@@ -55,7 +55,10 @@ impl LocalTerminals {
         let (output, keyboard) = reopen_output(&path)
             .map_err(|cause| ToolError::from_io("the output of the command", &cause))?;
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
-        let process_tree = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
+        let process_tree = ProcessTree::from_earlier_run(identity, &left.request, pipe);
+        // An earlier runner may have ended while it had frozen the command.
+        process_tree.thaw_control_groups();
+        let process_tree = Some(process_tree);
         let watch = self.confinement().watch_adopted_command();
         if let Some(watch) = &watch {
             watch.attach_processes(process_tree.clone(), true);

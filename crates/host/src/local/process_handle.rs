@@ -51,6 +51,17 @@ impl ProcessHandle {
         }
     }
 
+    /// Stops the process for a while.
+    pub fn pause(&self) {
+        // One that has just ended is absent from the next scan.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
+    }
+
+    /// Lets a stopped process go on.
+    pub fn resume(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
+    }
+
     /// Sends a signal; one that is stopped goes on, to receive it.
     pub fn send_signal(&self, signal: StopSignal) {
         // A process that has just ended, or that we may not signal, shows in the next scan.

@@ -79,6 +79,11 @@ impl ProcessStat {
         matches!(self.state, b'Z' | b'X')
     }
 
+    /// Returns whether a signal or a debugger has stopped the process.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, b'T' | b't')
+    }
+
     pub fn to_member(self) -> TreeMember {
         TreeMember {
             pid: self.pid,

@@ -123,6 +123,21 @@ impl ProcessTree {
         !peopled.is_empty()
     }
 
+    /// Freezes the control groups. Returns them; none if there is none, or if one of them cannot be frozen.
+    #[cfg(target_os = "linux")]
+    pub fn freeze_control_groups(&self) -> Vec<ControlGroup> {
+        if self.groups.iter().all(ControlGroup::freeze_members) {
+            return self.groups.clone();
+        }
+        self.thaw_control_groups();
+        Vec::new()
+    }
+
+    /// Lets the processes in the control groups go on.
+    pub fn thaw_control_groups(&self) {
+        self.groups.iter().for_each(ControlGroup::thaw_members);
+    }
+
     /// Returns whether a control group has refused a process or thread because of its limit.
     pub fn has_met_group_limit(&self) -> bool {
         self.groups.iter().any(ControlGroup::has_met_limit)
@@ -154,6 +169,20 @@ impl ProcessTree {
                 met(stat.to_member());
             }
         }
+    }
+
+    /// Returns the command's own process, if it runs.
+    pub fn living_leader(&self) -> Option<TreeMember> {
+        let stat = ProcessStat::read_proc_stat(self.leader.pid())?;
+        let is_leader = self.leader.is_of_this_boot() && stat.start == self.leader.start_ticks();
+        (is_leader && !stat.has_ended()).then(|| stat.to_member())
+    }
+
+    /// Returns the id of a living process of the tree.
+    pub fn find_any_member(&self) -> Option<u32> {
+        let leader = self.living_leader();
+        let any = leader.or_else(|| self.find_members().first().copied());
+        any.map(|member| member.pid)
     }
 
     /// Finds the same processes soon after the command's start, without examining every process of the machine,

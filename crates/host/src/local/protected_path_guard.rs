@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
+use super::covered_files::CoveredFiles;
 use super::git_config;
 use super::guard_state::{GuardState, LiveCommand};
 use super::guarded_places::GuardedPlaces;
@@ -17,7 +18,7 @@ use super::process_tree::ProcessTree;
 use super::protected_path_monitor::{Monitor, WakeReason};
 use super::protected_path_records::{FileContent, ProtectedPathRecords};
 use super::protected_path_stamp::PathStamp;
-use super::protected_paths::{CoverMode, ProtectedPathScan, ProtectedPathState};
+use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
 use crate::protected_path;
 use punie_sandbox::SandboxRules;
 
@@ -32,6 +33,7 @@ pub(super) struct SharedGuard {
     places: GuardedPlaces,
     pub records: OnceLock<Arc<dyn ProtectedPathRecords>>,
     pub monitor: Monitor,
+    pub covered: CoveredFiles,
     state: Mutex<GuardState>,
 }
 
@@ -49,6 +51,7 @@ impl ProtectedPathGuard {
             places: GuardedPlaces::new(rules),
             records: OnceLock::new(),
             monitor: Monitor::default(),
+            covered: CoveredFiles::default(),
             state: Mutex::default(),
         }))
     }
@@ -76,6 +79,8 @@ impl ProtectedPathGuard {
     /// tens of system calls.
     pub fn begin_command(&self, cwd: &Path, covers_paths: bool) -> GuardStart {
         let (shared, now_ms) = (&self.0, unix_time_ms());
+        // Before the scan: what comes later may be about a file that the command does not find covered.
+        let events = shared.covered.count_events();
         let mut state = shared.state.lock();
         let is_first = state.live.is_empty();
         if is_first {
@@ -113,23 +118,10 @@ impl ProtectedPathGuard {
         }
         state.unwalked_ms.get_or_insert(now_ms);
         state.last_alive_ms = now_ms;
-        let covered = seen.iter().filter_map(|(path, now)| {
-            let is_folder = covers_paths && now.stamp == PathStamp::Separate;
-            let mode = now
-                .cover
-                .filter(|mode| is_folder && *mode != CoverMode::InPlace)?;
-            let inode = path.symlink_metadata().ok()?.ino();
-            Some((path.clone(), (mode, inode)))
-        });
         state.last_id += 1;
         let id = state.last_id;
-        state.live.push(LiveCommand {
-            id,
-            tree: None,
-            is_running: true,
-            in_background: false,
-            covers: covered.collect(),
-        });
+        let live = LiveCommand::starting(id, &seen, covers_paths, events);
+        state.live.push(live);
         let told = state.told.len();
         drop(state);
         shared.places.repositories.record_command_start();
@@ -140,8 +132,18 @@ impl ProtectedPathGuard {
     /// Sets the processes of a command.
     pub fn attach_processes(&self, id: u64, tree: Option<ProcessTree>, in_background: bool) {
         let mut state = self.0.state.lock();
-        if let Some(live) = state.live.iter_mut().find(|live| live.id == id) {
-            (live.tree, live.in_background) = (tree, in_background);
+        let Some(live) = state.live.iter_mut().find(|live| live.id == id) else {
+            return;
+        };
+        (live.tree, live.in_background) = (tree.clone(), in_background);
+        let (files, events) = (live.covered_files.clone(), live.events);
+        drop(state);
+        let shared = &self.0;
+        if let Some(tree) = tree {
+            shared.covered.add_command(id, tree, files);
+        }
+        if shared.covered.count_events() != events {
+            shared.monitor.wake_monitor(shared, WakeReason::Replaced);
         }
     }
 
@@ -162,6 +164,7 @@ impl ProtectedPathGuard {
         let changes = state.told.get(told..).unwrap_or_default().to_vec();
         if is_all_over {
             state.live.retain(|live| live.id != id);
+            shared.covered.retain_commands(|living| living != id);
         }
         state.last_alive_ms = unix_time_ms();
         drop(state);
@@ -177,6 +180,10 @@ impl ProtectedPathGuard {
 }
 
 impl SharedGuard {
+    pub fn lock_state(&self) -> MutexGuard<'_, GuardState> {
+        self.state.lock()
+    }
+
     fn roots(&self) -> &[PathBuf] {
         self.places.roots()
     }
@@ -214,6 +221,8 @@ impl SharedGuard {
             self.compare_paths(&mut state);
         }
         state.live.retain(|live| !over.contains(&live.id));
+        self.covered
+            .retain_commands(|living| !over.contains(&living));
         if !over.is_empty() {
             state.last_alive_ms = unix_time_ms();
         }
@@ -285,7 +294,7 @@ impl SharedGuard {
     }
 
     /// Compares the paths with the known ones, and puts back those that changed. Returns the limits of the scan.
-    fn compare_paths(&self, state: &mut GuardState) -> Vec<String> {
+    pub fn compare_paths(&self, state: &mut GuardState) -> Vec<String> {
         let (seen, limits) = self.places.scan_paths(&state.folders);
         for (path, now) in &seen {
             self.check_path(state, path, now);
@@ -310,7 +319,8 @@ impl SharedGuard {
     /// Accepts a path as it is now if it is harmless, and puts it back if not.
     fn check_path(&self, state: &mut GuardState, path: &Path, now: &ProtectedPathState) {
         let known = state.known.get(path);
-        if known.is_some_and(|known| known.stamp == now.stamp) {
+        let is_written = state.written_by.contains_key(path);
+        if known.is_some_and(|known| known.stamp == now.stamp) && !is_written {
             return;
         }
         let content = FileContent::read_small_file(path);
@@ -332,14 +342,14 @@ impl SharedGuard {
         let before = known.and_then(|known| known.content.as_ref());
         let is_harmless = now.stamp == PathStamp::Separate
             || state.is_out_of_reach(path)
-            || content.as_ref().is_none_or(|content| {
-                let before = before.and_then(FileContent::text);
-                content
-                    .text()
-                    .is_some_and(|text| git_config::is_harmless(path, text, before, self.roots()))
-                    || state.is_known_elsewhere(path, content)
-                    || self.is_undone(state, path, content)
-            });
+            || !is_written
+                && content.as_ref().is_none_or(|content| {
+                    let before = before.and_then(FileContent::text);
+                    content.text().is_some_and(|text| {
+                        git_config::is_harmless(path, text, before, self.roots())
+                    }) || state.is_known_elsewhere(path, content)
+                        || self.is_undone(state, path, content)
+                });
         if is_harmless {
             state.remember(path, now.stamp, content);
         // The rebase of a command that runs carries its own commands out.

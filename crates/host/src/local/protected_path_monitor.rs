@@ -36,6 +36,8 @@ const WALK_PAUSE_FACTOR: u32 = 20;
 pub(super) enum WakeReason {
     Begun,
     Changed,
+    /// A covered file changed, or is about to be replaced: commands are frozen until it is covered again.
+    Replaced,
     Ended,
     /// A repository's index changed: it may name a repository inside, into which git then looks.
     Indexed,
@@ -64,7 +66,7 @@ impl Monitor {
 
 fn start_monitor(guard: Weak<SharedGuard>) -> Sender<WakeReason> {
     let (sender, wakes) = channel();
-    let watch = FolderWatch::new(sender.clone());
+    let watch = FolderWatch::new(sender.clone(), guard.clone());
     let thread = thread::Builder::new().name("protected-paths".to_owned());
     if let Err(cause) = thread.spawn(move || run_monitor(&guard, &wakes, watch)) {
         tracing::warn!(%cause, "protected paths are only compared at a command's end");
@@ -91,11 +93,14 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        for _ in 0..MAX_QUIET_PERIODS {
+        let mut quiet_periods = 0;
+        // Frozen commands wait for no quiet period.
+        while reasons.last() != Some(&WakeReason::Replaced) && quiet_periods < MAX_QUIET_PERIODS {
             let Ok(reason) = wakes.recv_timeout(QUIET_PERIOD) else {
                 break;
             };
             reasons.push(reason);
+            quiet_periods += 1;
         }
         let Some(guard) = guard.upgrade() else { return };
         let has = |reason| reasons.contains(&reason);
@@ -103,6 +108,9 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
             (has(WakeReason::Begun) || has(WakeReason::Walked)) && watch.watch_folders(&guard);
         let is_due = compared.elapsed() >= COMPARE_INTERVAL && guard.has_live_commands();
         let must_compare = is_due || is_new_watch || has(WakeReason::Changed);
+        if must_compare || has(WakeReason::Replaced) {
+            guard.renew_covers();
+        }
         let has_ended = guard.check_live_commands(must_compare);
         if must_compare {
             watch.watch_folders(&guard);
@@ -119,9 +127,17 @@ fn run_monitor(guard: &Weak<SharedGuard>, wakes: &Receiver<WakeReason>, mut watc
 }
 
 impl FolderWatch {
-    fn new(sender: Sender<WakeReason>) -> Self {
+    fn new(sender: Sender<WakeReason>, guard: Weak<SharedGuard>) -> Self {
         let wakes = sender.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // Here and not in the thread that compares, which may be at work.
+            let is_covered = |event: &Event| {
+                let guard = guard.upgrade();
+                guard.is_some_and(|guard| guard.covered.record_event(event))
+            };
+            if event.as_ref().is_ok_and(is_covered) {
+                let _ = wakes.send(WakeReason::Replaced);
+            }
             // A lost event may hide a change, so it counts.
             let concerns = |event: &Event| {
                 !event.kind.is_access()

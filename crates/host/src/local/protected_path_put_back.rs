@@ -2,13 +2,15 @@
 //! changes (protected_path_guard), and the trash.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::git_config;
 use super::guard_state::GuardState;
 use super::protected_path_guard::SharedGuard;
 use super::protected_path_records::{
-    FileContent, ProtectedPathChange, Replacement, describe_change, describe_loop_end,
+    FileContent, ProtectedPathChange, Replacement, WRITERS_ENDED, describe_change,
+    describe_loop_end,
 };
 use super::protected_path_stamp::path_stamp;
 
@@ -33,9 +35,17 @@ impl SharedGuard {
         content: Option<FileContent>,
     ) {
         let known = state.forget(path);
+        let writers = state.written_by.get(path).cloned();
+        // A command wrote into the file that the owner's program made, whose content is known.
+        let is_owners_known = writers.is_some()
+            && known.as_ref().is_some_and(|known| {
+                let inode = path.symlink_metadata().map(|found| found.ino()).ok();
+                known.content.is_some() && known.stamp.inode() == inode
+            });
         let (was_there, before) = (known.is_some(), known.and_then(|known| known.content));
         // The owner may have changed a configuration too, just before.
-        let stripped = content.as_ref().and_then(|content| {
+        let stripped = content.as_ref().filter(|_| !is_owners_known);
+        let stripped = stripped.and_then(|content| {
             let before = before.as_ref().and_then(FileContent::text);
             let text = git_config::without_harmful_lines(path, content.text()?, before)?;
             let (bytes, mode) = (text.into_bytes(), content.mode);
@@ -62,9 +72,13 @@ impl SharedGuard {
         *put_backs += 1;
         let is_loop = put_backs.is_multiple_of(MAX_PUT_BACKS);
         let mut text = describe_change(path, was_there, why, replaced, &done);
-        if is_loop {
+        if let Some(writers) = &writers {
+            text.push_str(WRITERS_ENDED);
+            state.kill_commands(writers);
+        } else if is_loop {
             text.push_str(&describe_loop_end(*put_backs));
-            state.kill_live_commands();
+            let all: Vec<u64> = state.live.iter().map(|live| live.id).collect();
+            state.kill_commands(&all);
         }
         // A file that could not be moved is told of once. Another that a command made there since is not accepted.
         if let Ok(metadata) = path.symlink_metadata()
@@ -78,7 +92,7 @@ impl SharedGuard {
                 .moved
                 .insert(path.to_owned(), (content, request.clone()));
         }
-        if kept.is_none() || is_loop {
+        if kept.is_none() || is_loop || writers.is_some() {
             let change = ProtectedPathChange {
                 path: path.to_owned(),
                 request,

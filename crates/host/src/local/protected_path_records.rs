@@ -123,6 +123,10 @@ pub(super) fn describe_change(
     )
 }
 
+/// Describes the end of commands that waited for a file to lose its cover.
+pub(super) const WRITERS_ENDED: &str = " A command wrote it as soon as another program had replaced it, so the runner ended the \
+     commands that could do so.";
+
 /// Describes the end of commands that write a protected path in a loop.
 pub(super) fn describe_loop_end(put_backs: u32) -> String {
     format!(" This happened {put_backs} times, so the runner ended the commands that were running.")

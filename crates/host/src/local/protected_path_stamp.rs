@@ -21,6 +21,16 @@ pub(super) enum PathStamp {
     Single(u64, u64, u32, i64, i64),
 }
 
+impl PathStamp {
+    /// Returns the inode of a single path.
+    pub fn inode(&self) -> Option<u64> {
+        match self {
+            Self::Separate => None,
+            Self::Single(inode, ..) => Some(*inode),
+        }
+    }
+}
+
 /// The files of a protected folder.
 pub(super) struct ProtectedFiles {
     pub found: Vec<(PathBuf, PathStamp)>,

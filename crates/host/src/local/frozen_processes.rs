@@ -1,0 +1,77 @@
+//! Freezes the processes of a command for some milliseconds: by its control group, or else by stopping each. Not here: the
+//! occasion (covered_files), and ending processes (process_kill).
+
+use std::collections::HashSet;
+
+use super::control_group::ControlGroup;
+use super::process_handle::ProcessHandle;
+use super::process_stat::{ProcessStat, TreeMember};
+use super::process_tree::ProcessTree;
+
+/// The number of scans for new processes. What was found in each does not start others any more.
+const MAX_SCANS: usize = 20;
+
+/// The processes of a command while they stand still. They go on when this is dropped.
+pub(super) struct FrozenProcesses {
+    groups: Vec<ControlGroup>,
+    stopped: Vec<TreeMember>,
+}
+
+impl FrozenProcesses {
+    /// Freezes all processes of a command. Blocks for less than a millisecond where it has a control group, and else for
+    /// a scan of all processes.
+    pub fn freeze_tree(tree: &ProcessTree) -> Self {
+        let groups = tree.freeze_control_groups();
+        let stopped = if groups.is_empty() {
+            stop_members(tree)
+        } else {
+            Vec::new()
+        };
+        Self { groups, stopped }
+    }
+}
+
+impl Drop for FrozenProcesses {
+    fn drop(&mut self) {
+        self.groups.iter().for_each(ControlGroup::thaw_members);
+        for member in &self.stopped {
+            if let Some(handle) = ProcessHandle::open_process(*member) {
+                handle.resume();
+            }
+        }
+    }
+}
+
+/// Stops all processes of a tree, until a scan finds no new one. Returns those that did not stand still before.
+fn stop_members(tree: &ProcessTree) -> Vec<TreeMember> {
+    let (mut seen, mut stopped) = (HashSet::new(), Vec::new());
+    let mut stop = |member: TreeMember| {
+        if seen.insert(member)
+            && let Some(handle) = ProcessHandle::open_process(member)
+            && ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| !stat.is_stopped())
+        {
+            handle.pause();
+            stopped.push(member);
+            return true;
+        }
+        false
+    };
+    // Before the first scan: most often it is the only one.
+    if let Some(leader) = tree.living_leader() {
+        stop(leader);
+    }
+    for _ in 0..MAX_SCANS {
+        let mut is_any_new = false;
+        tree.for_each_tagged(|member| is_any_new |= stop(member));
+        if !is_any_new {
+            is_any_new = tree
+                .find_members()
+                .into_iter()
+                .fold(false, |found, member| stop(member) || found);
+        }
+        if !is_any_new {
+            break;
+        }
+    }
+    stopped
+}
