@@ -30,6 +30,8 @@ pub(super) fn all_encodings(value: &str) -> Vec<String> {
     add_markup_encodings(value, &mut forms);
     add_base64_encodings(value, &mut forms);
     add_hex_encodings(value, &mut forms);
+    add_base32_encodings(value, &mut forms);
+    forms.push(value.chars().rev().collect());
     // Output with line numbers splits a value of several lines.
     forms.extend(
         value
@@ -173,13 +175,50 @@ fn add_base64_encodings(value: &str, forms: &mut Vec<String>) {
     }
 }
 
+/// Adds hex of the value: as one number, and byte by byte as programs that show memory print it (`70 61`, `70:61`, `70-61`,
+/// `\x70\x61`), or two bytes at a time as `xxd` does.
 fn add_hex_encodings(value: &str, forms: &mut Vec<String>) {
-    let lower = value.bytes().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    });
-    add_text_and_pieces(&lower.to_ascii_uppercase(), forms);
-    add_text_and_pieces(&lower, forms);
+    let lower: Vec<String> = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let upper: Vec<String> = lower.iter().map(|byte| byte.to_ascii_uppercase()).collect();
+    for bytes in [&lower, &upper] {
+        add_text_and_pieces(&bytes.concat(), forms);
+        for between in [" ", ":", "-", "\\x"] {
+            add_text_and_pieces(&bytes.join(between), forms);
+        }
+    }
+    // The value may begin within a pair.
+    for before in 0..2 {
+        let (first, rest) = lower.split_at(before);
+        let pairs = rest.chunks(2).map(<[String]>::concat);
+        let groups: Vec<String> = first.iter().cloned().chain(pairs).collect();
+        add_text_and_pieces(&groups.join(" "), forms);
+    }
+}
+
+/// Adds base32 of the value alone, and of the value at each offset (modulo five) within longer data, without the
+/// characters that depend on neighbouring bytes.
+fn add_base32_encodings(value: &str, forms: &mut Vec<String>) {
+    for before in 0..5 {
+        let mut bytes = vec![0; before];
+        bytes.extend_from_slice(value.as_bytes());
+        let encoded = encode_base32(&bytes);
+        let first = (before * 8).div_ceil(5);
+        add_text_and_pieces(&encoded[first..bytes.len() * 8 / 5], forms);
+    }
+}
+
+/// Encodes bytes in base32 without padding.
+fn encode_base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let bit = |at: usize| {
+        let byte = bytes.get(at / 8).copied().unwrap_or(0);
+        usize::from(byte >> (7 - at % 8) & 1)
+    };
+    let count = (bytes.len() * 8).div_ceil(5);
+    (0..count)
+        .map(|digit| (0..5).fold(0, |number, at| number << 1 | bit(digit * 5 + at)))
+        .map(|number| char::from(ALPHABET[number]))
+        .collect()
 }
 
 /// Adds an ASCII text, and its pieces in case it is broken into lines.
@@ -234,6 +273,19 @@ mod tests {
     }
 
     #[test]
+    fn a_value_inside_a_longer_base32_text_is_found_at_every_offset() {
+        let forms = all_encodings("correct horse");
+        let is_found = |text: &str| forms.iter().any(|form| text.contains(form));
+        for after in ["", "\n", ", and more"] {
+            for before in ["", "u", "us", "use", "user", "user:"] {
+                let text = encode_base32(format!("{before}correct horse{after}").as_bytes());
+                assert!(is_found(&text), "after {before:?}: {text}");
+            }
+        }
+        assert_eq!(encode_base32(b"foobar"), "MZXW6YTBOI");
+    }
+
+    #[test]
     fn the_lines_of_a_long_value_are_secret_but_its_armour_is_not() {
         let forms =
             all_encodings("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nshort\n-----END KEY-----\n");
@@ -266,6 +318,20 @@ mod tests {
             ("double quotes", r#"p'q\"r\$ <s>&é/"#),
             ("html.escape", "p&#x27;q&quot;r$ &lt;s&gt;&amp;é/"),
             ("xxd -p", "702771227224203c733e26c3a92f"),
+            ("hexdump -C", "70 27 71 22 72 24 20 3c 73 3e 26 c3 a9 2f"),
+            ("xxd", "7027 7122 7224 203c 733e 26c3 a92f"),
+            ("xxd, after one byte", "70 2771 2272 2420 3c73 3e26 c3a9 2f"),
+            ("BitConverter", "70-27-71-22-72-24-20-3C-73-3E-26-C3-A9-2F"),
+            (
+                "od with colons",
+                "70:27:71:22:72:24:20:3c:73:3e:26:c3:a9:2f",
+            ),
+            (
+                "repr",
+                r"70\x27\x71\x22\x72\x24\x20\x3c\x73\x3e\x26\xc3\xa9\x2f",
+            ),
+            ("base32", "OATXCITSEQQDY4Z6E3B2SL"),
+            ("rev", "/é&>s< $r\"q'p"),
         ] {
             assert!(
                 forms.iter().any(|form| form == expected),

@@ -151,6 +151,17 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_masked_in_utf_16() {
+        let redactor = redactor(&["hunter2hunter2"]);
+        for to_bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+            let text = "pw=hunter2hunter2;".encode_utf16();
+            let bytes: Vec<u8> = text.flat_map(to_bytes).collect();
+            let (text, count) = masked(&redactor, &[&bytes]);
+            assert_eq!((text.contains("h\0u"), count), (false, 1), "{text:?}");
+        }
+    }
+
+    #[test]
     fn only_what_may_become_a_secret_is_held_back() {
         let redactor = redactor(&["hunter2hunter2"]);
         let mut masker = redactor.stream_masker();
