@@ -3,7 +3,7 @@
 //! and go on once the file is compared and covered again. Not here: the comparison (protected_path_guard), and the mounts
 //! (the sandbox).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,9 @@ use super::frozen_processes::FrozenProcesses;
 use super::process_kill::to_timespec;
 use super::process_tree::ProcessTree;
 use super::protected_path_guard::SharedGuard;
-use crate::protected_path::may_concern;
+use super::protected_path_stamp::path_stamp;
+use super::protected_paths::ProtectedPathState;
+use crate::protected_path::{REPOSITORY, find_protection, may_concern};
 use punie_sandbox::running_covers::{cover_files, has_lost_cover, is_open_for_writing};
 
 /// The longest time for which commands are frozen.
@@ -164,10 +166,6 @@ impl CoveredFiles {
         found
     }
 
-    fn is_frozen(&self) -> bool {
-        self.0.lock().frozen.is_some()
-    }
-
     fn freeze_commands(&self) {
         self.0.lock().freeze_commands();
     }
@@ -206,7 +204,7 @@ impl SharedGuard {
             self.covered.wait_for_locks();
             let events = self.covered.count_events();
             let lost = self.covered.find_lost_covers();
-            if !lost.is_empty() || self.covered.is_frozen() {
+            if !lost.is_empty() {
                 self.covered.freeze_commands();
                 self.compare_uncovered(&lost);
                 // A file that was put back is a new one.
@@ -228,7 +226,18 @@ impl SharedGuard {
         let written = self.covered.find_written(lost);
         let mut state = self.lock_state();
         state.written_by = written;
-        self.compare_paths(&mut state);
+        // These alone, at once: a program of the owner's may be about to read them.
+        let files: BTreeSet<&PathBuf> = lost.iter().flat_map(|lost| &lost.files).collect();
+        for file in files {
+            if let Ok(metadata) = file.symlink_metadata() {
+                let now = ProtectedPathState {
+                    why: find_protection(file).map_or(REPOSITORY, |found| found.why),
+                    cover: None,
+                    stamp: path_stamp(&metadata),
+                };
+                self.check_path(&mut state, file, &now);
+            }
+        }
         state.written_by.clear();
     }
 

@@ -294,7 +294,7 @@ impl SharedGuard {
     }
 
     /// Compares the paths with the known ones, and puts back those that changed. Returns the limits of the scan.
-    pub fn compare_paths(&self, state: &mut GuardState) -> Vec<String> {
+    fn compare_paths(&self, state: &mut GuardState) -> Vec<String> {
         let (seen, limits) = self.places.scan_paths(&state.folders);
         for (path, now) in &seen {
             self.check_path(state, path, now);
@@ -317,7 +317,7 @@ impl SharedGuard {
     }
 
     /// Accepts a path as it is now if it is harmless, and puts it back if not.
-    fn check_path(&self, state: &mut GuardState, path: &Path, now: &ProtectedPathState) {
+    pub fn check_path(&self, state: &mut GuardState, path: &Path, now: &ProtectedPathState) {
         let known = state.known.get(path);
         let is_written = state.written_by.contains_key(path);
         if known.is_some_and(|known| known.stamp == now.stamp) && !is_written {
