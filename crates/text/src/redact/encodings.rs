@@ -15,6 +15,8 @@ const MAX_JSON_DEPTH: usize = 3;
 /// The minimum piece of base64 or hex, which programs break into lines. A line is longer than two pieces, so most of
 /// it is masked.
 const PIECE_BYTES: usize = 24;
+/// The bytes of a row of hex with blanks: half a line of most programs, so that each line of a value has one.
+const ROW_BYTES: usize = 8;
 
 /// Returns every encoding of a value, or none if it is too short. The value is trimmed first: line ends around it
 /// belong to the file it came from.
@@ -183,7 +185,7 @@ fn add_hex_encodings(value: &str, forms: &mut Vec<String>) {
     for bytes in [&lower, &upper] {
         add_text_and_pieces(&bytes.concat(), forms);
         for between in [" ", ":", "-", "\\x"] {
-            add_text_and_pieces(&bytes.join(between), forms);
+            add_joined(bytes, between, ROW_BYTES, forms);
         }
     }
     // The value may begin within a pair.
@@ -191,8 +193,15 @@ fn add_hex_encodings(value: &str, forms: &mut Vec<String>) {
         let (first, rest) = lower.split_at(before);
         let pairs = rest.chunks(2).map(<[String]>::concat);
         let groups: Vec<String> = first.iter().cloned().chain(pairs).collect();
-        add_text_and_pieces(&groups.join(" "), forms);
+        add_joined(&groups, " ", ROW_BYTES / 2, forms);
     }
+}
+
+/// Adds groups of digits with a text between them, and rows of them in case they are broken into lines.
+fn add_joined(groups: &[String], between: &str, row: usize, forms: &mut Vec<String>) {
+    forms.push(groups.join(between));
+    let rows = groups.chunks_exact(row);
+    forms.extend(rows.map(|row| row.join(between)));
 }
 
 /// Adds base32 of the value alone, and of the value at each offset (modulo five) within longer data, without the
