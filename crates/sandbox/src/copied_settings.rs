@@ -15,8 +15,11 @@ use rustix::fs::{Mode, OFlags};
 
 use super::git_settings::has_address_with_user;
 use super::home_table::{PRIVATE, PrivateFolder};
-use super::settings_table::{ALWAYS_THERE, SETTINGS, SettingsFilter};
+use super::settings_table::{SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
+
+/// The settings of which there were copies, by their paths in the home.
+const COPIED: [&str; 3] = [".gitconfig", ".config/git/config", ".cargo/config.toml"];
 
 /// Removes the copies in the folder that commands see as the home, and in the layers of caches. Returns their paths: none
 /// from the second time on. Blocks.
@@ -27,7 +30,7 @@ pub fn remove_copied_settings(
     command_home: &Path,
     cache_layers: &Path,
 ) -> io::Result<Vec<PathBuf>> {
-    let in_home = ALWAYS_THERE.iter().map(|name| command_home.join(name));
+    let in_home = COPIED.iter().map(|name| command_home.join(name));
     // An empty one is the place at which the user's file is shown.
     let is_copy = |path: &PathBuf| {
         path.symlink_metadata()

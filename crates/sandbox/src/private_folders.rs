@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::home_table::PRIVATE;
-use super::settings_table::ALWAYS_THERE;
+use super::settings_table::{ALWAYS_THERE, SHUT_FOLDERS};
 
 /// Makes the folders of commands that are not there yet, below the folder that commands see as the home.
 pub(super) fn make_private_folders(private_home: &Path) -> io::Result<Vec<PathBuf>> {
@@ -26,19 +26,22 @@ pub(super) fn make_private_folders(private_home: &Path) -> io::Result<Vec<PathBu
     };
     let made = folders.map(make).collect();
     for name in ALWAYS_THERE {
-        clear_place(&private_home.join(name));
+        clear_place(&private_home.join(name), fs::FileType::is_file);
+    }
+    for name in SHUT_FOLDERS {
+        clear_place(&private_home.join(name), fs::FileType::is_dir);
     }
     made
 }
 
-/// Removes what a command has put where a settings file is shown and nothing can be shown in its place.
-fn clear_place(place: &Path) {
+/// Removes what a command has put where settings are shown, if they cannot be shown in its place.
+fn clear_place(place: &Path, can_be_covered: impl Fn(&fs::FileType) -> bool) {
     let Ok(metadata) = place.symlink_metadata() else {
         return;
     };
-    // What stays is covered, or the view is not made.
+    // What cannot be removed, or comes in between, is not covered.
     let _ = match metadata.file_type() {
-        kind if kind.is_file() => Ok(()),
+        kind if can_be_covered(&kind) => Ok(()),
         kind if kind.is_dir() => fs::remove_dir_all(place),
         _ => fs::remove_file(place),
     };

@@ -72,9 +72,7 @@ pub(super) fn settings_files(
                 .resolve_trusted(&path)
                 .as_deref()
                 .and_then(read_settings);
-            let mut text = whole
-                .as_deref()
-                .map_or_else(String::new, |text| filter.apply(text));
+            let mut text = filter.apply(whole.as_deref().unwrap_or_default());
             let is_in_cache = *filter == SettingsFilter::Remotes;
             // Most repositories in caches hold nothing to leave out.
             if is_in_cache && whole.as_deref() == Some(&text) {
@@ -146,6 +144,7 @@ impl SettingsFilter {
             Self::PathScript if sets_only_the_path(text) => text.to_owned(),
             Self::Whole if !text.lines().any(may_hold_secret) => text.to_owned(),
             Self::PathScript | Self::Whole => String::new(),
+            Self::Fixed(text) => text.to_owned(),
         }
     }
 }

@@ -14,6 +14,8 @@ pub(super) enum SettingsFilter {
     PathScript,
     /// All of it, where it names a secret or an address with a user.
     Whole,
+    /// All of it, in any case: this stands there.
+    Fixed(&'static str),
 }
 
 /// The tables of Cargo's settings that commands see.
@@ -40,10 +42,20 @@ const CARGO_TABLES: &[&str] = &[
 ];
 const MISE_TABLES: &[&str] = &["alias", "min_version", "settings", "tool_alias", "tools"];
 
-/// The files that commands find in any case, read-only and empty where the user has none: they lie in folders of commands,
-/// and another command may have written one.
-pub(super) const ALWAYS_THERE: &[&str] =
-    &[".gitconfig", ".config/git/config", ".cargo/config.toml"];
+/// The files that commands find in any case, read-only and empty where the user has none: they lie in folders that
+/// commands write, and a tool runs what another command has put there.
+pub(super) const ALWAYS_THERE: &[&str] = &[
+    ".gitconfig",
+    ".config/git/config",
+    ".cargo/config.toml",
+    ".gradle/gradle.properties",
+    ".gradle/init.gradle",
+    ".gradle/init.gradle.kts",
+    ".m2/settings.xml",
+];
+
+/// Folders of settings that commands find empty and read-only, for the same reason.
+pub(super) const SHUT_FOLDERS: &[&str] = &[".gradle/init.d", ".julia/config"];
 
 /// The files, by their paths in the home, in which a `*` stands for any part of one name. Commands find each one read-only.
 pub(super) const SETTINGS: &[(&str, SettingsFilter)] = &[
@@ -60,6 +72,11 @@ pub(super) const SETTINGS: &[(&str, SettingsFilter)] = &[
     (".elan/env", SettingsFilter::PathScript),
     (".opam/config", SettingsFilter::Whole),
     (".sdkman/etc/config", SettingsFilter::Whole),
+    // People keep passwords in them, under names of their own.
+    (".gradle/gradle.properties", SettingsFilter::Fixed("")),
+    (".gradle/init.gradle", SettingsFilter::Fixed("")),
+    (".gradle/init.gradle.kts", SettingsFilter::Fixed("")),
+    (".m2/settings.xml", SettingsFilter::Fixed("<settings/>\n")),
     ("sdk/go*/go.env", SettingsFilter::Whole),
     (".goenv/versions/*/go.env", SettingsFilter::Whole),
     (".gvm/gos/*/go.env", SettingsFilter::Whole),

@@ -231,6 +231,10 @@ impl ViewSteps {
         }
         let empty_folder = stage.join("empty-folder");
         self.make_folder(&empty_folder);
+        for path in &contents.shut {
+            self.make_folder(&contents.staged(path));
+            self.bind(&empty_folder, &contents.staged(path), BindAccess::ReadOnly);
+        }
         for path in &contents.hidden {
             let cover = if path.is_dir() { &empty_folder } else { empty };
             self.bind(cover, &contents.staged(path), BindAccess::ReadOnly);

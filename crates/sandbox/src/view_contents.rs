@@ -16,6 +16,7 @@ use super::path_grants::SYSTEM_FOLDERS;
 use super::private_folders::make_private_folders;
 use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::settings_files::{SettingsFile, settings_files};
+use super::settings_table::SHUT_FOLDERS;
 use super::shown_parts::{ShownParts, expand};
 use super::toolchain_table::{EMPTIED, HIDDEN};
 use super::untrusted_links::WritableFolders;
@@ -46,6 +47,8 @@ pub(super) struct ViewContents {
     pub settings: Vec<SettingsFile>,
     /// Files that are there and empty.
     pub emptied: Vec<PathBuf>,
+    /// Folders that are there and empty.
+    pub shut: Vec<PathBuf>,
     /// Files and folders in what is shown of which commands see nothing.
     pub hidden: Vec<PathBuf>,
     own_home: PathBuf,
@@ -75,6 +78,7 @@ impl ViewContents {
             readable: Vec::new(),
             settings: Vec::new(),
             emptied: Vec::new(),
+            shut: Vec::new(),
             hidden: Vec::new(),
             own_home: rules.own_home.clone(),
         };
@@ -199,6 +203,7 @@ impl ViewContents {
             .flat_map(|path| expand(home, path, &mut listed));
         let places = emptied.filter_map(|path| self.trusted.resolve_place(&path));
         self.emptied = places.collect();
+        self.shut = SHUT_FOLDERS.iter().map(|path| home.join(path)).collect();
         Ok(())
     }
 

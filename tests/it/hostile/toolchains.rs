@@ -255,6 +255,22 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
 }
 
 #[tokio::test]
+async fn no_command_writes_settings_that_a_tool_of_the_next_one_runs() {
+    let yard = Yard::new();
+    let earlier = yard.path("punie/commands/home/.gradle/init.d/x.gradle");
+    write(&earlier, "of an earlier command", 0o600);
+    let text = yard
+        .bash(
+            "cd; for file in .gradle/init.gradle .gradle/init.gradle.kts .gradle/init.d/x.gradle .gradle/gradle.properties \
+             .m2/settings.xml .julia/config/startup.jl .cargo/config.toml; do
+             (echo x > $file) 2>/dev/null && echo wrote $file; rm -rf $file 2>/dev/null; cat $file; done 2>/dev/null
+             mkdir -p .gradle/caches/own .m2/repository/own && echo caches are writable",
+        )
+        .await;
+    assert_eq!(text, "<settings/>\ncaches are writable");
+}
+
+#[tokio::test]
 async fn the_owners_own_files_in_the_system_are_not_read() {
     let own = format!("punie-{}", uuid::Uuid::new_v4().simple());
     let tops = [
