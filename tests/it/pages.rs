@@ -101,6 +101,22 @@ fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
 }
 
 #[test]
+fn every_promise_of_the_page_has_tests_that_are_there() {
+    let (tests, text) = (all_tests(), page("contributing/promises.md"));
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let rows: Vec<&str> = rows.filter(|row| !row.starts_with("| promise |")).collect();
+    assert!(rows.len() > 70, "{rows:?}");
+    for row in rows {
+        let shown = row.split('|').nth(2).unwrap_or_default();
+        let named: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "{row} has no test");
+        for test in named {
+            assert!(tests.contains(test), "{test} is no test");
+        }
+    }
+}
+
+#[test]
 fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     let tests = all_tests();
     let text = page("contributing/faults.md");
