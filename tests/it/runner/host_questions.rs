@@ -136,3 +136,65 @@ async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
         terminal.shows(expected).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn always_adds_a_rule_for_one_host_and_its_port() {
+    let stage = Stage::without_listener("").await;
+    let args = json!({"command": "curl -sS https://nobody.invalid/"}).to_string();
+    let mut terminal = OnTerminal::start(&stage.setting, &["call", "Bash", &args]);
+    terminal
+        .shows("Bash wants to reach a host:\n  host: nobody.invalid:443\n  command: curl -sS https://nobody.invalid/\n")
+        .await;
+    terminal
+        .shows("Always  adds to policy.toml: allow host nobody.invalid:443\n")
+        .await;
+    terminal.shows("min left):").await;
+    terminal.types("l\n");
+    terminal.end().await;
+    let rules = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("rules");
+    assert!(rules.contains("\"nobody.invalid:443\""), "{rules}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
+    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    let added = stage
+        .command(&["policy", "allow", "--host", "127.0.0.1"])
+        .await;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let _runner = stage.run();
+    let answer = stage.caller.have(Ask::bash(&server.fetch())).await;
+    assert!(answer.text().contains("served"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
+    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    ask_about_loopback(&stage);
+    let _runner = stage.run();
+    assert!(stage.caller.questions().await.is_empty());
+    let command = format!(
+        "while [ ! -e go ]; do sleep 0.05; done; {} > said 2>&1; touch done",
+        server.fetch()
+    );
+    let args = json!({"command": command, "run_in_background": true});
+    let id = stage.ask(Ask::new("Bash", &args)).await;
+    stage.answer(&id).await;
+    stage.write("go", "");
+    until("the end of the command", || stage.file("done").exists()).await;
+    let said = stage.read("said");
+    assert!(said.contains("nobody can be asked now"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_of_a_question_counts_for_the_command() {
+    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    ask_about_loopback(&stage);
+    let _runner = stage.run();
+    assert!(stage.caller.questions().await.is_empty());
+    let args = json!({"command": server.fetch(), "timeout": 1_000});
+    let id = stage.ask(Ask::new("Bash", &args)).await;
+    let answer = stage.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
+    assert!(stage.caller.questions().await.is_empty());
+}
