@@ -69,6 +69,7 @@ const SECTIONS: &[&str] = &[
 /// The keys that commands see of further sections.
 const KEYS: &[(&str, &[&str])] = &[
     ("user", &["name", "email", "useconfigonly", "signingkey"]),
+    ("remote", &["pushdefault"]),
     ("author", &["name", "email"]),
     ("committer", &["name", "email"]),
     // An alias that is no command of the shell.
@@ -162,8 +163,8 @@ pub(super) fn without_remote_users(text: &str) -> String {
     })
 }
 
-/// Leaves the sections and entries for which this holds. What stands on the line of a section's name, or before the first
-/// one, is left out too.
+/// Leaves the sections and entries for which this holds. A section with an entry on the line of its name is left out, and so
+/// is every line of comment.
 fn filter_sections(
     text: &str,
     is_listed: impl Fn(&str) -> bool,
@@ -180,6 +181,9 @@ fn filter_sections(
             entry.push_str(next);
         }
         let trimmed = entry.trim();
+        if trimmed.starts_with(['#', ';']) {
+            continue;
+        }
         if let Some(header) = trimmed.strip_prefix('[') {
             let is_end = |c: char| c.is_whitespace() || c == ']' || c == '.';
             section = header
@@ -187,8 +191,11 @@ fn filter_sections(
                 .next()
                 .unwrap_or_default()
                 .to_ascii_lowercase();
-            let is_whole = trimmed.ends_with(']') && trimmed.matches(']').count() == 1;
-            is_shown = is_whole && !has_address_with_user(trimmed) && is_listed(&section);
+            let end = trimmed.find(']').map_or(trimmed.len(), |at| at + 1);
+            let (name, rest) = trimmed.split_at(end);
+            let is_whole = rest.is_empty() || rest.trim_start().starts_with(['#', ';']);
+            is_shown = is_whole && !has_address_with_user(name) && is_listed(&section);
+            entry.truncate(entry.find(']').map_or(entry.len(), |at| at + 1));
         } else if !is_shown || !is_shown_entry(&section, trimmed) {
             continue;
         }
@@ -255,7 +262,8 @@ mod tests {
                     [url \"https://user:secret@example.com/\"]\n\tinsteadOf = https://example.com/\n[github]\n\toauth-token = \
                     abc\\\n\tdef\n[core]\n\teditor = vi\n\taskPass = askX\n[url \"ssh://git@example.com/\"]\n\tinsteadOf = \
                     https://example.com/\n[sendemail]\n\tsmtpPass = mailX\n[gitlab] private = labX\n[core] sshCommand = sshX\n\
-                    [http]\n\tproxy = u:proxyX@p\n\tcookieFile = jar\n[gitlab]\n\tname = otherX\n";
+                    [http]\n\tproxy = u:proxyX@p\n\tcookieFile = jar\n[gitlab]\n\tname = otherX\n[init] # commentX\n\t; commentX\n\t\
+                    defaultBranch = trunk\n";
         let copy = without_credentials(text);
         for kept in [
             "name = A",
@@ -264,6 +272,7 @@ mod tests {
             "st = status",
             "editor = vi",
             "ssh://git@",
+            "defaultBranch = trunk",
         ] {
             assert!(copy.contains(kept), "{kept} is not in {copy}");
         }
@@ -282,6 +291,7 @@ mod tests {
             "proxyX",
             "jar",
             "otherX",
+            "commentX",
         ] {
             assert!(!copy.contains(gone), "{gone} is in {copy}");
         }

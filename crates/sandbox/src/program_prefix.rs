@@ -41,7 +41,9 @@ pub fn find_program_prefix(program: &str, search_path: &[PathBuf], home: &Path) 
         };
         file = around.join(name);
     }
-    found.retain(|path| path.starts_with(home) && path != home);
+    // A link outside may lead there, as those that fnm makes for each shell.
+    let leads_home = |path: &PathBuf| path.canonicalize().is_ok_and(|real| real.starts_with(home));
+    found.retain(|path| path != home && (path.starts_with(home) || leads_home(path)));
     found.sort();
     found.dedup();
     found

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::git_settings::{has_address_with_user, without_credentials, without_remote_users};
-use super::settings_table::{ALWAYS_THERE, SETTINGS, SettingsFilter};
+use super::settings_table::{ALWAYS_THERE, OF_CARGO, SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
 use super::toolchain_table::TOOLCHAINS;
 use super::untrusted_links::{WritableFolders, follow_links};
@@ -52,50 +52,62 @@ pub(super) struct SettingsFile {
     pub is_in_cache: bool,
 }
 
-/// Returns the settings files of a home that are there, and those that always are. Adds the folders that decide about the
-/// others to `listed`.
+/// Returns the settings files of a home that are there, those that always are, and those of toolchains on the search path.
+/// Adds the folders that decide about them to `listed`.
 pub(super) fn settings_files(
     home: &Path,
+    search_path: &[PathBuf],
     trusted: &WritableFolders,
     listed: &mut BTreeSet<PathBuf>,
 ) -> Vec<SettingsFile> {
+    // Not one to which a link leads that a command may have made.
+    let read = |path: &Path| read_settings(&trusted.resolve_trusted(path)?);
     let (mut files, mut bytes_left) = (Vec::new(), MAX_ALL_BYTES);
-    for (pattern, filter) in SETTINGS {
-        let paths = if ALWAYS_THERE.contains(pattern) {
-            vec![home.join(pattern)]
-        } else {
-            expand(home, pattern, listed)
-        };
-        for path in paths {
-            // Not one to which a link leads that a command may have made.
-            let whole = trusted
-                .resolve_trusted(&path)
-                .as_deref()
-                .and_then(read_settings);
-            let mut text = filter.apply(whole.as_deref().unwrap_or_default());
-            let is_in_cache = *filter == SettingsFilter::Remotes;
-            // Most repositories in caches hold nothing to leave out.
-            if is_in_cache && whole.as_deref() == Some(&text) {
-                continue;
-            }
+    let mut add = |path: PathBuf, whole: Option<String>, filter: SettingsFilter| {
+        let mut text = filter.apply(whole.as_deref().unwrap_or_default());
+        let is_in_cache = filter == SettingsFilter::Remotes;
+        // Most repositories in caches hold nothing to leave out.
+        if is_in_cache && whole.as_deref() == Some(&text) {
+            return;
+        }
+        if text.len() > bytes_left {
+            text.clear();
+        }
+        bytes_left -= text.len();
+        files.push(SettingsFile {
+            path,
+            text,
+            is_in_cache,
+        });
+    };
+    for (name, filter) in SETTINGS {
+        if ALWAYS_THERE.contains(name) {
+            let mut others = OF_CARGO
+                .iter()
+                .filter(|other| OF_CARGO.contains(name) && *other != name);
+            let other = || read(&home.join(others.next()?));
+            let path = home.join(name);
+            add(path.clone(), read(&path).or_else(other), *filter);
+            continue;
+        }
+        for path in expand(home, name, listed) {
+            let whole = read(&path);
             // The folder of a toolchain may be a link; those of commands stand where the user's would be.
             let place = if is_of_toolchain(home, &path) {
                 trusted.resolve_place(&path)
             } else {
                 Some(path)
             };
-            let Some(path) = place else {
-                continue;
-            };
-            if text.len() > bytes_left {
-                text.clear();
+            if let Some(place) = place {
+                add(place, whole, *filter);
             }
-            bytes_left -= text.len();
-            files.push(SettingsFile {
-                path,
-                text,
-                is_in_cache,
-            });
+        }
+    }
+    let in_home = search_path.iter().filter(|folder| folder.starts_with(home));
+    let of_go = in_home.filter_map(|folder| Some(folder.parent()?.join("go.env")));
+    for path in of_go.filter(|path| path.exists() && !is_of_toolchain(home, path)) {
+        if let Some(place) = trusted.resolve_place(&path) {
+            add(place, read(&path), SettingsFilter::Whole);
         }
     }
     files
@@ -269,7 +281,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, home.join(".cargo/env"), 0o600.into())
             .expect("a pipe");
         let mut listed = BTreeSet::new();
-        let files = settings_files(&home, &WritableFolders::none(), &mut listed);
+        let files = settings_files(&home, &[], &WritableFolders::none(), &mut listed);
         let seen = |name: &str| {
             let found = files.iter().find(|file| file.path == home.join(name));
             found.map(|file| file.text.as_str())

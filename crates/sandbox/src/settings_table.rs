@@ -47,12 +47,16 @@ const MISE_TABLES: &[&str] = &["alias", "min_version", "settings", "tool_alias",
 pub(super) const ALWAYS_THERE: &[&str] = &[
     ".gitconfig",
     ".config/git/config",
+    ".cargo/config",
     ".cargo/config.toml",
     ".gradle/gradle.properties",
     ".gradle/init.gradle",
     ".gradle/init.gradle.kts",
     ".m2/settings.xml",
 ];
+
+/// Two names of Cargo's settings. Cargo reads the first one before the second one, and does not mind if both are one file.
+pub(super) const OF_CARGO: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
 
 /// Folders of settings that commands find empty and read-only, for the same reason.
 pub(super) const SHUT_FOLDERS: &[&str] = &[".gradle/init.d", ".julia/config"];

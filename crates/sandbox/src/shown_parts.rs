@@ -7,13 +7,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::home_table::SHOWN;
-use super::toolchain_table::{TOOLCHAINS, UNKNOWN};
+use super::toolchain_table::{EXECUTABLES, TOOLCHAINS, UNKNOWN};
 
-/// The most folders that one `*` stands for. Further ones are not shown.
-const MAX_MATCHES: usize = 256;
+/// The most entries that one `*` stands for. Of further ones nothing is shown, and no settings are filtered.
+const MAX_MATCHES: usize = 10_000;
 
 /// The paths of the home at which something shown begins, and the folders in which more of it may appear.
 #[derive(Debug, Default)]
@@ -83,28 +84,36 @@ pub(super) fn expand(top: &Path, pattern: &str, listed: &mut BTreeSet<PathBuf>) 
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         listed.extend(found.iter().cloned());
         let inside = found.iter().flat_map(|folder| match part.split_once('*') {
+            None if part == EXECUTABLES => list_entries(folder, is_executable),
             None => {
                 let path = folder.join(part);
                 let is_there = path.symlink_metadata().is_ok();
                 is_there.then_some(path).into_iter().collect()
             }
-            Some((start, end)) => list_matches(folder, start, end),
+            Some((start, end)) => list_entries(folder, |path| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                name.is_some_and(|name| is_match(name, start, end))
+            }),
         });
         found = inside.collect();
     }
     found
 }
 
-/// Returns the entries of a folder whose names begin and end so. Hidden ones are named in full.
-fn list_matches(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
+fn list_entries(folder: &Path, is_meant: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| is_match(name, start, end)).collect();
-    names.sort();
-    names.truncate(MAX_MATCHES);
-    names.into_iter().map(|name| folder.join(name)).collect()
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> = paths.filter(|path| is_meant(path)).collect();
+    paths.sort();
+    paths.truncate(MAX_MATCHES);
+    paths
 }
 
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o100 != 0)
+}
+
+/// Returns whether a name begins and ends so. Hidden ones are named in full.
 fn is_match(name: &str, start: &str, end: &str) -> bool {
     let is_named = start.starts_with('.') || !name.starts_with('.');
     is_named
@@ -142,7 +151,7 @@ fn starts_with_pattern<'a>(path: &Path, mut pattern: impl Iterator<Item = &'a st
     pattern.all(|part| {
         let name = names.next().and_then(|name| name.to_str());
         name.is_some_and(|name| match part.split_once('*') {
-            None => name == part,
+            None => name == part || part == EXECUTABLES,
             Some((start, end)) => is_match(name, start, end),
         })
     })

@@ -2,7 +2,7 @@
 //! run. Tools keep credentials beside that, under any name; nothing else of the folder exists for commands. Not here:
 //! which of the paths are there (shown_parts), and settings (settings_table).
 //!
-//! A `*` in a path stands for any part of one name.
+//! A `*` in a path stands for any part of one name, and [`EXECUTABLES`] for the programs in a folder.
 
 /// Paths in the folder of a toolchain.
 type Parts = &'static [&'static str];
@@ -32,6 +32,13 @@ const INSTALLATION: Parts = &[
     "share",
     "man",
     "usr",
+    // Compilers for other machines.
+    "*-elf",
+    "*-linux-gnu",
+    "*-linux-gnueabihf",
+    "*-linux-musl",
+    "*-mingw32",
+    "*-none-eabi",
     // Python's environments.
     "pyvenv.cfg",
     // OpenSSL of its own.
@@ -67,6 +74,7 @@ const INSTALLATION: Parts = &[
     "gems",
     "specifications",
     "extensions",
+    "bundler/gems",
     "erts-*",
     "releases",
     "packages",
@@ -78,13 +86,22 @@ const GO: Parts = &["api", "misc", "pkg", "src", "VERSION"];
 
 /// Beside them, what conda keeps in an environment.
 const CONDA: Parts = &[
-    "*-conda-linux-gnu",
     "compiler_compat",
     "condabin",
     "etc/fonts",
     "etc/profile.d",
+    "fonts",
+    "nvvm",
+    "plugins",
+    "qml",
+    "resources",
     "shell",
+    "targets",
+    "translations",
 ];
+
+/// The part that stands for the files in a folder that may be executed.
+pub(super) const EXECUTABLES: &str = "+x";
 
 /// A program that manages the versions of toolchains.
 const MANAGER: Parts = &[
@@ -114,8 +131,16 @@ const VERSIONS: &[(&str, Parts)] = &[
     ("plugins/*", MANAGER),
     ("versions/*", INSTALLATION),
     ("versions/*/envs/*", INSTALLATION),
+    ("versions/anaconda*", CONDA),
+    ("versions/miniconda*", CONDA),
+    ("versions/miniforge*", CONDA),
     ("toolchains/*", INSTALLATION),
     ("installs/*/*", INSTALLATION),
+    // Single programs, and archives of some.
+    ("installs/*/*", &[EXECUTABLES]),
+    ("installs/*/*/*-*", &[EXECUTABLES]),
+    ("installs/elixir/*", &[".mix"]),
+    ("installs/pipx-*/*/*", INSTALLATION),
     ("installs/go*/*", GO),
     ("installs/go*/*/go", INSTALLATION),
     ("installs/go*/*/go", GO),
@@ -123,7 +148,7 @@ const VERSIONS: &[(&str, Parts)] = &[
 ];
 
 const FNM: &[(&str, Parts)] = &[
-    ("", &["aliases"]),
+    ("", &["aliases", "fnm"]),
     ("node-versions/*/installation", INSTALLATION),
 ];
 
@@ -190,6 +215,7 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
         &[
             ("", &["bin", "layout.v*"]),
             ("tools/user", &["bin", "packages", "platform.json"]),
+            ("tools/inventory/node", &["node-v*-npm"]),
             ("tools/image/*/*", INSTALLATION),
             (
                 "tools/image/*/*",
@@ -234,6 +260,7 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
             ("", &["bin", "contrib", "libexec", "src"]),
             ("var", &["candidates", "platform", "version"]),
             ("candidates/*/*", INSTALLATION),
+            ("candidates/*/*", &["VERSION", "maven2", "mvn", "python"]),
         ],
     ),
     toolchain(".jenv", VERSIONS),
@@ -241,7 +268,11 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
     toolchain(".jdks", &[("*", INSTALLATION)]),
     toolchain(
         ".m2/wrapper",
-        &[("dists/*/*", INSTALLATION), ("dists/*/*/*", INSTALLATION)],
+        &[
+            ("dists/*/*", INSTALLATION),
+            ("dists/*/*", &["*.zip"]),
+            ("dists/*/*/*", INSTALLATION),
+        ],
     ),
     // Others.
     toolchain(".rbenv", VERSIONS),
@@ -249,7 +280,7 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
         ".rvm",
         &[
             ("", MANAGER),
-            ("", &["RELEASE", "VERSION", "wrappers"]),
+            ("", &["RELEASE", "VERSION", "environments", "wrappers"]),
             ("rubies/*", INSTALLATION),
             ("gems/*", INSTALLATION),
             ("usr", INSTALLATION),
@@ -267,11 +298,18 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
     toolchain(
         ".opam",
         &[
-            ("", &["opam-init"]),
+            ("", &["opam-init", "lock", "config.lock"]),
+            ("repo", &["lock"]),
             ("*", INSTALLATION),
             (
                 "*/.opam-switch",
-                &["config", "environment", "switch-config", "switch-state"],
+                &[
+                    "config",
+                    "environment",
+                    "lock",
+                    "switch-config",
+                    "switch-state",
+                ],
             ),
         ],
     ),
@@ -296,7 +334,9 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
         )],
     ),
     toolchain(".swiftly", VERSIONS),
+    toolchain(".swiftly", &[("", &["config.json"])]),
     toolchain(".local/share/swiftly", VERSIONS),
+    toolchain(".local/share/swiftly", &[("", &["config.json"])]),
     toolchain(".asdf", VERSIONS),
     toolchain(".local/share/mise", VERSIONS),
     toolchain(

@@ -6,7 +6,7 @@
     reason = "the paths of the user's home are looked at as they are"
 )]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -208,12 +208,17 @@ impl ViewSteps {
         for path in &contents.emptied {
             self.add_mount_point(contents, path);
         }
-        for (number, file) in contents.settings.iter().enumerate() {
-            let shown = stage.join(format!("settings-{number}"));
-            self.list.push(MountStep::WriteFile {
-                at: to_c(&shown),
-                text: file.text.clone().into_bytes(),
+        let mut written: HashMap<&str, PathBuf> = HashMap::new();
+        for file in &contents.settings {
+            let shown = stage.join(format!("settings-{}", written.len()));
+            let shown = written.entry(&file.text).or_insert_with(|| {
+                self.list.push(MountStep::WriteFile {
+                    at: to_c(&shown),
+                    text: file.text.clone().into_bytes(),
+                });
+                shown
             });
+            let shown = shown.clone();
             // Of a cache that commands do not share, nothing is shown.
             if !file.is_in_cache {
                 self.add_mount_point(contents, &file.path);

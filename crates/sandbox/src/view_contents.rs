@@ -195,15 +195,16 @@ impl ViewContents {
         };
         self.private = make_private_folders(&rules.command_home)?;
         let mut listed = BTreeSet::new();
-        self.settings = settings_files(home, &self.trusted, &mut listed);
-        self.settings
-            .retain(|file| !named_paths(rules).any(|named| file.path.starts_with(named)));
+        self.settings = settings_files(home, &rules.search_path, &self.trusted, &mut listed);
+        let is_named = |path: &Path| named_paths(rules).any(|named| path.starts_with(named));
+        self.settings.retain(|file| !is_named(&file.path));
         let emptied = EMPTIED
             .iter()
             .flat_map(|path| expand(home, path, &mut listed));
         let places = emptied.filter_map(|path| self.trusted.resolve_place(&path));
         self.emptied = places.collect();
-        self.shut = SHUT_FOLDERS.iter().map(|path| home.join(path)).collect();
+        let shut = SHUT_FOLDERS.iter().map(|path| home.join(path));
+        self.shut = shut.filter(|path| !is_named(path)).collect();
         Ok(())
     }
 

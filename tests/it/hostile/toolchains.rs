@@ -262,7 +262,7 @@ async fn no_command_writes_settings_that_a_tool_of_the_next_one_runs() {
     let text = yard
         .bash(
             "cd; for file in .gradle/init.gradle .gradle/init.gradle.kts .gradle/init.d/x.gradle .gradle/gradle.properties \
-             .m2/settings.xml .julia/config/startup.jl .cargo/config.toml; do
+             .m2/settings.xml .julia/config/startup.jl .cargo/config.toml .cargo/config; do
              (echo x > $file) 2>/dev/null && echo wrote $file; rm -rf $file 2>/dev/null; cat $file; done 2>/dev/null
              mkdir -p .gradle/caches/own .m2/repository/own && echo caches are writable",
         )

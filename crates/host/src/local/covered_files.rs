@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use rustix::event::poll;
 
 use super::frozen_processes::FrozenProcesses;
+use super::guard_state::Writers;
 use super::process_kill::to_timespec;
 use super::process_tree::ProcessTree;
 use super::protected_path_guard::SharedGuard;
@@ -24,8 +25,9 @@ use punie_sandbox::running_covers::{cover_files, has_lost_cover, is_open_for_wri
 
 /// The longest time for which commands are frozen.
 const MAX_FREEZE: Duration = Duration::from_millis(200);
-/// The time in which a program that has made a lock file replaces the file: git needs less than a millisecond.
-const MAX_LOCK_WAIT: Duration = Duration::from_millis(20);
+/// The time in which a program that has made a lock file replaces the file, and in which one that writes a file closes it.
+/// Git needs less than a millisecond.
+const MAX_WAIT: Duration = Duration::from_millis(20);
 
 /// The covered files of the commands of a guard.
 #[derive(Default)]
@@ -125,11 +127,8 @@ impl CoveredFiles {
     /// Waits until the program that made a lock file has replaced the file, or has given up, or takes too long.
     fn wait_for_locks(&self) {
         let locks = std::mem::take(&mut self.0.lock().locks);
-        let until = Instant::now() + MAX_LOCK_WAIT;
-        let is_there = |lock: &PathBuf| lock.symlink_metadata().is_ok();
-        while locks.iter().any(is_there) && Instant::now() < until {
-            let _ = poll(&mut [], Some(&to_timespec(Duration::from_micros(200))));
-        }
+        let is_gone = |lock: &PathBuf| lock.symlink_metadata().is_err();
+        comes_true_soon(|| locks.iter().all(is_gone));
     }
 
     /// Finds the files that commands find writable by now.
@@ -150,16 +149,19 @@ impl CoveredFiles {
         lost.collect()
     }
 
-    /// Finds the uncovered files that a command wrote, or is about to write, with the commands that can. Git never writes
-    /// a configuration in its place.
-    fn find_written(&self, lost: &[LostCovers]) -> HashMap<PathBuf, Vec<u64>> {
-        let mut found: HashMap<PathBuf, Vec<u64>> = HashMap::new();
-        let mut written = std::mem::take(&mut self.0.lock().written);
+    /// Finds the uncovered files that a command may have written, or is about to write, with the commands that can. Git
+    /// never writes a configuration in its place, but editors do.
+    fn find_written(&self, lost: &[LostCovers]) -> HashMap<PathBuf, Writers> {
+        let mut found: HashMap<PathBuf, Writers> = HashMap::new();
+        let written = std::mem::take(&mut self.0.lock().written);
         for command in lost {
             for file in &command.files {
-                if written.contains(file) || has_writer(file) {
-                    written.insert(file.clone());
-                    found.entry(file.clone()).or_default().push(command.id);
+                let is_held =
+                    found.get(file).is_some_and(|writers| writers.is_held) || is_held(file);
+                if is_held || written.contains(file) {
+                    let writers = found.entry(file.clone()).or_default();
+                    writers.commands.push(command.id);
+                    writers.is_held = is_held;
                 }
             }
         }
@@ -257,9 +259,21 @@ impl SharedGuard {
     }
 }
 
-/// Returns whether some program has a regular file open for writing.
-fn has_writer(path: &Path) -> bool {
+/// Returns whether a frozen command has a regular file open for writing: any other program closes it soon.
+fn is_held(path: &Path) -> bool {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let opened = File::options().read(true).custom_flags(flags).open(path);
-    opened.is_ok_and(|file| is_open_for_writing(&file))
+    opened.is_ok_and(|file| !comes_true_soon(|| !is_open_for_writing(&file)))
+}
+
+/// Looks until something is so, or takes too long. Returns whether it is so.
+fn comes_true_soon(is_so: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + MAX_WAIT;
+    while !is_so() {
+        if Instant::now() >= until {
+            return false;
+        }
+        let _ = poll(&mut [], Some(&to_timespec(Duration::from_micros(200))));
+    }
+    true
 }

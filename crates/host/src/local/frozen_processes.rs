@@ -29,16 +29,29 @@ impl FrozenProcesses {
         };
         Self { groups, stopped }
     }
+
+    /// Lets the processes of a command go on that were frozen by an earlier runner.
+    pub fn resume_tree(tree: &ProcessTree) {
+        tree.thaw_control_groups();
+        let is_stopped = |member: &TreeMember| {
+            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.is_stopped())
+        };
+        let members = tree.find_members().into_iter();
+        resume_members(members.filter(is_stopped));
+    }
 }
 
 impl Drop for FrozenProcesses {
     fn drop(&mut self) {
         self.groups.iter().for_each(ControlGroup::thaw_members);
-        for member in &self.stopped {
-            if let Some(handle) = ProcessHandle::open_process(*member) {
-                handle.resume();
-            }
-        }
+        // A shell last: it must not find its jobs stopped.
+        resume_members(self.stopped.drain(..).rev());
+    }
+}
+
+fn resume_members(members: impl Iterator<Item = TreeMember>) {
+    for handle in members.filter_map(ProcessHandle::open_process) {
+        handle.resume();
     }
 }
 

@@ -35,10 +35,18 @@ pub(super) struct GuardState {
     /// The files last moved to the trash.
     pub moved: HashMap<PathBuf, (FileContent, RequestId)>,
     pub told: Vec<String>,
-    /// The uncovered files that a command wrote in their place, with the commands that can have. Set during a comparison.
-    pub written_by: HashMap<PathBuf, Vec<u64>>,
+    /// The uncovered files that were written in their place. Set during a comparison.
+    pub written_by: HashMap<PathBuf, Writers>,
     /// How often each path was put back since the first of the live commands started.
     pub put_backs: HashMap<PathBuf, u32>,
+}
+
+/// The commands that can have written a file that lost its cover.
+#[derive(Default)]
+pub(super) struct Writers {
+    pub commands: Vec<u64>,
+    /// One of them has it open for writing.
+    pub is_held: bool,
 }
 
 /// A protected file as it is allowed to be.

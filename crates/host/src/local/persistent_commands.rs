@@ -11,6 +11,8 @@ use tokio::time::Instant;
 
 use super::child_process::ChildProcess;
 use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+#[cfg(target_os = "linux")]
+use super::frozen_processes::FrozenProcesses;
 use super::local_terminals::LocalTerminals;
 use super::output_pipe::OutputPipe;
 use super::output_pipe::open_reading_end;
@@ -57,7 +59,8 @@ impl LocalTerminals {
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
         let process_tree = ProcessTree::from_earlier_run(identity, &left.request, pipe);
         // An earlier runner may have ended while it had frozen the command.
-        process_tree.thaw_control_groups();
+        #[cfg(target_os = "linux")]
+        FrozenProcesses::resume_tree(&process_tree);
         let process_tree = Some(process_tree);
         let watch = self.confinement().watch_adopted_command();
         if let Some(watch) = &watch {

@@ -319,10 +319,11 @@ impl SharedGuard {
     /// Accepts a path as it is now if it is harmless, and puts it back if not.
     pub fn check_path(&self, state: &mut GuardState, path: &Path, now: &ProtectedPathState) {
         let known = state.known.get(path);
-        let is_written = state.written_by.contains_key(path);
-        if known.is_some_and(|known| known.stamp == now.stamp) && !is_written {
+        let writers = state.written_by.get(path);
+        if known.is_some_and(|known| known.stamp == now.stamp) && writers.is_none() {
             return;
         }
+        let is_held = writers.is_some_and(|writers| writers.is_held);
         let content = FileContent::read_small_file(path);
         // It may be gone since, as a file that an editor writes and then renames.
         let Ok(metadata) = path.symlink_metadata() else {
@@ -342,7 +343,7 @@ impl SharedGuard {
         let before = known.and_then(|known| known.content.as_ref());
         let is_harmless = now.stamp == PathStamp::Separate
             || state.is_out_of_reach(path)
-            || !is_written
+            || !is_held
                 && content.as_ref().is_none_or(|content| {
                     let before = before.and_then(FileContent::text);
                     content.text().is_some_and(|text| {

@@ -35,7 +35,7 @@ impl SharedGuard {
         content: Option<FileContent>,
     ) {
         let known = state.forget(path);
-        let writers = state.written_by.get(path).cloned();
+        let writers = state.written_by.remove(path);
         // A command wrote into the file that the owner's program made, whose content is known.
         let is_owners_known = writers.is_some()
             && known.as_ref().is_some_and(|known| {
@@ -74,7 +74,7 @@ impl SharedGuard {
         let mut text = describe_change(path, was_there, why, replaced, &done);
         if let Some(writers) = &writers {
             text.push_str(WRITERS_ENDED);
-            state.kill_commands(writers);
+            state.kill_commands(&writers.commands);
         } else if is_loop {
             text.push_str(&describe_loop_end(*put_backs));
             let all: Vec<u64> = state.live.iter().map(|live| live.id).collect();

@@ -12,6 +12,9 @@ struct Route {
     is_direct: bool,
 }
 
+/// The shortest prefixes of a local network, of the old and the new addresses. A default route may need no gateway, either.
+const MIN_PREFIX_LENGTHS: [u8; 2] = [8, 32];
+
 /// Returns whether the system reaches an address without a gateway. Behind a tunnel lies no local network.
 #[cfg(target_os = "linux")]
 pub(super) fn is_on_link(address: IpAddr) -> bool {
@@ -19,8 +22,10 @@ pub(super) fn is_on_link(address: IpAddr) -> bool {
         IpAddr::V4(_) => read_table("/proc/net/route", parse_v4),
         IpAddr::V6(_) => read_table("/proc/net/ipv6_route", parse_v6),
     };
-    find_route(&routes, address)
-        .is_some_and(|route| route.is_direct && !is_tunnel(&route.interface))
+    let shortest = MIN_PREFIX_LENGTHS[usize::from(address.is_ipv6())];
+    find_route(&routes, address).is_some_and(|route| {
+        route.is_direct && route.prefix_length >= shortest && !is_tunnel(&route.interface)
+    })
 }
 
 /// Returns false: the routes of this system are not read.
@@ -158,12 +163,12 @@ wg0\t00000020\t00000000\t0001\t0\t0\t0\t000000E0\t0\t0\t0
     fn the_routes_of_this_machine_are_read() {
         let public = "192.0.2.77".parse().expect("an address");
         let routes = read_table("/proc/net/route", parse_v4);
-        let expected = find_route(&routes, public)
-            .is_some_and(|route| route.is_direct && !is_tunnel(&route.interface));
-        assert_eq!(is_on_link(public), expected);
-        let own = routes
-            .iter()
-            .find(|route| route.is_direct && !is_tunnel(&route.interface));
+        let is_near = |route: &&Route| {
+            route.is_direct && route.prefix_length >= 8 && !is_tunnel(&route.interface)
+        };
+        let expected = find_route(&routes, public).filter(is_near);
+        assert_eq!(is_on_link(public), expected.is_some());
+        let own = routes.iter().find(is_near);
         if let Some(own) = own {
             assert!(is_on_link(own.network), "{own:?}");
         }

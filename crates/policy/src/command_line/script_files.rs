@@ -164,8 +164,10 @@ impl CommandLine {
     /// Returns the texts of a line that may name files which it runs, if its words do not say what it runs: all that
     /// could be paths. In `cat f | sh` this is `f`, too.
     pub fn possible_files(&self) -> Vec<&str> {
+        // What runs commands from a file is bound to that file, unless its words do not say which.
         let is_unclear = |simple: &SimpleCommand| {
-            simple.opaque.is_some() || simple.is_open_ended || simple.runs_command_file
+            let is_open = simple.words.iter().any(|word| !word.is_literal);
+            simple.opaque.is_some() || simple.is_open_ended || (simple.runs_command_file && is_open)
         };
         if self.unanalysed.is_empty() && !self.commands.iter().any(is_unclear) {
             return Vec::new();

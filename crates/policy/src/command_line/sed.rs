@@ -118,7 +118,11 @@ impl SedReader<'_> {
                 }
                 self.end_command()
             }
-            'a' | 'i' | 'c' | 'r' | 'R' | 'w' | 'W' | '#' => {
+            'a' | 'i' | 'c' => {
+                self.skip_text_lines();
+                Some(())
+            }
+            'r' | 'R' | 'w' | 'W' | '#' => {
                 self.skip_line();
                 Some(())
             }
@@ -144,8 +148,12 @@ impl SedReader<'_> {
         }
     }
 
-    /// Skips to the end of a line that no backslash continues.
     fn skip_line(&mut self) {
+        self.skip_while(|c| c != '\n');
+    }
+
+    /// Skips to the end of a line that no backslash continues.
+    fn skip_text_lines(&mut self) {
         while let Some(c) = self.peek() {
             if c == '\n' {
                 break;
@@ -245,6 +253,9 @@ mod tests {
             "/x/r f\n1ex",
             "s/a/b/w f\n1ex",
             "#c\n1ex",
+            "#c\\\n1ex",
+            "r f\\\n1ex",
+            "s/a/b/w f\\\n1ex",
             "s/a",
             "/a",
             "s/a\\/b/e/e",
