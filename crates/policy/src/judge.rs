@@ -47,6 +47,7 @@ pub fn judge_call(
             }
             PartDecision::For(by, words) => covered = covered.or(Some((by, words))),
             PartDecision::Nothing if matches!(part, CallPart::Whole) && parts.len() > 1 => {}
+            PartDecision::Nothing if matches!(part, CallPart::Value(_)) => {}
             PartDecision::Nothing if matches!(part, CallPart::Command(simple, _) if simple.is_transparent) =>
                 {}
             PartDecision::Nothing => uncovered.push(*part),
@@ -106,6 +107,7 @@ fn parts_of_call(call: &PolicyCall) -> Vec<CallPart<'_>> {
             .iter()
             .filter(|simple| !simple.words.is_empty());
         parts.extend(named.map(|simple| CallPart::Command(simple, script.sets_variables)));
+        parts.extend(script.values.iter().map(|value| CallPart::Value(value)));
         parts.extend(script.unanalysed.iter().map(|why| CallPart::Hidden(why)));
     }
     parts
@@ -238,6 +240,7 @@ impl<'a> CallJudge<'a> {
             CallPart::Whole => self.call.tool.clone(),
             CallPart::Place(place) => place.shown.clone(),
             CallPart::Command(simple, _) => simple.short_text(),
+            CallPart::Value(_) => "the value of a variable".to_owned(),
             CallPart::Hidden(_) => "the command line".to_owned(),
         }
     }
@@ -248,6 +251,7 @@ impl<'a> CallJudge<'a> {
             CallPart::Whole => self.call.tool.clone(),
             CallPart::Place(place) => format!("{} {}", place.shown, place.absolute.join(" ")),
             CallPart::Command(simple, _) => simple.full_text(),
+            CallPart::Value(text) => text.to_owned(),
             CallPart::Hidden(why) => why.to_owned(),
         }
     }
@@ -352,6 +356,7 @@ impl<'a> CallJudge<'a> {
 fn explain_unclear(part: CallPart<'_>) -> String {
     match part {
         CallPart::Hidden(why) => why.to_owned(),
+        CallPart::Value(_) => "a variable holds its name".to_owned(),
         CallPart::Command(simple, _) => {
             let is_known = simple.words.iter().all(|word| word.is_literal);
             let why = match simple.opaque {

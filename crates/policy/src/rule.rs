@@ -57,6 +57,14 @@ pub(super) enum RuleFit {
     Yes(String),
 }
 
+/// The most places and pieces of a command that are looked at closely; where there are more, nothing is certain.
+const MOST_PLACES: usize = 200;
+const MOST_PIECES: usize = 10_000;
+/// The signs behind which a command may begin in a text.
+const COMMAND_SIGNS: [char; 13] = [
+    ';', '|', '&', '(', ')', '{', '}', '!', '`', '=', ':', '"', '\'',
+];
+
 /// A part of a call that rules are held against.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CallPart<'a> {
@@ -66,6 +74,8 @@ pub(super) enum CallPart<'a> {
     Place(&'a TouchedPath),
     /// A command; whether variables are set around it.
     Command(&'a SimpleCommand, bool),
+    /// The value of a variable that a command line sets.
+    Value(&'a str),
     /// Something that cannot be told, and why.
     Hidden(&'a str),
 }
@@ -193,6 +203,10 @@ impl PolicyRule {
             CallPart::Hidden(_) if !self.command.is_empty() || !self.paths.is_empty() => {
                 RuleFit::Maybe
             }
+            // Some programs run what a variable names.
+            CallPart::Value(text) if !self.command.is_empty() && self.stands_in_text(text) => {
+                RuleFit::Maybe
+            }
             _ => RuleFit::No,
         }
     }
@@ -223,7 +237,7 @@ impl PolicyRule {
                     && self.begins_command(simple)
                     && !may_exceed_words(simple, self.command.len())
             }
-            CallPart::Whole | CallPart::Hidden(_) => false,
+            CallPart::Whole | CallPart::Value(_) | CallPart::Hidden(_) => false,
         }
     }
 
@@ -260,9 +274,6 @@ impl PolicyRule {
     /// Returns whether a program that is not known here may start what the rule is about: it stands among the program's
     /// words, in a text, or glued to an option (`--to=CMD`, `-oCMD`, `+!CMD`).
     fn may_be_started_by(&self, simple: &SimpleCommand) -> bool {
-        /// The most places and pieces that are looked at closely; where there are more, nothing is certain.
-        const MOST_PLACES: usize = 200;
-        const MOST_PIECES: usize = 10_000;
         let Some(from) = simple.possible_from else {
             return false;
         };
@@ -271,21 +282,45 @@ impl PolicyRule {
             for (at, word) in simple.words.iter().enumerate().skip(1) {
                 // What such a program makes of a part of a word is not known.
                 if word.is_literal && (from == 1 || word.text.starts_with(['-', '+'])) {
-                    let names = self.command.first().map_or(&[][..], Vec::as_slice);
-                    pieces.extend(split_word(&word.text, names, unquotes));
+                    pieces.extend(split_word(&word.text, self.program_names(), unquotes));
                 } else if at >= from {
                     pieces.push(word.clone());
+                    // Behind a subcommand most texts are prose: a command begins at a sign.
+                    let begins = |text: &str| self.begins_text(text, unquotes);
+                    if word.is_literal && word.text.split(COMMAND_SIGNS).any(begins) {
+                        return true;
+                    }
                 }
                 if pieces.len() > MOST_PIECES {
                     return true;
                 }
             }
-            let is_it = |at: &usize| pieces[*at].is_literal && self.is_program_word(&pieces[*at]);
-            let mut places = (0..pieces.len()).filter(is_it).enumerate();
-            places.any(|(n, at)| {
-                n >= MOST_PLACES
-                    || self.fit_command(&pieces[at..], simple.is_open_ended) != RuleFit::No
-            })
+            self.stands_in(&pieces, simple.is_open_ended)
+        })
+    }
+
+    fn program_names(&self) -> &[String] {
+        self.command.first().map_or(&[], Vec::as_slice)
+    }
+
+    fn begins_text(&self, text: &str, unquotes: bool) -> bool {
+        let pieces = split_word(text, self.program_names(), unquotes);
+        self.fit_command(&pieces, false) != RuleFit::No
+    }
+
+    fn stands_in_text(&self, text: &str) -> bool {
+        [false, true].into_iter().any(|unquotes| {
+            let pieces = split_word(text, self.program_names(), unquotes);
+            pieces.len() > MOST_PIECES || self.stands_in(&pieces, false)
+        })
+    }
+
+    /// Returns whether what the rule is about stands anywhere among these words.
+    fn stands_in(&self, pieces: &[CommandWord], open_end: bool) -> bool {
+        let is_it = |at: &usize| pieces[*at].is_literal && self.is_program_word(&pieces[*at]);
+        let mut places = (0..pieces.len()).filter(is_it).enumerate();
+        places.any(|(n, at)| {
+            n >= MOST_PLACES || self.fit_command(&pieces[at..], open_end) != RuleFit::No
         })
     }
 

@@ -134,8 +134,17 @@ pub(super) fn record_builtin(name: &str, words: &[CommandWord], state: &mut Pars
     let quoted = words.iter().filter(|word| sets && !word.is_assignment);
     for word in quoted {
         let bare = word.raw.replace(['"', '\''], "");
-        let value = bare.strip_prefix("PATH=").map(str::to_owned);
-        state.line.search_paths.extend(value);
+        if let Some((variable, value)) = bare.split_once('=') {
+            state.line.values.push(value.to_owned());
+            if variable == "PATH" {
+                state.line.search_paths.push(value.to_owned());
+            }
+        }
+    }
+    // It expands the text of an array once more.
+    let holds_code = |word: &CommandWord| word.is_literal && word.text.contains(['`', '$']);
+    if is_declaration && words.iter().any(holds_code) {
+        state.add_reason("it may run what the text of a variable names".to_owned());
     }
     if names_variable && words.iter().any(names_program_variable) {
         state.add_reason("it sets a variable by which programs run others".to_owned());

@@ -19,6 +19,8 @@ pub struct CommandLine {
     pub sets_path: bool,
     /// True if it changes the folder, or may, so that relative paths in it are uncertain.
     pub changes_folder: bool,
+    /// The values of variables that it sets.
+    pub values: Vec<String>,
     /// The values of PATH that it sets, as they were written.
     pub search_paths: Vec<String>,
     /// The texts of its words, values and here-documents, which may name files; not all of a very long line.
@@ -37,6 +39,8 @@ pub struct SimpleCommand {
     pub is_transparent: bool,
     /// True if it receives more arguments when it runs (`xargs`).
     pub is_open_ended: bool,
+    /// True if the line gives it an input: `<`, `<<`, or a pipe.
+    pub has_input: bool,
     /// The reason for which its words do not determine the code it runs (`sh` without a script,
     /// `python -c`).
     pub opaque: Option<&'static str>,

@@ -20,6 +20,14 @@ impl ShellParser<'_, '_> {
         }
         let name = self.parse_word()?;
         self.state.record_variable(&name.text);
+        self.skip_blanks();
+        // Without a list the body may follow at once.
+        let begin = self.at;
+        if self.peek(0).is_some_and(|c| !matches!(c, ';' | '\n')) && self.parse_word()?.raw != "in"
+        {
+            self.at = begin;
+            return Ok(());
+        }
         loop {
             self.skip_blanks();
             if self.peek(0).is_none_or(|c| matches!(c, ';' | '\n')) {

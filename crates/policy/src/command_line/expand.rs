@@ -7,12 +7,12 @@ use super::command::{
 };
 use super::folder::may_change_folder;
 use super::git::first_word_git_runs;
-use super::interpreters::{RUNS_INPUT, interpreted_text, is_interpreter};
+use super::interpreters::{RUNS_INPUT, interpreted_text};
 use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
 use super::parser::ShellParser;
 use super::programs::{first_possible_word, is_launcher, is_quiet};
-use super::script_files::runs_command_file;
+use super::script_files::{runs_command_file, runs_files};
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
 
@@ -114,7 +114,7 @@ fn start_command(
             !is_elsewhere && started.iter().any(|inner| !inner.words.is_empty());
         return Ok(started);
     }
-    command.runs_command_file = runs_command_file(&name, words);
+    command.runs_command_file = runs_command_file(&name, words, command.is_open_ended);
     command.possible_from = match name.as_str() {
         "git" => first_word_git_runs(command).map_err(AnalysisRefusal::Line)?,
         name if name.starts_with("git-") => {
@@ -141,7 +141,8 @@ fn parse_nested(state: &mut ParseState, text: &str) -> Vec<SimpleCommand> {
     std::mem::replace(&mut state.line.commands, outer)
 }
 
-/// Checks texts for shells among a program's arguments, and marks them so that rules apply to them.
+/// Checks texts for shells among a program's arguments, and what runs commands from a file, and marks the command so that
+/// rules apply to it.
 fn check_shells(
     state: &mut ParseState,
     name: &str,
@@ -149,18 +150,27 @@ fn check_shells(
 ) -> Result<(), Reason> {
     let words = &command.words;
     let gives_text = |word: &CommandWord| !word.is_literal || has_short_option(&word.text, "ceEpr");
+    // Behind a subcommand most words are no programs.
+    let starts_any = command.possible_from == Some(1) || name == "git";
     let last_text = words.iter().rposition(gives_text).unwrap_or_default();
     for at in command.possible_from.unwrap_or(words.len())..words.len() {
         let shell = table_name(&words[at].text, FOLDS_CASE);
-        if !words[at].is_literal || !is_interpreter(&shell) {
+        if !words[at].is_literal || !runs_files(&shell) || shell == "." {
             continue;
         }
         let behind = &words[at + 1..];
         state.spend_steps(behind.len())?;
+        // A name with a folder is more often a file than a program.
+        let is_started = starts_any && words[at].text == shell;
+        command.runs_command_file |= is_started && runs_command_file(&shell, behind, false);
         match interpreted_text(&shell, behind) {
             Ok(Some(text)) if text.contains(['$', '`']) => return Err(NOT_WRITTEN_OUT),
             Ok(Some(_)) => command.possible_from = Some(1),
-            Err(why) if is_launcher(name) || (why != RUNS_INPUT && last_text > at) => {
+            Err(why)
+                if is_launcher(name)
+                    || (why == RUNS_INPUT && command.has_input)
+                    || (why != RUNS_INPUT && last_text > at) =>
+            {
                 return Err(why);
             }
             _ => {}

@@ -9,10 +9,15 @@ use super::parser::join_lines;
 pub(super) const RUNS_INPUT: Reason = "it runs what it reads";
 
 /// Shells whose command lines are parsed here.
-const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "ksh93", "mksh", "ash", "rbash"];
+const SHELLS: &[&str] = &["bash", "sh", "dash", "ash", "rbash"];
 /// Shells of another language.
 const OTHER_SHELLS: &[&str] = &[
     "zsh",
+    "ksh",
+    "ksh93",
+    "mksh",
+    "lksh",
+    "posh",
     "yash",
     "fish",
     "csh",
@@ -58,7 +63,7 @@ type Interpreter = (
 
 const INTERPRETERS: &[Interpreter] = &[
     (
-        &["python", "pypy"],
+        &["python", "pypy", "ipython"],
         "b B d E h I O P q R s S t u v V x 3 m! W: X: version help",
         &["V", "h", "version", "help"],
     ),
@@ -110,7 +115,7 @@ const INTERPRETERS: &[Interpreter] = &[
 /// Modules and subcommands by which an interpreter runs a text in its arguments, or its input.
 const RUNS_TEXT: &[&str] = &[
     "code", "timeit", "pdb", "bdb", "asyncio", "runpy", "trace", "profile", "cProfile", "IPython",
-    "idlelib", "eval", "repl", "exec",
+    "idlelib", "eval", "repl", "exec", "inspect", "pyperf",
 ];
 
 /// Returns whether this is a shell.
@@ -124,7 +129,9 @@ pub(super) fn is_interpreter(name: &str) -> bool {
 }
 
 fn find_interpreter(name: &str) -> Option<&'static Interpreter> {
-    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    // A version may follow, with more behind it: `python3.13t`, `perl5.36-x86_64-linux-gnu`.
+    let end = name.find(|c: char| c.is_ascii_digit() || c == '-');
+    let bare = &name[..end.unwrap_or(name.len())];
     INTERPRETERS
         .iter()
         .find(|(names, ..)| names.contains(&bare) || names.contains(&name))

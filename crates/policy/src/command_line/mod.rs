@@ -67,6 +67,7 @@ impl CommandLine {
             self.sets_path = true;
             self.search_paths.push(value.to_owned());
         }
+        self.values.push(value.to_owned());
         self.texts.push_str(value);
         self.texts.push('\n');
         if variables::sets_program_variable(&CommandWord::from_literal(&format!("{name}={value}")))

@@ -83,6 +83,7 @@ impl ParseState {
             self.line.search_paths.push(written.to_owned());
         }
         self.record_value(value);
+        self.line.values.push(value.to_owned());
         if let Some((_, index)) = word
             .raw
             .split('=')

@@ -31,6 +31,8 @@ pub(super) struct ShellParser<'t, 's> {
     /// True if a command around this substitution waits for such a body too.
     is_awaited_outside: bool,
     in_substitution: bool,
+    /// True if the next command's input comes from a pipe.
+    is_behind_pipe: bool,
 }
 
 pub(super) fn is_blank(c: char) -> bool {
@@ -66,6 +68,7 @@ impl<'t, 's> ShellParser<'t, 's> {
             pending,
             is_awaited_outside: false,
             in_substitution: false,
+            is_behind_pipe: false,
         })
     }
 
@@ -122,7 +125,18 @@ impl<'t, 's> ShellParser<'t, 's> {
                 (None, _) => return Ok(()),
                 (Some('\n'), _) => self.end_line()?,
                 (Some('&'), Some('>')) => self.parse_simple_command()?,
-                (Some(';' | '&' | '|'), _) => self.at += 1,
+                (Some('|'), Some('|')) => {
+                    self.at += 2;
+                    self.is_behind_pipe = false;
+                }
+                (Some('|'), next) => {
+                    self.at += 1 + usize::from(next == Some('&'));
+                    self.is_behind_pipe = true;
+                }
+                (Some(';' | '&'), _) => {
+                    self.at += 1;
+                    self.is_behind_pipe = false;
+                }
                 (Some('('), Some('\\')) => return Err("a backslash stands behind a bracket"),
                 (Some('('), Some('(')) if self.parse_arithmetic(false)? => {}
                 (Some('('), _) => {
@@ -254,7 +268,10 @@ impl<'t, 's> ShellParser<'t, 's> {
     /// Parses a simple command, or the head of a function, whose body then follows as its own
     /// command.
     fn parse_simple_command(&mut self) -> Parsed<()> {
-        let mut command = SimpleCommand::default();
+        let mut command = SimpleCommand {
+            has_input: std::mem::take(&mut self.is_behind_pipe),
+            ..SimpleCommand::default()
+        };
         let begin = self.at;
         loop {
             self.skip_blanks();
@@ -326,6 +343,7 @@ impl<'t, 's> ShellParser<'t, 's> {
             .into_iter()
             .find(|form| self.skip_text(form))
             .unwrap_or_default();
+        command.has_input |= form.starts_with('<');
         self.skip_blanks();
         let begin = self.at;
         let target = self.parse_word()?;

@@ -8,138 +8,15 @@ use super::parse_state::Reason;
 use super::scripts::check_script;
 
 /// Programs and builtins whose arguments name no command that they start.
-const QUIET: &[&str] = &[
-    "echo",
-    "printf",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rg",
-    "ag",
-    "cat",
-    "bat",
-    "head",
-    "tail",
-    "wc",
-    "ls",
-    "tree",
-    "stat",
-    "file",
-    "du",
-    "df",
-    "cd",
-    "pushd",
-    "popd",
-    "mkdir",
-    "rmdir",
-    "cp",
-    "mv",
-    "rm",
-    "ln",
-    "touch",
-    "chmod",
-    "chown",
-    "basename",
-    "dirname",
-    "realpath",
-    "readlink",
-    "which",
-    "whereis",
-    "whatis",
-    "type",
-    "info",
-    "man",
-    "help",
-    "hash",
-    "test",
-    "[",
-    "true",
-    "false",
-    ":",
-    "pwd",
-    "sort",
-    "uniq",
-    "cut",
-    "tr",
-    "tee",
-    "diff",
-    "cmp",
-    "comm",
-    "paste",
-    "seq",
-    "date",
-    "sleep",
-    "kill",
-    "pgrep",
-    "pkill",
-    "killall",
-    "export",
-    "unset",
-    "declare",
-    "typeset",
-    "local",
-    "readonly",
-    "read",
-    "set",
-    "shift",
-    "shopt",
-    "return",
-    "exit",
-    "break",
-    "continue",
-    "alias",
-    "unalias",
-    "jq",
-    "yq",
-    "sed",
-    "awk",
-    "gawk",
-    "mawk",
-    "nawk",
-    "md5sum",
-    "sha1sum",
-    "sha256sum",
-    "make",
-    "ninja",
-    "just",
-    "wait",
-    "jobs",
-    "trap",
-    "umask",
-    "ulimit",
-    "source",
-    ".",
-    "command",
-    "let",
-];
+const QUIET: &str = "echo printf grep egrep fgrep rg ag cat bat head tail wc ls tree stat file du df cd pushd popd \
+    mkdir rmdir cp mv rm ln touch chmod chown basename dirname realpath readlink which whereis whatis \
+    type info man help hash test [ true false : pwd sort uniq cut tr tee diff cmp comm paste seq date \
+    sleep kill pgrep pkill killall export unset declare typeset local readonly read set shift shopt \
+    return exit break continue alias unalias jq yq sed awk gawk mawk nawk md5sum sha1sum sha256sum \
+    make ninja just wait jobs trap umask ulimit source . command let";
 /// Programs with subcommands.
-const WITH_SUBCOMMANDS: &[&str] = &[
-    "cargo",
-    "npm",
-    "yarn",
-    "pnpm",
-    "docker",
-    "podman",
-    "kubectl",
-    "apt",
-    "apt-get",
-    "brew",
-    "pip",
-    "pip3",
-    "gh",
-    "rustup",
-    "systemctl",
-    "dotnet",
-    "terraform",
-    "poetry",
-    "uv",
-    "bundle",
-    "rails",
-    "helm",
-    "svn",
-    "hg",
-    "jj",
-];
+const WITH_SUBCOMMANDS: &str = "cargo npm yarn pnpm docker podman kubectl apt apt-get brew pip pip3 gh rustup systemctl dotnet \
+    terraform poetry uv bundle rails helm svn hg jj";
 /// Their subcommands that start the following words.
 const STARTING: &[(&str, &str)] = &[
     ("cargo", "watch"),
@@ -153,6 +30,7 @@ const STARTING: &[(&str, &str)] = &[
     ("bundle", "exec"),
     ("poetry", "run"),
     ("uv", "run"),
+    ("jj", "git"),
 ];
 /// Programs whose arguments are package names after one of the subcommands below.
 const PACKAGERS: &[&str] = &["apt", "apt-get", "brew", "pip", "pip3"];
@@ -170,84 +48,15 @@ const WITH_PACKAGES: &[&str] = &[
     "list",
 ];
 /// Programs whose purpose is to start others.
-const LAUNCHERS: &[&str] = &[
-    "setpriv",
-    "taskset",
-    "unshare",
-    "nsenter",
-    "fakeroot",
-    "dbus-run-session",
-    "bwrap",
-    "firejail",
-    "prlimit",
-    "chrt",
-    "numactl",
-    "setarch",
-    "linux32",
-    "linux64",
-    "unbuffer",
-    "rlwrap",
-    "xvfb-run",
-    "valgrind",
-    "entr",
-    "eatmydata",
-    "proxychains",
-    "torsocks",
-    "pkexec",
-    "gosu",
-    "su-exec",
-    "capsh",
-    "cpulimit",
-    "npx",
-    "bunx",
-    "start-stop-daemon",
-    "systemd-inhibit",
-    "runcon",
-    "cgexec",
-    "dtach",
-    "faketime",
-    "ts",
-    "env-cmd",
-    "direnv",
-    "mise",
-    "nix-shell",
-];
+const LAUNCHERS: &str = "setpriv taskset unshare nsenter fakeroot dbus-run-session bwrap firejail prlimit chrt numactl \
+    setarch linux32 linux64 unbuffer rlwrap xvfb-run valgrind entr eatmydata proxychains torsocks \
+    pkexec gosu su-exec capsh cpulimit npx bunx start-stop-daemon systemd-inhibit runcon cgexec dtach \
+    faketime ts env-cmd direnv mise nix-shell strace ltrace perf ld-linux-x86-64.so.2";
 /// Programs that pass text to a shell, or run commands in a language that is not read here, with any options.
-const HAND_TO_SHELL: &[&str] = &[
-    "vi",
-    "vim",
-    "nvim",
-    "gvim",
-    "view",
-    "ex",
-    "vimdiff",
-    "emacs",
-    "gdb",
-    "lldb",
-    "ftp",
-    "lftp",
-    "sftp",
-    "socat",
-    "su",
-    "runuser",
-    "watch",
-    "script",
-    "parallel",
-    "flock",
-    "systemd-run",
-    "at",
-    "batch",
-    "ssh",
-    "expect",
-    "hyperfine",
-    "tmux",
-    "screen",
-    "sg",
-    "ed",
-    "red",
-    "chroot",
-];
-/// Single arguments with which such a program only shows or ends something.
+const HAND_TO_SHELL: &str = "vi vim nvim gvim view ex vimdiff emacs gdb lldb ftp lftp sftp socat su runuser watch script \
+    parallel flock systemd-run at batch ssh expect hyperfine tmux screen sg ed red chroot crontab \
+    duckdb";
+/// Single arguments with which a terminal multiplexer only shows or ends something.
 const ONLY_SHOWS: &[&str] = &[
     "ls",
     "list-sessions",
@@ -296,15 +105,20 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
 ];
 const BY_OPTION: Reason = "one of its options starts a command";
 
+fn is_in(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
 /// Returns whether the arguments of this program name no command that it starts.
 pub(super) fn is_quiet(name: &str) -> bool {
-    QUIET.contains(&name)
+    is_in(QUIET, name)
 }
 
 /// Returns whether a client of a database reads commands, among them those that start programs, from its input: its words
 /// give it none.
-fn reads_commands(name: &str, words: &[CommandWord]) -> bool {
+fn reads_commands(name: &str, command: &SimpleCommand) -> bool {
     const GIVES: &[&str] = &["command", "execute", "file", "list", "version", "help"];
+    let words = &command.words[1..];
     let operands = words.iter().filter(|word| !word.text.starts_with('-'));
     let gives = |word: &CommandWord| {
         has_short_option(&word.text, "cefl")
@@ -312,16 +126,17 @@ fn reads_commands(name: &str, words: &[CommandWord]) -> bool {
     };
     match name {
         "sqlite3" | "sqlite" => {
-            operands.count() < 2 && !words.iter().any(|word| word.text == "--version")
+            command.has_input
+                || operands.count() < 2 && !words.iter().any(|word| word.text == "--version")
         }
-        "psql" | "mysql" | "mariadb" => !words.iter().any(gives),
+        "psql" | "mysql" | "mariadb" => command.has_input || !words.iter().any(gives),
         _ => false,
     }
 }
 
 /// Returns whether this program's purpose is to start others.
 pub(super) fn is_launcher(name: &str) -> bool {
-    LAUNCHERS.contains(&name)
+    is_in(LAUNCHERS, name)
 }
 
 /// The index of the first word that may be a command which this program starts; `None` if there is
@@ -351,7 +166,7 @@ pub(super) fn first_possible_word(
         return Err(BY_OPTION);
     }
     check_script(name, command)?;
-    if reads_commands(name, &words[1..]) {
+    if reads_commands(name, command) {
         return Err(RUNS_INPUT);
     }
     let is_elsewhere = words[0].text.contains(['/', '\\']);
@@ -361,9 +176,11 @@ pub(super) fn first_possible_word(
     if is_quiet(name) && (is_system || !is_elsewhere) {
         return Ok(None);
     }
-    if HAND_TO_SHELL.contains(&name)
-        && !matches!(&words[1..], [word] if ONLY_SHOWS.contains(&word.text.as_str()))
-    {
+    let only_shows = matches!(name, "tmux" | "screen")
+        && matches!(&words[1..], [word] if ONLY_SHOWS.contains(&word.text.as_str()));
+    // Some systems have several of one name: `vim.tiny`.
+    let bare = name.split('.').next().unwrap_or(name);
+    if is_in(HAND_TO_SHELL, bare) && !only_shows {
         return Err("it can run any command");
     }
     if is_launcher(name) {
@@ -375,14 +192,24 @@ pub(super) fn first_possible_word(
             Ok(Some(1))
         };
     }
-    let Some(at) = (1..words.len()).find(|at| !words[*at].text.starts_with('-')) else {
+    let is_subcommand = |at: &usize| !words[*at].text.starts_with(['-', '+']);
+    // Behind an option it may be the option's value.
+    let Some(at) = (1..words.len()).find(is_subcommand).filter(|at| {
+        let before = &words[1..*at];
+        before
+            .iter()
+            .all(|word| word.text.starts_with('+') || word.text.contains('='))
+    }) else {
         return Ok(Some(1));
     };
     let subcommand = words[at].text.as_str();
     if PACKAGERS.contains(&name) && WITH_PACKAGES.contains(&subcommand) {
         return Ok(None);
     }
-    let has_subcommands =
-        WITH_SUBCOMMANDS.contains(&name) && !STARTING.contains(&(name, subcommand));
+    let is_starting = STARTING.contains(&(name, subcommand));
+    if is_starting && words.get(at + 1).is_some_and(|word| !word.is_literal) {
+        return Err(NOT_WRITTEN_OUT);
+    }
+    let has_subcommands = is_in(WITH_SUBCOMMANDS, name) && !is_starting;
     Ok(Some(if has_subcommands { at + 1 } else { 1 }))
 }

@@ -27,16 +27,7 @@ const MAKE_OPTIONS: &str = "b m B d e i k n p q r R s S t v w h C: f: I: o: W: E
 /// The files that make reads if no option names one.
 const DEFAULT_MAKEFILES: &[&str] = &["Makefile", "makefile", "GNUmakefile"];
 /// The single arguments with which a program only shows something about itself.
-const INFORMS: &[&str] = &[
-    "--version",
-    "--help",
-    "-v",
-    "-V",
-    "-h",
-    "--list",
-    "version",
-    "help",
-];
+const INFORMS: &[&str] = &["--version", "--help", "-V", "-h", "--list"];
 
 /// Programs that run command lines of a file which they find by themselves.
 struct CommandFileRunner {
@@ -110,16 +101,25 @@ impl CommandFileRunner {
 
     /// Returns whether it runs command lines of its file with these arguments.
     fn runs_lines(&self, words: &[CommandWord]) -> bool {
-        let mut subcommands = self.others.split_whitespace();
-        let subcommand = words
+        let is_word = |word: &&CommandWord| !word.is_literal || !word.text.starts_with('-');
+        // The first word may be the value of an option before it.
+        let is_value = words
+            .first()
+            .is_some_and(|first| !is_word(&first) && !first.text.contains('='));
+        let mut subcommands = words
             .iter()
-            .find(|word| !word.is_literal || !word.text.starts_with('-'));
-        match subcommand {
-            None => self.others.is_empty(),
-            Some(word) if !word.is_literal => true,
+            .filter(is_word)
+            .take(1 + usize::from(is_value))
+            .peekable();
+        let is_known = |word: &CommandWord| {
             // Those that are interpreters run a file that is named.
-            Some(word) if is_interpreter(self.names[0]) && word.text.contains(['.', '/']) => false,
-            Some(word) => !subcommands.any(|known| known == word.text),
+            let is_file = is_interpreter(self.names[0]) && word.text.contains(['.', '/']);
+            let mut others = self.others.split_whitespace();
+            word.is_literal && (is_file || others.any(|known| known == word.text))
+        };
+        match subcommands.peek() {
+            None => self.others.is_empty(),
+            Some(_) => !subcommands.all(is_known),
         }
     }
 
@@ -139,14 +139,15 @@ impl CommandFileRunner {
     }
 }
 
-/// Returns whether a program or builtin runs command lines of a file, and not only those in its arguments.
-pub(super) fn runs_command_file(name: &str, words: &[CommandWord]) -> bool {
+/// Returns whether a program or builtin runs command lines of a file, and not only those in its arguments. With an open end
+/// more arguments follow.
+pub(super) fn runs_command_file(name: &str, words: &[CommandWord], is_open_ended: bool) -> bool {
     let only_informs = matches!(words, [word] if INFORMS.contains(&word.text.as_str()));
     let runs = match CommandFileRunner::find(name) {
-        Some(runner) => runner.runs_lines(words),
+        Some(runner) => is_open_ended || runner.runs_lines(words),
         None => is_shell(name) || matches!(name, "source" | "."),
     };
-    runs && !only_informs
+    runs && (is_open_ended || !only_informs)
 }
 
 /// Words of a command that may name its scripts.

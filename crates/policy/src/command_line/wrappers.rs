@@ -107,6 +107,7 @@ pub(super) fn wrapped_commands(
     }
     let mut inner = SimpleCommand::from_words(rest.to_vec());
     inner.is_open_ended = command.is_open_ended || name == "xargs";
+    inner.has_input = command.has_input && name != "xargs";
     for (option, value) in options.given.iter().filter(|_| name == "xargs") {
         match *option {
             "I" => mark_placeholders(&mut inner, value),
