@@ -19,7 +19,8 @@ pub(super) fn store_for_question(
 ) -> anyhow::Result<bool> {
     let asked = SecretRequest {
         request: question.request_id.to_string(),
-        purpose: question.title.clone(),
+        // Behind the first line stands who can read it.
+        purpose: question.title.lines().next().unwrap_or_default().to_owned(),
     };
     set_secret(home, name, value, Some(asked))
 }

@@ -262,8 +262,8 @@ mod tests {
                     [url \"https://user:secret@example.com/\"]\n\tinsteadOf = https://example.com/\n[github]\n\toauth-token = \
                     abc\\\n\tdef\n[core]\n\teditor = vi\n\taskPass = askX\n[url \"ssh://git@example.com/\"]\n\tinsteadOf = \
                     https://example.com/\n[sendemail]\n\tsmtpPass = mailX\n[gitlab] private = labX\n[core] sshCommand = sshX\n\
-                    [http]\n\tproxy = u:proxyX@p\n\tcookieFile = jar\n[gitlab]\n\tname = otherX\n[init] # commentX\n\t; commentX\n\t\
-                    defaultBranch = trunk\n";
+                    [http]\n\tproxy = u:proxyX@p\n\tcookieFile = jar\n[gitlab]\n\tname = otherX\n[pull] # commentX\n\t; commentX\n\t\
+                    rebase = true\n";
         let copy = without_credentials(text);
         for kept in [
             "name = A",
@@ -272,7 +272,7 @@ mod tests {
             "st = status",
             "editor = vi",
             "ssh://git@",
-            "defaultBranch = trunk",
+            "rebase = true",
         ] {
             assert!(copy.contains(kept), "{kept} is not in {copy}");
         }

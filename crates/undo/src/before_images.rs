@@ -258,15 +258,12 @@ impl BeforeImageStore {
 
     /// The most that these before-images take.
     fn bytes_needed(&self, changes: &[CallIntent]) -> u64 {
-        let size = |change: &CallIntent| match change {
-            CallIntent::File { path, .. } => Some(
-                self.workspace
-                    .path_if_inside(Path::new(path))?
-                    .file_metadata()
-                    .ok()?
-                    .len(),
-            ),
-            _ => None,
+        let size = |change: &CallIntent| {
+            let CallIntent::File { path, .. } = change else {
+                return None;
+            };
+            let target = self.workspace.path_if_inside(Path::new(path))?;
+            Some(target.file_metadata().ok()?.len())
         };
         changes
             .iter()
@@ -292,11 +289,8 @@ impl BeforeImageStore {
                 executable,
                 ..
             } => {
-                let opened = match replaced {
-                    Some(file) => Some(file),
-                    None => self.open_file(path)?,
-                };
-                let before = match opened {
+                let opened = replaced.map_or_else(|| self.open_file(path), |file| Ok(Some(file)));
+                let before = match opened? {
                     Some(mut file) => Some(self.store_content(
                         path,
                         &mut file,

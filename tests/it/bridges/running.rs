@@ -106,7 +106,12 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     .await;
     set_secret(&stage, "bot", "value-of-the-bot-token");
     let started = bridges(&stage, &["start", "curious"]).await;
-    assert_eq!(started.json()["state"], "running", "{started:?}");
+    assert_eq!(started.code, Some(0), "{started:?}");
+    eventually("the bridge to run", async || {
+        let listed = listed(&stage, "curious").await;
+        listed.filter(|line| line["state"] == "running")
+    })
+    .await;
     let report = data(&stage, "curious", "report").await;
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["declared"], "200", "{report}");

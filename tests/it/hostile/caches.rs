@@ -67,7 +67,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         (".cargo/config.toml", "[net]"),
         (".cargo/bin/tool", "#!/bin/sh\necho tool\n"),
         (".m2/repository/a.jar", "jar"),
-        (".m2/settings.xml", "password"),
+        (".m2/settings.xml", "a company's password"),
         (".npm/_cacache/x", "cached"),
         (".npm/_logs/x", "log"),
         (
@@ -80,7 +80,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
     let text = yard
         .bash(
             "cd; cat .cargo/registry/index .npm/_cacache/x .m2/repository/a.jar .cargo/config.toml; echo; git config user.name; \
-             cat .cargo/bin/tool .gitconfig; ls .cargo .npm .m2; echo poison > .cargo/registry/index; \
+             cat .cargo/bin/tool .gitconfig .m2/settings.xml; ls .cargo .npm .m2; echo poison > .cargo/registry/index; \
              echo x > .cargo/bin/tool; echo new > .cache/new; echo jar > .m2/repository/b.jar; cat .cache/new",
         )
         .await;
@@ -88,7 +88,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         text.starts_with("indexcachedjar[net]\n\nA Person\n#!/bin/sh\necho tool\n"),
         "{text}"
     );
-    for hidden in ["helper", "credentials", "_logs", "settings"] {
+    for hidden in ["helper", "credentials", "_logs", "password"] {
         assert!(!text.contains(hidden), "{hidden} in {text}");
     }
     assert!(

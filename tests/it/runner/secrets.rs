@@ -163,7 +163,7 @@ async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
     let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
     assert_eq!(
         said("echo bashrc-0123456789 fish-0123456789 $(echo bashrc-0123456789 | rev)").await,
-        "[REDACTED:secret] [REDACTED:secret] 9876543210-crhsab"
+        "[REDACTED:secret] [REDACTED:secret] [REDACTED:secret]"
     );
     let innocent = "disabled made-0123456789 plain-0123456789";
     assert_eq!(said(&format!("echo {innocent}")).await, innocent);

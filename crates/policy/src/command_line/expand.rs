@@ -11,7 +11,7 @@ use super::interpreters::{RUNS_INPUT, interpreted_text};
 use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
 use super::parser::ShellParser;
-use super::programs::{first_possible_word, is_launcher, is_quiet};
+use super::programs::{ANY_COMMAND, first_possible_word, hands_to_shell, is_launcher, is_quiet};
 use super::script_files::{runs_command_file, runs_files};
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
@@ -155,13 +155,20 @@ fn check_shells(
     let last_text = words.iter().rposition(gives_text).unwrap_or_default();
     for at in command.possible_from.unwrap_or(words.len())..words.len() {
         let shell = table_name(&words[at].text, FOLDS_CASE);
-        if !words[at].is_literal || !runs_files(&shell) || shell == "." {
+        if !words[at].is_literal {
+            continue;
+        }
+        command.runs_command_file |= starts_any && begins_script(&words[at].text);
+        if is_launcher(name) && hands_to_shell(&shell) {
+            return Err(ANY_COMMAND);
+        }
+        if !runs_files(&shell) || shell == "." {
             continue;
         }
         let behind = &words[at + 1..];
         state.spend_steps(behind.len())?;
         // A name with a folder is more often a file than a program.
-        let is_started = starts_any && words[at].text == shell;
+        let is_started = is_launcher(name) || (starts_any && words[at].text == shell);
         command.runs_command_file |= is_started && runs_command_file(&shell, behind, false);
         match interpreted_text(&shell, behind) {
             Ok(Some(text)) if text.contains(['$', '`']) => return Err(NOT_WRITTEN_OUT),
@@ -177,4 +184,14 @@ fn check_shells(
         }
     }
     Ok(())
+}
+
+/// Returns whether a text of several words begins with what runs commands from a file, as in `|sh FILE`.
+fn begins_script(text: &str) -> bool {
+    let parts = text.split([';', '|', '&', '(', '{', '!', '=']);
+    let begins = |part: &str| {
+        let mut words = part.split_whitespace();
+        words.next().is_some_and(runs_files) && words.next().is_some()
+    };
+    parts.into_iter().any(begins)
 }

@@ -84,7 +84,7 @@ const INTERPRETERS: &[Interpreter] = &[
          no-warnings openssl-legacy-provider preserve-symlinks require: test test-name-pattern? test-only \
          test-reporter? throw-deprecation trace-deprecation trace-uncaught trace-warnings unhandled-rejections? \
          use-strict watch version help",
-        &["v", "h", "version", "help"],
+        &["v", "h", "version", "help", "test"],
     ),
     (
         &["bun", "deno"],

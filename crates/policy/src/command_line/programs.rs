@@ -103,6 +103,7 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["cargo"], &["config"], ""),
     (&["npm", "pnpm", "yarn"], &["script-shell"], ""),
 ];
+pub(super) const ANY_COMMAND: Reason = "it can run any command";
 const BY_OPTION: Reason = "one of its options starts a command";
 
 fn is_in(names: &str, name: &str) -> bool {
@@ -132,6 +133,12 @@ fn reads_commands(name: &str, command: &SimpleCommand) -> bool {
         "psql" | "mysql" | "mariadb" => command.has_input || !words.iter().any(gives),
         _ => false,
     }
+}
+
+/// Returns whether this program passes text to a shell, or runs commands in a language that is not read here.
+pub(super) fn hands_to_shell(name: &str) -> bool {
+    // Some systems have several of one name: `vim.tiny`.
+    is_in(HAND_TO_SHELL, name.split('.').next().unwrap_or(name))
 }
 
 /// Returns whether this program's purpose is to start others.
@@ -178,14 +185,20 @@ pub(super) fn first_possible_word(
     }
     let only_shows = matches!(name, "tmux" | "screen")
         && matches!(&words[1..], [word] if ONLY_SHOWS.contains(&word.text.as_str()));
-    // Some systems have several of one name: `vim.tiny`.
-    let bare = name.split('.').next().unwrap_or(name);
-    if is_in(HAND_TO_SHELL, bare) && !only_shows {
-        return Err("it can run any command");
+    if hands_to_shell(name) && !only_shows {
+        return Err(ANY_COMMAND);
     }
     if is_launcher(name) {
         let names_none = words[1..].iter().all(|word| word.text.starts_with('-'));
-        let is_unknown = command.is_open_ended || words.iter().any(|word| !word.is_literal);
+        // Behind the name of a package stand only its arguments.
+        let known = match name {
+            "npx" | "bunx" => words[1..]
+                .iter()
+                .position(|word| !word.text.starts_with('-')),
+            _ => None,
+        };
+        let looked_at = &words[..known.map_or(words.len(), |at| at + 2)];
+        let is_unknown = command.is_open_ended || looked_at.iter().any(|word| !word.is_literal);
         return if names_none || is_unknown {
             Err(NOT_WRITTEN_OUT)
         } else {

@@ -165,10 +165,14 @@ impl CommandLine {
     /// Returns the texts of a line that may name files which it runs, if its words do not say what it runs: all that
     /// could be paths. In `cat f | sh` this is `f`, too.
     pub fn possible_files(&self) -> Vec<&str> {
-        // What runs commands from a file is bound to that file, unless its words do not say which.
+        // A build tool is bound to the file that it finds by itself. A script may be made by the line.
         let is_unclear = |simple: &SimpleCommand| {
-            let is_open = simple.words.iter().any(|word| !word.is_literal);
-            simple.opaque.is_some() || simple.is_open_ended || (simple.runs_command_file && is_open)
+            let is_tool = |name: &CommandWord| {
+                CommandFileRunner::find(&table_name(&name.text, FOLDS_CASE)).is_some()
+            };
+            let runs_script =
+                simple.runs_command_file && !simple.words.first().is_some_and(is_tool);
+            simple.opaque.is_some() || simple.is_open_ended || runs_script
         };
         if self.unanalysed.is_empty() && !self.commands.iter().any(is_unclear) {
             return Vec::new();

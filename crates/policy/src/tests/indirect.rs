@@ -203,9 +203,72 @@ const WRAPPED: &[&str] = &[
     "ls | while read f; do \"$f\"; done",
 ];
 
+/// Inputs, values of variables, and texts for programs behind others.
+const ELSEWHERE: &[&str] = &[
+    "set -- a; for x do denyme; done",
+    "declare -a 'y=($(denyme))'",
+    "ksh -c true",
+    "strace $(which denyme)",
+    "strace sh <<< denyme",
+    "c=denyme; uv run $c",
+    "uv run python <<< x",
+    "echo run x | xargs npm",
+    "docker exec -i c sh <<< denyme",
+    "cat f | docker exec -i c sh",
+    "kubectl exec -i p -- bash <<< denyme",
+    "taskset 1 bash s.sh",
+    "fakeroot make install",
+    "xvfb-run npm test",
+    "unbuffer just deploy",
+    "git bisect run npm test",
+    "docker run --health-cmd 'denyme x' img",
+    "docker exec c su -c 'denyme x'",
+    "podman --runtime denyme run img",
+    "cargo +nightly watch -s denyme",
+    "cargo rustc -- -C linker=denyme",
+    "npm --loglevel info run build",
+    "npm config set script-shell=denyme",
+    "pip --python /usr/bin/denyme list",
+    "svn commit --config-option config:helpers:editor-cmd=denyme",
+    "hg --config 'alias.x=!denyme' x",
+    "gh alias set up '!denyme'",
+    "dotnet build '/p:PreBuildEvent=denyme x'",
+    "rails runner 'system(\"denyme x\")'",
+    "helm --post-renderer denyme template a b",
+    "make help",
+    "ninja -v",
+    "bash version",
+    "ed ls <<< '!denyme'",
+    "gdb ls <<< 'shell denyme'",
+    "psql -f - <<< '\\! denyme'",
+    "mysql -ualice app < f.sql",
+    "sqlite3 -cmd '.mode csv' x.db < f.sql",
+    "duckdb <<< '.shell denyme'",
+    "crontab - <<< '* * * * * denyme'",
+    "vim.tiny -es <<< '!denyme'",
+    "node inspect x.js",
+    "python3.13t <<< x",
+    "ipython -c x",
+    "perl5.36-x86_64-linux-gnu -e x",
+    "posh <<< denyme",
+    "RUSTFLAGS=-Clinker=denyme cargo build",
+    "GOFLAGS=-vettool=denyme go vet",
+    "LESS=-R+!denyme less f",
+    "JAVA_TOOL_OPTIONS=-Xrunjdwp:launch=denyme java X",
+    "env BAT_OPTS=--pager=denyme bat f",
+    "export KUBECTL_EXTERNAL_DIFF=denyme; kubectl diff",
+    "ZIP='-T -TT denyme' zip a f",
+    "CC=/usr/bin/denyme ./configure",
+    "/lib64/ld-linux-x86-64.so.2 /bin/sh s.sh",
+    "strace -f ssh h",
+    "git rebase -x '. ./s.sh' HEAD~1",
+    "strace -o '|sh s.sh' true",
+    "npx -c 'sh s.sh'",
+];
+
 #[test]
 fn no_line_that_runs_a_denied_program_in_another_way_is_allowed() {
-    let lines = [GLUED, FROM_FILES, WRAPPED].concat();
+    let lines = [GLUED, FROM_FILES, WRAPPED, ELSEWHERE].concat();
     assert!(lines.len() >= 120, "{}", lines.len());
     assert_eq!(allowed(DENIED, &lines), Vec::<&str>::new());
     // Without a command it is `echo`.
@@ -253,6 +316,14 @@ fn what_only_holds_the_letters_of_a_denied_program_is_free() {
         "sqlite3 app.db 'select 1'",
         "psql -c 'select 1'",
         "python3 x.py",
+        "black . && tsc -p .",
+        "cat x | python3 x.py | head",
+        "cargo install git-x && brew install make",
+        "gh issue create --title 'Do not rm here' --body 'see git'",
+        "docker logs web 2>&1 | tail -5",
+        "NAME=digit ./x",
+        "npx prettier --check src/**/*.ts",
+        "node --test",
     ];
     assert_eq!(stopped(rules, &free), Vec::<&str>::new());
 }

@@ -12,14 +12,8 @@ use parking_lot::RwLock;
 use super::protected_path_records::ProtectedPathRecords;
 #[cfg(unix)]
 use super::protected_path_watch::ProtectedPathWatch;
-#[cfg(unix)]
-use super::service_launch::{ServiceHosts, ServiceLaunch};
-#[cfg(unix)]
-use crate::network_proxy::HostGate;
 use crate::network_proxy::NetworkProxy;
-use punie_sandbox::{
-    ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, WorkspaceAccess, hint,
-};
+use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules, hint};
 use punie_tool::{ErrorCode, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
@@ -86,48 +80,6 @@ impl Confinement {
     /// Returns the proxy through which commands reach other hosts with `network = "ask"`.
     pub fn network_proxy(&self) -> &NetworkProxy {
         &self.proxy
-    }
-
-    /// Creates the confinement of one service. It is tested anew, since its rules are others.
-    #[cfg(unix)]
-    pub(super) fn confinement_of_service(&self, launch: &ServiceLaunch) -> Self {
-        let Some(current) = self.state() else {
-            return self.clone();
-        };
-        let (mut setup, mut proxy) = (current.setup.clone(), self.proxy.clone());
-        let has_own_caches = launch.own.is_none() && launch.workspaces != WorkspaceAccess::Write;
-        setup.rules = match &launch.own {
-            Some(own) => {
-                let reads = current.program_prefixes(&own.programs);
-                let reads = [launch.folder.clone()].into_iter().chain(reads).collect();
-                setup
-                    .rules
-                    .with_own_folders(reads, own.writes.clone(), own.home.clone())
-            }
-            None => SandboxRules {
-                shown: vec![launch.folder.clone()],
-                ..setup.rules.with_workspace_access(launch.workspaces)
-            },
-        };
-        if has_own_caches {
-            setup.rules = setup.rules.with_own_caches(&launch.name);
-        }
-        match &launch.network {
-            ServiceHosts::None => setup.rules.network = NetworkAccess::None,
-            ServiceHosts::AsCommands => {}
-            ServiceHosts::Declared(hosts) => {
-                setup.rules.network = NetworkAccess::Ask;
-                proxy = NetworkProxy::default();
-                proxy.set_gate(HostGate::for_hosts(hosts.clone()));
-            }
-        }
-        let mut state = current.with_setup(setup);
-        state.proxy = proxy;
-        #[cfg(target_os = "linux")]
-        if has_own_caches {
-            state.caches = Arc::default();
-        }
-        Self::from_state(state)
     }
 
     /// Returns why a command cannot be given the runner's own network, or `None` if a person may allow it.
@@ -383,6 +335,8 @@ impl Confinement {
 }
 
 mod confinement_state;
+#[cfg(unix)]
+mod service_confinement;
 use confinement_state::ConfinementState;
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
