@@ -24,14 +24,14 @@ pub(super) fn make_private_folders(private_home: &Path) -> io::Result<Vec<PathBu
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
         Ok(folder)
     };
-    let made = folders.map(make).collect();
+    let folders = folders.map(make).collect();
     for name in ALWAYS_THERE {
         clear_place(&private_home.join(name), fs::FileType::is_file);
     }
     for name in SHUT_FOLDERS {
         clear_place(&private_home.join(name), fs::FileType::is_dir);
     }
-    made
+    folders
 }
 
 /// Removes what a command has put where settings are shown, if they cannot be shown in its place.

@@ -188,7 +188,7 @@ fn filter_toml(text: &str, tables: &[&str]) -> String {
     let Ok(mut table) = text.parse::<Table>() else {
         return String::new();
     };
-    table.retain(|key, _| tables.iter().any(|table| *table == key));
+    table.retain(|key, _| tables.contains(&key));
     retain_harmless(&mut table);
     toml::to_string(&table).unwrap_or_default()
 }

@@ -140,23 +140,20 @@ impl RequestCredential {
         };
         let mut details = format!("{name}{target}\nPurpose: {purpose}");
         let mut title = format!("{name}{target}: {purpose}");
-        let input = match &self.url {
-            Some(url) => {
-                let url = deps.plain_line(url);
-                let code = self.code.as_deref().map(|code| deps.plain_line(code));
-                let code = code.map_or_else(String::new, |code| format!("\nCode: {code}"));
-                let visit = format!("\nOpen: {url}{code}");
-                title.push_str(&visit);
-                details.push_str(&visit);
-                QuestionInput::Confirmation
-            }
-            None => {
-                let readers = self.describe_readers(deps);
-                title.push_str(&readers);
-                details.push_str(&readers);
-                QuestionInput::Secret {
-                    name: self.name.clone(),
-                }
+        let input = if let Some(url) = &self.url {
+            let url = deps.plain_line(url);
+            let code = self.code.as_deref().map(|code| deps.plain_line(code));
+            let code = code.map_or_else(String::new, |code| format!("\nCode: {code}"));
+            let visit = format!("\nOpen: {url}{code}");
+            title.push_str(&visit);
+            details.push_str(&visit);
+            QuestionInput::Confirmation
+        } else {
+            let readers = self.describe_readers(deps);
+            title.push_str(&readers);
+            details.push_str(&readers);
+            QuestionInput::Secret {
+                name: self.name.clone(),
             }
         };
         PersonQuestion {

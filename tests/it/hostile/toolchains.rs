@@ -191,8 +191,8 @@ fn furnished_yard() -> Yard {
 async fn no_credential_beside_a_toolchain_is_read_and_what_the_toolchain_needs_is() {
     let yard = furnished_yard();
     let paths = SECRETS.iter().chain(SETTINGS.iter().map(|(path, _)| path));
-    let list: String = paths.map(|path| format!("{path}\n")).collect();
-    fs::write(yard.path("work/list"), list).expect("written");
+    let list: Vec<&str> = paths.copied().collect();
+    fs::write(yard.path("work/list"), list.join("\n") + "\n").expect("written");
     let text = yard
         .bash(
             "cd; while read -r path; do cat \"$path\"; cp \"$path\" /tmp/copy && cat /tmp/copy; done < \"$OUT/work/list\" 2>/dev/null
@@ -208,8 +208,8 @@ async fn no_credential_beside_a_toolchain_is_read_and_what_the_toolchain_needs_i
     ] {
         assert!(text.contains(kept), "{kept} is not in {text}");
     }
-    let needed: String = NEEDED.iter().map(|(path, _)| format!("{path}\n")).collect();
-    fs::write(yard.path("work/needed"), needed).expect("written");
+    let needed: Vec<&str> = NEEDED.iter().map(|(path, _)| *path).collect();
+    fs::write(yard.path("work/needed"), needed.join("\n") + "\n").expect("written");
     let text = yard
         .bash("cd; while read -r path; do cat \"$path\" >/dev/null || echo \"no $path\"; done < \"$OUT/work/needed\" 2>&1; tools/own/bin/program")
         .await;

@@ -77,10 +77,9 @@ fn stop_members(tree: &ProcessTree) -> Vec<TreeMember> {
         let mut is_any_new = false;
         tree.for_each_tagged(|member| is_any_new |= stop(member));
         if !is_any_new {
-            is_any_new = tree
-                .find_members()
-                .into_iter()
-                .fold(false, |found, member| stop(member) || found);
+            for member in tree.find_members() {
+                is_any_new |= stop(member);
+            }
         }
         if !is_any_new {
             break;

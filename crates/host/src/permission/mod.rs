@@ -242,14 +242,14 @@ impl PermissionGate {
                     let folder = access::command_folder(&workspace, &access);
                     let bound = approval_binding::bind_call(&call, folder.as_deref(), &search_path);
                     let unfound = approval_binding::unresolvable_program(&call, folder.as_deref());
-                    let unbound = approval_binding::describe_unbound(&call, folder.as_deref());
+                    let not_bound = approval_binding::describe_unbound(&call, folder.as_deref());
                     // A file that the person could not be shown cannot have been allowed for later calls.
                     let topic = match &unfound {
                         Some(_) => Some(format!("request {request}")),
                         None => approval_topic(&verdict, &call, &tool, effect, &args),
                     };
                     Ok(GateDecision::NeedsApproval(ApprovalSubject {
-                        why: [question_reason(&verdict), unfound, unbound]
+                        why: [question_reason(&verdict), unfound, not_bound]
                             .into_iter()
                             .flatten()
                             .reduce(|one, two| format!("{one}; {two}")),

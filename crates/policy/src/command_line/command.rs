@@ -29,6 +29,10 @@ pub struct CommandLine {
 
 /// A program or builtin with its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a finding of its own about a command"
+)]
 pub struct SimpleCommand {
     /// The words, the name first; empty if there are redirections only.
     pub words: Vec<CommandWord>,

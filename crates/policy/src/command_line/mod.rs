@@ -53,7 +53,9 @@ pub fn read_program(program: &str, args: &[String]) -> CommandLine {
         .collect();
     let length = words.iter().map(|word| word.text.len()).sum();
     let mut state = parse_state::ParseState::for_length(length);
-    words.iter().for_each(|word| state.keep_text(&word.text));
+    for word in &words {
+        state.keep_text(&word.text);
+    }
     state.line.commands.push(SimpleCommand::from_words(words));
     expand::expand_commands(state)
 }
