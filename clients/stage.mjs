@@ -51,9 +51,14 @@ async function embedded() {
   const tokens = path.join(home, "tokens", new URL(url).host.replace(":", "_"));
   const read = async (name) => (await readFile(path.join(tokens, name), "utf8")).trim();
   const [token, adminKey] = [await read("approver"), await read("admin")];
-  const renew = { path: "pairing:renew", args: {}, format: "json" };
+  return { url, workspace, token, adminKey, away: await pairAway("embedded", url, await renewCode(url, adminKey)) };
+}
+
+/** Makes a pairing code for two devices. */
+async function renewCode(url, adminKey) {
+  const renew = { path: "pairing:renew", args: { uses: 2 }, format: "json" };
   const { value } = await post(url, "/api/function", renew, { authorization: `Convex ${adminKey}` });
-  return { url, workspace, token, adminKey, away: await pairAway("embedded", url, value.pairingCode) };
+  return value.pairingCode;
 }
 
 /** Pairs a device that never runs. */
@@ -73,8 +78,9 @@ async function followClock(url) {
 async function hosted() {
   const { home, workspace } = await makeHome("hosted");
   const url = await startFunctions();
-  const { callerToken, pairingCode, adminKey } = await post(url, "/shim/reset", {});
+  const { callerToken, adminKey } = await post(url, "/shim/reset", {});
   await followClock(url);
+  const pairingCode = await renewCode(url, adminKey);
   const args = ["--home", home, "--workspace", workspace, "--backend-url", url];
   await pair(pairingCode, args);
   await startRunner(["run", ...args], /catalog is published/);
