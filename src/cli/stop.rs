@@ -20,7 +20,7 @@ use punie_host::local::process_kill::{end_request_processes, kill_survivor};
 use punie_host::terminals::{StopSequence, list_processes};
 
 /// The longest wait for the runner. It needs a second, and names what has not ended after a few.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]

@@ -102,7 +102,11 @@ async fn a_second_request_to_stop_hurries() {
     runner.logs("asked to stop").await;
     runner.terminate();
     let ended = runner.end().await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // On a busy machine the hurry may be over before all is done.
+    let is_cut = ended
+        .log
+        .contains("the stop took too long and is cut short");
+    assert_eq!(ended.code, Some(i32::from(is_cut)), "{ended:?}");
     until("the command to end", || !is_alive(&child)).await;
     // Whatever the hurry left undone, the next life answers.
     let _runner = stage.run();
