@@ -77,13 +77,10 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
         } else {
             let token_file = |name| tokens.token_path(name).display().to_string();
             let code = ready.pairing_code.as_deref();
-            let code = code.map_or_else(
-                || "none: no new device is let in".to_owned(),
-                |code| format!("{code}, for one device within 15 minutes"),
-            );
+            let code = code.unwrap_or("none: no new device is let in");
             let stored = |name| format!("in {}", token_file(name));
             console::print_row("Backend", &ready.url);
-            console::print_row("Pairing code", &code);
+            console::print_row("Pairing code", code);
             console::print_row("Caller token", &stored(TokenName::Caller));
             let approver = token_file(TokenName::Approver);
             console::print_row("Approver", &approver_row(&approver));
@@ -106,9 +103,12 @@ fn print_next_steps(ready: &ReadyMessage, context: &CliContext) {
             ready.url
         ));
         let renew = command_to_type("operator pairing renew");
-        console::print_line(&format!(
-            "For another device, `{renew}` makes another code."
-        ));
+        console::print_paragraph(
+            "",
+            &format!(
+                "A code is for one device within 15 minutes, unless more was said. `{renew}` makes another."
+            ),
+        );
     }
     console::print_line("To send the device a request, type here:");
     console::print_line(&format!("  {}", send_hint(context, &ready.url)));

@@ -317,13 +317,14 @@ impl CliContext {
     /// commands, which may approve, else the one that agents have.
     pub fn caller_client(config: &Config, home: &Home) -> anyhow::Result<CallerClient> {
         let functions = wiring::http_functions(config)?;
-        let tokens = wiring::backend_tokens(config, home)?;
-        let mut token = config.caller.token.clone();
-        for name in [TokenName::Approver, TokenName::Caller] {
-            if token.is_none() {
-                token = tokens.read_token(name)?;
-            }
+        if let Some(token) = &config.caller.token {
+            return Ok(CallerClient::new(functions, token.clone()));
         }
+        let tokens = wiring::backend_tokens(config, home)?;
+        let token = match tokens.read_token(TokenName::Approver)? {
+            None => tokens.read_token(TokenName::Caller)?,
+            approver => approver,
+        };
         let token = token.ok_or_else(|| {
             let path = BackendTokens::for_backend(home, functions.backend_url())
                 .token_path(TokenName::Caller);

@@ -126,7 +126,7 @@ struct SystemFiles(Mutex<Option<Search>>);
 static SYSTEM_FILES: SystemFiles = SystemFiles(Mutex::new(None));
 
 /// Device, inode, and the time of the last change.
-type FolderState = Option<(u64, u64, i64, i64)>;
+pub(super) type FolderState = Option<(u64, u64, i64, i64)>;
 
 #[derive(Default)]
 struct Search {
@@ -162,7 +162,8 @@ impl SystemFiles {
     }
 }
 
-fn folder_state(path: &Path) -> FolderState {
+/// Returns what changes with the entries of a folder; `None` if it is not there.
+pub(super) fn folder_state(path: &Path) -> FolderState {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((
         metadata.dev(),

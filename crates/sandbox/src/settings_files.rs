@@ -10,8 +10,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use toml::{Table, Value};
 
+use super::closed_files::{FolderState, folder_state};
 use super::git_settings::{has_address_with_user, without_credentials, without_remote_users};
 use super::settings_table::{ALWAYS_THERE, OF_CARGO, SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
@@ -53,12 +55,10 @@ pub(super) struct SettingsFile {
 }
 
 /// Returns the settings files of a home that are there, those that always are, and those of toolchains on the search path.
-/// Adds the folders that decide about them to `listed`.
 pub(super) fn settings_files(
     home: &Path,
     search_path: &[PathBuf],
     trusted: &WritableFolders,
-    listed: &mut BTreeSet<PathBuf>,
 ) -> Vec<SettingsFile> {
     // Not one to which a link leads that a command may have made.
     let read = |path: &Path| read_settings(&trusted.resolve_trusted(path)?);
@@ -80,7 +80,10 @@ pub(super) fn settings_files(
             is_in_cache,
         });
     };
-    for (name, filter) in SETTINGS {
+    let one_by_one = SETTINGS
+        .iter()
+        .filter(|(_, filter)| *filter != SettingsFilter::Remotes);
+    for (name, filter) in one_by_one {
         if ALWAYS_THERE.contains(name) {
             let mut others = OF_CARGO
                 .iter()
@@ -90,7 +93,7 @@ pub(super) fn settings_files(
             add(path.clone(), read(&path).or_else(other), *filter);
             continue;
         }
-        for path in expand(home, name, listed) {
+        for path in expand(home, name, &mut BTreeSet::new()) {
             let whole = read(&path);
             // The folder of a toolchain may be a link; those of commands stand where the user's would be.
             let place = if is_of_toolchain(home, &path) {
@@ -102,6 +105,9 @@ pub(super) fn settings_files(
                 add(place, whole, *filter);
             }
         }
+    }
+    for path in repositories_with_users(home) {
+        add(path.clone(), read(&path), SettingsFilter::Remotes);
     }
     let in_home = search_path.iter().filter(|folder| folder.starts_with(home));
     let of_go = in_home.filter_map(|folder| Some(folder.parent()?.join("go.env")));
@@ -124,14 +130,54 @@ fn is_of_toolchain(home: &Path, path: &Path) -> bool {
 pub(super) fn settings_sources(home: &Path) -> BTreeSet<PathBuf> {
     let mut sources = BTreeSet::new();
     for (pattern, filter) in SETTINGS {
-        let files = expand(home, pattern, &mut sources);
-        // There may be hundreds of repositories, and an address with a password seldom comes later.
-        if *filter != SettingsFilter::Remotes {
-            let targets: Vec<PathBuf> = files.iter().map(|path| follow_links(path)).collect();
-            sources.extend(files.into_iter().chain(targets));
+        if *filter == SettingsFilter::Remotes {
+            sources.extend(folders_around(home, pattern));
+            continue;
         }
+        let files = expand(home, pattern, &mut sources);
+        let targets: Vec<PathBuf> = files.iter().map(|path| follow_links(path)).collect();
+        sources.extend(files.into_iter().chain(targets));
     }
     sources
+}
+
+/// Returns the folders in which repositories lie that a pattern stands for. Thousands may be there: a new one shows in these,
+/// and an address with a password seldom comes later.
+fn folders_around(home: &Path, pattern: &str) -> Vec<PathBuf> {
+    let around: Vec<&str> = pattern.split('/').take_while(|part| *part != "*").collect();
+    expand(home, &around.join("/"), &mut BTreeSet::new())
+}
+
+/// Repositories in caches whose addresses have users, and the folders around all of them as they were then.
+type Repositories = (Vec<(PathBuf, FolderState)>, Vec<PathBuf>);
+
+/// What the last search found. It is done again where a folder has changed.
+static REPOSITORIES: Mutex<Option<Repositories>> = Mutex::new(None);
+
+/// Returns the configurations of repositories in caches that hold something to leave out.
+fn repositories_with_users(home: &Path) -> Vec<PathBuf> {
+    let patterns = SETTINGS
+        .iter()
+        .filter(|(_, filter)| *filter == SettingsFilter::Remotes);
+    let patterns: Vec<&str> = patterns.map(|(pattern, _)| *pattern).collect();
+    let around = patterns
+        .iter()
+        .flat_map(|pattern| folders_around(home, pattern));
+    let around: Vec<_> = around
+        .map(|folder| (folder.clone(), folder_state(&folder)))
+        .collect();
+    let mut last = REPOSITORIES.lock();
+    if let Some((_, found)) = last.as_ref().filter(|(then, _)| *then == around) {
+        return found.clone();
+    }
+    let all = patterns
+        .iter()
+        .flat_map(|pattern| expand(home, pattern, &mut BTreeSet::new()));
+    let holds_user =
+        |path: &PathBuf| read_settings(path).is_none_or(|text| without_remote_users(&text) != text);
+    let found: Vec<PathBuf> = all.filter(holds_user).collect();
+    *last = Some((around, found.clone()));
+    found
 }
 
 /// Reads a settings file. `None` for one that is missing, too large, no text, or no file.
@@ -280,8 +326,7 @@ mod tests {
         );
         rustix::fs::mkfifoat(rustix::fs::CWD, home.join(".cargo/env"), 0o600.into())
             .expect("a pipe");
-        let mut listed = BTreeSet::new();
-        let files = settings_files(&home, &[], &WritableFolders::none(), &mut listed);
+        let files = settings_files(&home, &[], &WritableFolders::none());
         let seen = |name: &str| {
             let found = files.iter().find(|file| file.path == home.join(name));
             found.map(|file| file.text.as_str())
@@ -293,6 +338,6 @@ mod tests {
             shown.contains("https://example.com/a") && !shown.contains("tokenX"),
             "{shown}"
         );
-        assert!(listed.contains(&home.join(".cargo/git/db")));
+        assert!(settings_sources(&home).contains(&home.join(".cargo/git/db")));
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::home_table::SHOWN;
 use super::toolchain_table::{EXECUTABLES, TOOLCHAINS, UNKNOWN};
 
-/// The most entries that one `*` stands for. Of further ones nothing is shown, and no settings are filtered.
+/// The most entries of a folder. Of further ones nothing is shown, and no settings are filtered.
 const MAX_MATCHES: usize = 10_000;
 
 /// The paths of the home at which something shown begins, and the folders in which more of it may appear.
@@ -69,8 +69,16 @@ impl ShownParts {
     fn add_layout(&mut self, top: &Path, layout: &[(&str, &'static [&'static str])]) {
         for (folder, parts) in layout {
             for folder in expand(top, folder, &mut self.listed) {
+                // One list for all parts: there may be a hundred versions.
+                let names = list_names(&folder);
+                self.listed.insert(folder.clone());
                 for part in *parts {
-                    self.paths.extend(expand(&folder, part, &mut self.listed));
+                    let (first, rest) = part.split_once('/').unwrap_or((part, ""));
+                    let meant = names.iter().filter(|name| is_meant(first, &folder, name));
+                    for name in meant {
+                        let found = expand(&folder.join(name), rest, &mut self.listed);
+                        self.paths.extend(found);
+                    }
                 }
             }
         }
@@ -83,30 +91,39 @@ pub(super) fn expand(top: &Path, pattern: &str, listed: &mut BTreeSet<PathBuf>) 
     let mut found = vec![top.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         listed.extend(found.iter().cloned());
-        let inside = found.iter().flat_map(|folder| match part.split_once('*') {
-            None if part == EXECUTABLES => list_entries(folder, is_executable),
-            None => {
-                let path = folder.join(part);
-                let is_there = path.symlink_metadata().is_ok();
-                is_there.then_some(path).into_iter().collect()
-            }
-            Some((start, end)) => list_entries(folder, |path| {
-                let name = path.file_name().and_then(|name| name.to_str());
-                name.is_some_and(|name| is_match(name, start, end))
-            }),
+        let inside = found.iter().flat_map(|folder| {
+            let names = if part == EXECUTABLES || part.contains('*') {
+                list_names(folder)
+            } else {
+                let is_there = folder.join(part).symlink_metadata().is_ok();
+                is_there.then(|| part.to_owned()).into_iter().collect()
+            };
+            let meant = names
+                .into_iter()
+                .filter(|name| is_meant(part, folder, name));
+            meant.map(|name| folder.join(name)).collect::<Vec<_>>()
         });
         found = inside.collect();
     }
     found
 }
 
-fn list_entries(folder: &Path, is_meant: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+fn list_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut paths: Vec<PathBuf> = paths.filter(|path| is_meant(path)).collect();
-    paths.sort();
-    paths.truncate(MAX_MATCHES);
-    paths
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.truncate(MAX_MATCHES);
+    names
+}
+
+/// Returns whether a part of a pattern stands for this name in a folder.
+fn is_meant(part: &str, folder: &Path, name: &str) -> bool {
+    match part.split_once('*') {
+        None if part == EXECUTABLES => is_executable(&folder.join(name)),
+        None => name == part,
+        Some((start, end)) => is_match(name, start, end),
+    }
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -347,8 +347,8 @@ pub(super) const TOOLCHAINS: &[Toolchain] = &[
         ".linuxbrew",
         &[
             ("", INSTALLATION),
-            ("", &["opt"]),
-            ("Cellar/*/*", INSTALLATION),
+            // Formulas keep their settings beside these, in `etc`.
+            ("", &["Cellar", "opt"]),
             ("Homebrew", &["bin", "Library/Homebrew"]),
         ],
     ),

@@ -195,7 +195,7 @@ impl ViewContents {
         };
         self.private = make_private_folders(&rules.command_home)?;
         let mut listed = BTreeSet::new();
-        self.settings = settings_files(home, &rules.search_path, &self.trusted, &mut listed);
+        self.settings = settings_files(home, &rules.search_path, &self.trusted);
         let is_named = |path: &Path| named_paths(rules).any(|named| path.starts_with(named));
         self.settings.retain(|file| !is_named(&file.path));
         let emptied = EMPTIED

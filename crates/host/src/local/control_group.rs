@@ -23,6 +23,8 @@ use sha2::{Digest, Sha256};
 
 use super::group_limits;
 use super::process_identity::ProcessIdentity;
+#[cfg(target_os = "linux")]
+use super::process_kill::is_so_within;
 use punie_core::ids::to_hex;
 
 /// The longest mean entry time at which every command gets a group.
@@ -30,8 +32,9 @@ const QUICK_ENTRY: Duration = Duration::from_micros(200);
 /// The depth to which groups within a group are searched. Few programs make any.
 const MAX_SUBGROUP_DEPTH: usize = 8;
 
-/// The number of times that a group is asked whether it is frozen. One whose processes hang in the kernel takes long.
-const MAX_FREEZE_POLLS: u32 = 50;
+/// The longest wait for a group to freeze. One whose processes hang in the kernel takes long.
+#[cfg(target_os = "linux")]
+const MAX_FREEZE_WAIT: Duration = Duration::from_millis(5);
 
 /// The prefix of a group's folder name. The runner that made it (`pid.start`) and the command's own name follow.
 const GROUP_PREFIX: &str = "punie-";
@@ -146,6 +149,7 @@ impl ControlGroup {
     }
 
     /// Freezes all processes in the group, and returns whether they stand still.
+    #[cfg(target_os = "linux")]
     pub fn freeze_members(&self) -> bool {
         if fs::write(self.path.join("cgroup.freeze"), "1").is_err() {
             return false;
@@ -154,7 +158,7 @@ impl ControlGroup {
             let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
             events.lines().any(|line| line == "frozen 1")
         };
-        let is_in_time = (0..MAX_FREEZE_POLLS).any(|_| is_frozen() || wait_for_freezing());
+        let is_in_time = is_so_within(MAX_FREEZE_WAIT, is_frozen);
         if !is_in_time {
             self.thaw_members();
         }
@@ -162,6 +166,7 @@ impl ControlGroup {
     }
 
     /// Lets the processes in the group go on.
+    #[cfg(target_os = "linux")]
     pub fn thaw_members(&self) {
         // A group that is gone has no processes.
         let _ = fs::write(self.path.join("cgroup.freeze"), "0");
@@ -220,16 +225,6 @@ impl ControlGroup {
         }
         all
     }
-}
-
-/// Waits for a moment in which processes freeze; returns false.
-fn wait_for_freezing() -> bool {
-    let moment = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 100_000,
-    };
-    let _ = rustix::event::poll(&mut [], Some(&moment));
-    false
 }
 
 fn list_subfolders(group: &Path) -> Vec<PathBuf> {

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use notify::event::{Event, EventKind, ModifyKind};
 use parking_lot::Mutex;
-use rustix::event::poll;
 
 use super::frozen_processes::FrozenProcesses;
 use super::guard_state::Writers;
-use super::process_kill::to_timespec;
+use super::process_kill::is_so_within;
 use super::process_tree::ProcessTree;
 use super::protected_path_guard::SharedGuard;
 use super::protected_path_stamp::path_stamp;
@@ -23,8 +22,8 @@ use super::protected_paths::ProtectedPathState;
 use crate::protected_path::{REPOSITORY, find_protection, may_concern};
 use punie_sandbox::running_covers::{cover_files, has_lost_cover, is_open_for_writing};
 
-/// The longest time for which commands are frozen.
-const MAX_FREEZE: Duration = Duration::from_millis(200);
+/// The longest time for which covers are renewed before the commands go on.
+const MAX_RENEWAL: Duration = Duration::from_millis(200);
 /// The time in which a program that has made a lock file replaces the file, and in which one that writes a file closes it.
 /// Git needs less than a millisecond.
 const MAX_WAIT: Duration = Duration::from_millis(20);
@@ -128,7 +127,7 @@ impl CoveredFiles {
     fn wait_for_locks(&self) {
         let locks = std::mem::take(&mut self.0.lock().locks);
         let is_gone = |lock: &PathBuf| lock.symlink_metadata().is_err();
-        comes_true_soon(|| locks.iter().all(is_gone));
+        is_so_within(MAX_WAIT, || locks.iter().all(is_gone));
     }
 
     /// Finds the files that commands find writable by now.
@@ -156,8 +155,10 @@ impl CoveredFiles {
         let written = std::mem::take(&mut self.0.lock().written);
         for command in lost {
             for file in &command.files {
-                let is_held =
-                    found.get(file).is_some_and(|writers| writers.is_held) || is_held(file);
+                // Asked once for each file: that may take a while.
+                let is_held = found
+                    .get(file)
+                    .map_or_else(|| is_held(file), |known| known.is_held);
                 if is_held || written.contains(file) {
                     let writers = found.entry(file.clone()).or_default();
                     writers.commands.push(command.id);
@@ -201,7 +202,7 @@ impl CoverState {
 impl SharedGuard {
     /// Compares the covered files that were replaced, covers them again, and lets the commands go on.
     pub fn renew_covers(&self) {
-        let until = Instant::now() + MAX_FREEZE;
+        let until = Instant::now() + MAX_RENEWAL;
         loop {
             self.covered.wait_for_locks();
             let events = self.covered.count_events();
@@ -263,17 +264,5 @@ impl SharedGuard {
 fn is_held(path: &Path) -> bool {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let opened = File::options().read(true).custom_flags(flags).open(path);
-    opened.is_ok_and(|file| !comes_true_soon(|| !is_open_for_writing(&file)))
-}
-
-/// Looks until something is so, or takes too long. Returns whether it is so.
-fn comes_true_soon(is_so: impl Fn() -> bool) -> bool {
-    let until = Instant::now() + MAX_WAIT;
-    while !is_so() {
-        if Instant::now() >= until {
-            return false;
-        }
-        let _ = poll(&mut [], Some(&to_timespec(Duration::from_micros(200))));
-    }
-    true
+    opened.is_ok_and(|file| !is_so_within(MAX_WAIT, || !is_open_for_writing(&file)))
 }

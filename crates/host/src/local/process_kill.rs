@@ -307,6 +307,20 @@ fn run_group_stop_step(leader: &ChildProcess, step: StopStep, by: &mut Option<St
     true
 }
 
+/// Looks again and again until something is so. Returns false if it is not within this time.
+#[cfg(target_os = "linux")]
+pub(super) fn is_so_within(limit: Duration, is_so: impl Fn() -> bool) -> bool {
+    const PAUSE: Duration = Duration::from_micros(100);
+    let until = Instant::now() + limit;
+    while !is_so() {
+        if Instant::now() >= until {
+            return false;
+        }
+        wait_briefly(PAUSE);
+    }
+    true
+}
+
 /// Waits for a moment, where there is nothing to wait on.
 fn wait_briefly(most: Duration) {
     let time = to_timespec(most.min(Duration::from_millis(20)));

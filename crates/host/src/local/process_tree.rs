@@ -134,6 +134,7 @@ impl ProcessTree {
     }
 
     /// Lets the processes in the control groups go on.
+    #[cfg(target_os = "linux")]
     pub fn thaw_control_groups(&self) {
         self.groups.iter().for_each(ControlGroup::thaw_members);
     }

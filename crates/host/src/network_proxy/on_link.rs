@@ -12,8 +12,13 @@ struct Route {
     is_direct: bool,
 }
 
-/// The shortest prefixes of a local network, of the old and the new addresses. A default route may need no gateway, either.
-const MIN_PREFIX_LENGTHS: [u8; 2] = [8, 32];
+impl Route {
+    /// Returns whether it leads to a local network. A default route may need no gateway, either.
+    fn is_local(&self) -> bool {
+        let shortest = if self.network.is_ipv6() { 32 } else { 8 };
+        self.is_direct && self.prefix_length >= shortest
+    }
+}
 
 /// Returns whether the system reaches an address without a gateway. Behind a tunnel lies no local network.
 #[cfg(target_os = "linux")]
@@ -22,10 +27,8 @@ pub(super) fn is_on_link(address: IpAddr) -> bool {
         IpAddr::V4(_) => read_table("/proc/net/route", parse_v4),
         IpAddr::V6(_) => read_table("/proc/net/ipv6_route", parse_v6),
     };
-    let shortest = MIN_PREFIX_LENGTHS[usize::from(address.is_ipv6())];
-    find_route(&routes, address).is_some_and(|route| {
-        route.is_direct && route.prefix_length >= shortest && !is_tunnel(&route.interface)
-    })
+    find_route(&routes, address)
+        .is_some_and(|route| route.is_local() && !is_tunnel(&route.interface))
 }
 
 /// Returns false: the routes of this system are not read.
@@ -142,19 +145,20 @@ wg0\t00000020\t00000000\t0001\t0\t0\t0\t000000E0\t0\t0\t0
         let mut routes: Vec<Route> = V4.lines().filter_map(parse_v4).collect();
         routes.extend(V6.lines().filter_map(parse_v6));
         assert_eq!(routes.len(), 7, "{routes:?}");
-        for (address, interface, is_direct) in [
+        for (address, interface, is_local) in [
             ("203.0.113.9", "eth0", true),
             ("203.0.113.130", "eth0", false),
             ("8.8.8.8", "eth0", false),
-            ("32.0.0.1", "wg0", true),
+            // A network as large as this one is the internet.
+            ("32.0.0.1", "wg0", false),
             ("2600:77::1", "eth0", true),
             ("2600:77:0:0:ffff::9", "eth0", true),
             ("2600:77:0:1::1", "eth0", false),
             ("2606:4700::1111", "eth0", false),
         ] {
             let route = find_route(&routes, address.parse().expect("an address"));
-            let found = route.map(|route| (route.interface.as_str(), route.is_direct));
-            assert_eq!(found, Some((interface, is_direct)), "{address}");
+            let found = route.map(|route| (route.interface.as_str(), route.is_local()));
+            assert_eq!(found, Some((interface, is_local)), "{address}");
         }
     }
 
@@ -163,9 +167,7 @@ wg0\t00000020\t00000000\t0001\t0\t0\t0\t000000E0\t0\t0\t0
     fn the_routes_of_this_machine_are_read() {
         let public = "192.0.2.77".parse().expect("an address");
         let routes = read_table("/proc/net/route", parse_v4);
-        let is_near = |route: &&Route| {
-            route.is_direct && route.prefix_length >= 8 && !is_tunnel(&route.interface)
-        };
+        let is_near = |route: &&Route| route.is_local() && !is_tunnel(&route.interface);
         let expected = find_route(&routes, public).filter(is_near);
         assert_eq!(is_on_link(public), expected.is_some());
         let own = routes.iter().find(is_near);

@@ -69,13 +69,13 @@ pub(super) fn bind_call(
         let digest = fingerprint_file(path, max_bytes);
         record_digest(&mut bound, format!("the file {}", path.display()), digest);
     };
-    for simple in &script.commands {
-        let none = folders.is_empty().then_some(None);
-        for folder in folders.iter().copied().map(Some).chain(none) {
-            let search_paths = line_search_paths(script, folder);
-            let search_paths: Vec<&str> = std::iter::once(search_path)
-                .chain(search_paths.iter().map(String::as_str))
-                .collect();
+    let none = folders.is_empty().then_some(None);
+    for folder in folders.iter().copied().map(Some).chain(none) {
+        let search_paths = line_search_paths(script, folder);
+        let search_paths: Vec<&str> = std::iter::once(search_path)
+            .chain(search_paths.iter().map(String::as_str))
+            .collect();
+        for simple in &script.commands {
             for path in files_of_command(simple, folder, &search_paths) {
                 record(&path, MAX_HASHED_BYTES);
             }
