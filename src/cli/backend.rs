@@ -58,7 +58,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
-        let _signals = process_signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
         let options = DevBackendOptions {
             db: args.db.clone().unwrap_or_else(|| home.dev_backend_file()),
             port: EmbeddedBackendAddress::choose_port(&home, args.port),

@@ -39,7 +39,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         let uncut = punie_tool::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = punie_engine::runner::ShutdownSignal::new();
-        let _signals = process_signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
         // The person who types this has approved the call, but not yet the hosts that its command wants to reach.
         approvals::ask_people(context, &config, &home, &stop);
         let begun = Instant::now();

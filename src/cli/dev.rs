@@ -62,7 +62,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
-        let _signals = process_signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
         approvals::ask_people(context, &config, &home, &stop);
         Box::pin(serve_dev(args.port, context, &home, &stop)).await
     })?;

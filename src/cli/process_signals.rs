@@ -12,15 +12,15 @@ use tokio::task::JoinSet;
 use super::exit::Exit;
 #[cfg(unix)]
 use super::ignored_signals::is_ignored;
-use punie_engine::runner::ShutdownSignal;
+use punie_engine::runner::{STOP_RESERVE, ShutdownSignal};
 
-/// The time limit after the first request to stop. A normal stop takes twenty seconds at most.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// The time limit after the second request; the remaining work takes two seconds.
 const HURRY_LIMIT: Duration = Duration::from_secs(4);
 
-/// Listens for signals until the returned value is dropped.
-pub fn listen_for_signals(stop: &ShutdownSignal) -> anyhow::Result<JoinSet<()>> {
+/// Listens for signals until the returned value is dropped. After the first one, running calls may take `grace` and the
+/// rest of the stop 30 s.
+pub fn listen_for_signals(stop: &ShutdownSignal, grace: Duration) -> anyhow::Result<JoinSet<()>> {
+    let limits = [grace + STOP_RESERVE, HURRY_LIMIT];
     let mut listening = JoinSet::new();
     let stop = stop.clone();
     #[cfg(unix)]
@@ -31,7 +31,7 @@ pub fn listen_for_signals(stop: &ShutdownSignal) -> anyhow::Result<JoinSet<()>> 
             listen_unless_ignored(SignalKind::hangup())?,
         );
         listening.spawn(async move {
-            let mut limits = [STOP_LIMIT, HURRY_LIMIT].into_iter();
+            let mut limits = limits.into_iter();
             loop {
                 tokio::select! {
                     () = wait_for_signal(&mut interrupt) => {}
@@ -46,7 +46,7 @@ pub fn listen_for_signals(stop: &ShutdownSignal) -> anyhow::Result<JoinSet<()>> 
     }
     #[cfg(not(unix))]
     listening.spawn(async move {
-        let mut limits = [STOP_LIMIT, HURRY_LIMIT].into_iter();
+        let mut limits = limits.into_iter();
         while tokio::signal::ctrl_c().await.is_ok() {
             stop.request_stop();
             limits.next().into_iter().for_each(exit_after_limit);

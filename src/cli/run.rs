@@ -48,7 +48,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let bench = ToolThreads::with_own_threads();
     let stop = ShutdownSignal::new();
     let ended = block_on_and_shutdown(runtime, async {
-        let _signals = process_signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
         if !once {
             approvals::ask_people(context, &config, &home, &stop);
         }

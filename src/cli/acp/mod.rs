@@ -55,7 +55,7 @@ pub fn run_acp(context: &CliContext) -> anyhow::Result<Exit> {
 /// Runs as the runner. The first session starts it, and its folder is the workspace if none is named.
 async fn run_as_runner(context: &CliContext, config: &Config, home: &Home) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
-    let _signals = process_signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
     let (ask, mut asked) = mpsc::channel::<StartRequest>(1);
     let editors = AttachedEditors::default();
     let host = Arc::new(EditorHost::start_on_demand(home, &editors, ask));

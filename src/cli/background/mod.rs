@@ -63,7 +63,7 @@ fn run_detached(context: &CliContext) -> anyhow::Result<Exit> {
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
-        let _signals = process_signals::listen_for_signals(&stop)?;
+        let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
         approvals::ask_people(context, &config, &home, &stop);
         Box::pin(serve_clients(context, &home, &stop)).await
     })?;

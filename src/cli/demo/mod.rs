@@ -85,7 +85,7 @@ impl Drop for DemoFolder {
 async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::Result<bool> {
     let home = context.open_home()?;
     let stop = punie_engine::runner::ShutdownSignal::new();
-    let _signals = process_signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop, Duration::ZERO)?;
     let backend = embedded_runner::start_dev_backend(&home, 0).await?;
     let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
     let context = context.with_embedded_backend(backend.listen_url());

@@ -11,6 +11,7 @@ mod program_tools;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -63,7 +64,7 @@ pub fn run_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<Exit> {
 
 async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
-    let _signals = process_signals::listen_for_signals(&stop)?;
+    let _signals = process_signals::listen_for_signals(&stop, Duration::ZERO)?;
     let (link, folders) = link_device(context).await?;
     let (link, profile) = (Arc::new(link), args.profile);
     let make_server = move || McpServer::new(link.clone(), profile, folders.clone());

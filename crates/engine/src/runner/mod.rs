@@ -53,6 +53,7 @@ pub use parts::{
 pub use punie_core::clock::Clock;
 pub use runner_settings::{CallSettings, LiveCallSettings, RunnerSettings, WakeupMode};
 pub use server_clock::SKEW_MS;
+pub use shutdown::STOP_RESERVE;
 pub use shutdown_signal::ShutdownSignal;
 pub use start::Runner;
 pub use task_requests::{TaskOrigin, TaskRequests};

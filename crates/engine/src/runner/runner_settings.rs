@@ -141,8 +141,8 @@ pub struct CallSettings {
 pub struct ShutdownSettings {
     /// The time that calls have after their grace period to end when they are told to.
     pub stop_grace: Duration,
-    /// The time for flushing the outbox at the very end.
-    pub flush_grace: Duration,
+    /// The time for flushing the outbox at the very end: if the backend is away, and the longest.
+    pub flush_grace: [Duration; 2],
 }
 
 /// The times for which rows are kept.
@@ -209,8 +209,8 @@ impl Default for RunnerSettings {
                 keep_awake: true,
             }),
             shutdown: ShutdownSettings {
-                stop_grace: seconds(4),
-                flush_grace: seconds(4),
+                stop_grace: seconds(8),
+                flush_grace: [seconds(4), seconds(10)],
             },
             retention: RetentionSettings {
                 remember: seconds(30 * 86_400),

@@ -16,7 +16,10 @@ use super::wake_event::WakeEvent;
 const TASK_END_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The time beside the grace for calls that a stop may take: to end calls, deliver results and close the journal.
-const STOP_RESERVE: Duration = Duration::from_secs(30);
+pub const STOP_RESERVE: Duration = Duration::from_secs(30);
+
+/// The interval of looks whether the backend is away.
+const AWAY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The grace of a stop that waits for running calls. Their own deadlines are shorter.
 const UNLIMITED_DRAIN: Duration = Duration::from_hours(24 * 365);
@@ -64,7 +67,7 @@ impl MainLoop {
         };
         tokio::select! {
             () = flush => {}
-            () = tokio::time::sleep(self.settings.shutdown.flush_grace) => {}
+            () = self.wait_for_flush_end() => {}
             () = stop.wait_for_hurry_end() => {}
         }
         crash_loop::record_stop_end(&self.housekeeping).await;
@@ -72,6 +75,16 @@ impl MainLoop {
         self.background.task_tracker().close();
         // Tasks that are left after that hold nothing that the journal does not have.
         let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.task_tracker().wait()).await;
+    }
+
+    /// Waits as long as a stop delivers results: less if the backend is away.
+    async fn wait_for_flush_end(&self) {
+        let [if_away, longest] = self.settings.shutdown.flush_grace;
+        let begun = Instant::now();
+        tokio::time::sleep(if_away).await;
+        while begun.elapsed() < longest && !self.delivery.is_backend_away() {
+            tokio::time::sleep(AWAY_CHECK_INTERVAL).await;
+        }
     }
 
     /// Waits until no call runs; false if the time is up or a second stop request came.

@@ -93,6 +93,11 @@ impl Delivery {
         true
     }
 
+    /// Returns whether nothing is posted because the backend cannot be reached.
+    pub(super) fn is_backend_away(&self) -> bool {
+        self.outbox.is_backend_away()
+    }
+
     /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
         loop {

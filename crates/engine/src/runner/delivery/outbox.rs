@@ -163,6 +163,12 @@ impl Outbox {
         self.state.lock().at_once
     }
 
+    /// Returns whether nothing is posted because the backend cannot be reached.
+    pub fn is_backend_away(&self) -> bool {
+        let pause = self.state.lock().pause;
+        pause.is_some_and(|pause| pause.cause == PauseCause::Unreachable)
+    }
+
     /// Signals that there is something to post.
     pub fn signal_work(&self) {
         self.work_signal.notify_one();
