@@ -100,6 +100,10 @@ impl<'t> LineTable<'t> {
 
     /// Returns the first line of each block of these whole lines. Blocks may overlap.
     pub(super) fn find_block(&self, hashes: &LineHashes, block: &[&[u8]]) -> Vec<usize> {
+        if hashes.tier == MatchTier::Tabs {
+            let fits = |first: &usize| self.tab_shift_at(*first, block).is_some();
+            return hashes.find_hashed_block(block).filter(fits).collect();
+        }
         if hashes.tier != MatchTier::Indentation {
             return hashes.find_hashed_block(block).collect();
         }
@@ -118,13 +122,38 @@ impl<'t> LineTable<'t> {
         let starts = find_runs(&hashes.hashes, rest).filter_map(|line| line.checked_sub(head + 1));
         let fits = |first: &usize| {
             self.matches_at(*first, &block[..=head], MatchTier::Indentation)
-                && self.indent_shift_at(*first, block).is_some()
+                && self
+                    .indent_shift_at(*first, block, MatchTier::Indentation)
+                    .is_some()
         };
         starts.filter(fits).collect()
     }
 
-    /// The indentation of the lines from this one on relative to a block.
-    pub(super) fn indent_shift_at(&self, first: usize, block: &[&[u8]]) -> Option<IndentShift> {
+    /// The indentation of the lines from this one on relative to a block, where the ones have tabs and the others blanks.
+    fn tab_shift_at(&self, first: usize, block: &[&[u8]]) -> Option<IndentShift> {
+        let is_blank = |line: &[u8]| line.trim_ascii().is_empty();
+        let lines = (first..).zip(block).filter(|(_, line)| !is_blank(line));
+        let pairs: Vec<(&[u8], &[u8])> = lines
+            .map(|(at, line)| {
+                (
+                    split_indent(self.line_with_ending(at)).0,
+                    split_indent(line).0,
+                )
+            })
+            .collect();
+        IndentShift::between_tabs_and_blanks(&pairs)
+    }
+
+    /// The indentation of the lines from this one on relative to a block that matches by this tier.
+    pub(super) fn indent_shift_at(
+        &self,
+        first: usize,
+        block: &[&[u8]],
+        tier: MatchTier,
+    ) -> Option<IndentShift> {
+        if tier == MatchTier::Tabs {
+            return self.tab_shift_at(first, block);
+        }
         let head = first_nonblank_line(block)?;
         let plain = [self.line_with_ending(first + head), block[head]]
             .map(|line| PlainLine::from_line(line, MatchTier::Indentation));

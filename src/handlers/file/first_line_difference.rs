@@ -86,5 +86,6 @@ fn is_shifted_line(there: &[u8], wanted: &[u8], shift: &IndentShift) -> bool {
         IndentShift::Same => there == wanted,
         IndentShift::Deeper(more) => there.strip_prefix(more.as_slice()) == Some(wanted),
         IndentShift::Shallower(less) => wanted.strip_prefix(less.as_slice()) == Some(there),
+        IndentShift::Columns { .. } => false,
     }
 }

@@ -355,8 +355,8 @@ pub(super) struct ReplacementTexts {
 
 impl ReplacementTexts {
     pub(super) fn new(old: &str, new: &str, otherwise: LineEnding) -> Self {
-        let lf: Arc<[u8]> = new.as_bytes().into();
         if is_literal(old, new) {
+            let lf: Arc<[u8]> = new.as_bytes().into();
             return Self {
                 crlf: Arc::clone(&lf),
                 cr: Arc::clone(&lf),
@@ -364,7 +364,9 @@ impl ReplacementTexts {
                 otherwise,
             };
         }
+        let new = new.replace("\r\n", "\n");
         let with = |ending| convert_line_endings(new.as_bytes().to_vec(), ending).into();
+        let lf: Arc<[u8]> = new.as_bytes().into();
         Self {
             lf,
             crlf: with(LineEnding::Crlf),

@@ -13,6 +13,8 @@ pub(super) enum MatchTier {
     TrailingSpace,
     Typography,
     Indentation,
+    /// Tabs for blanks at the beginning of lines, or blanks for tabs.
+    Tabs,
 }
 
 impl MatchTier {
@@ -28,6 +30,9 @@ impl MatchTier {
             Self::Indentation => {
                 Some("matched at another indentation; new_string was indented like the file")
             }
+            Self::Tabs => Some(
+                "matched with other blanks and tabs at the beginning of lines; new_string was indented like the file",
+            ),
         }
     }
 }
@@ -133,7 +138,7 @@ pub(super) fn trim_blanks(line: &[u8], tier: MatchTier) -> &[u8] {
     match tier {
         MatchTier::Exact | MatchTier::LineEndings => line,
         MatchTier::TrailingSpace | MatchTier::Typography => line.trim_ascii_end(),
-        MatchTier::Indentation => split_indent(line.trim_ascii_end()).1,
+        MatchTier::Indentation | MatchTier::Tabs => split_indent(line.trim_ascii_end()).1,
     }
 }
 
@@ -146,7 +151,8 @@ pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(at)
 }
 
-/// Removes the numbers that Read puts before lines, if every line has one and they count up.
+/// Removes the numbers before lines, if every line has one and they count up: with a tab or an arrow behind them as Read
+/// puts them there, or with a bar.
 pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut last: Option<u64> = None;
@@ -154,9 +160,11 @@ pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
         let trimmed = line.trim_start_matches(' ');
         let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let rest = &trimmed[digits..];
-        let rest = rest
-            .strip_prefix('\t')
-            .or_else(|| rest.strip_prefix('\u{2192}'))?;
+        let mut parted = ["\t", "\u{2192}", " | "].into_iter();
+        // Behind the bar of an empty line often no blank is left.
+        let rest = parted
+            .find_map(|sign| rest.strip_prefix(sign))
+            .or_else(|| Some(rest.strip_prefix(" |")?).filter(|rest| rest.trim().is_empty()))?;
         let n: u64 = trimmed[..digits].parse().ok()?;
         if last.is_some_and(|last| n != last + 1) {
             return None;
@@ -204,6 +212,11 @@ mod tests {
             Some("fn a() {\n}\n")
         );
         assert_eq!(strip_line_numbers("1\u{2192}x").as_deref(), Some("x"));
+        assert_eq!(
+            strip_line_numbers("12 | a {\n13 |\n14 |   b | c\n").as_deref(),
+            Some("a {\n\n  b | c\n")
+        );
+        assert_eq!(strip_line_numbers("12 |a\n"), None);
         assert_eq!(strip_line_numbers("     9\ta\n    11\tb\n"), None);
         assert_eq!(strip_line_numbers("x\n"), None);
         assert_eq!(strip_line_numbers(""), None);

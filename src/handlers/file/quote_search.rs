@@ -61,6 +61,7 @@ pub(super) fn find_quote(text: &[u8], old: &str, loosest: MatchTier) -> Option<Q
         MatchTier::TrailingSpace,
         MatchTier::Typography,
         MatchTier::Indentation,
+        MatchTier::Tabs,
     ];
     tiers
         .into_iter()
@@ -68,7 +69,9 @@ pub(super) fn find_quote(text: &[u8], old: &str, loosest: MatchTier) -> Option<Q
         .find_map(|tier| {
             match (bodies.as_slice(), tier) {
                 (_, MatchTier::Typography) if !has_typography => {}
-                (parts, MatchTier::Indentation) => find_indented_block(&lines, parts, &mut places),
+                (parts, MatchTier::Indentation | MatchTier::Tabs) => {
+                    find_indented_block(&lines, parts, tier, &mut places);
+                }
                 ([part], _) => find_in_single_lines(&lines, part, tier, &mut places),
                 (parts, _) => find_across_lines(&lines, parts, tier, &mut places),
             }
@@ -260,13 +263,18 @@ fn match_line_beginning(
 }
 
 /// Finds whole lines whose indentation is shifted equally.
-fn find_indented_block(lines: &LineTable<'_>, parts: &[&[u8]], places: &mut PlaceCollector) {
+fn find_indented_block(
+    lines: &LineTable<'_>,
+    parts: &[&[u8]],
+    tier: MatchTier,
+    places: &mut PlaceCollector,
+) {
     let (whole, ends_whole) = match parts {
         [whole @ .., []] if !whole.is_empty() => (whole, true),
         _ => (parts, false),
     };
-    for first in lines.find_block(&lines.hash(MatchTier::Indentation), whole) {
-        let Some(indent) = lines.indent_shift_at(first, whole) else {
+    for first in lines.find_block(&lines.hash(tier), whole) {
+        let Some(indent) = lines.indent_shift_at(first, whole, tier) else {
             continue;
         };
         let last = first + whole.len() - 1;
@@ -289,7 +297,7 @@ mod tests {
     use super::*;
 
     fn edit(text: &str, old: &str, new: &str) -> Option<(MatchTier, String)> {
-        let found = find_quote(text.as_bytes(), old, MatchTier::Indentation)?;
+        let found = find_quote(text.as_bytes(), old, MatchTier::Tabs)?;
         assert_eq!(found.places.len(), 1, "{found:?}");
         let place = &found.places[0];
         let mut out = text.as_bytes()[..place.range.start].to_vec();
@@ -362,6 +370,45 @@ mod tests {
                 MatchTier::Indentation,
                 "q\n",
             ),
+            // A new text that has the file's indentation already.
+            (
+                "class A {\n    m() {\n        a();\n        b();\n    }\n}\n",
+                "a();\nb();",
+                "        a();\n        c();",
+                MatchTier::Indentation,
+                "class A {\n    m() {\n        a();\n        c();\n    }\n}\n",
+            ),
+            (
+                "class A {\n    m() {\n        a();\n    }\n}\n",
+                "m() {\n    a();\n}",
+                "\n    m() {\n        c();\n    }",
+                MatchTier::Indentation,
+                "class A {\n\n    m() {\n        c();\n    }\n}\n",
+            ),
+            // Tabs for blanks, and blanks for tabs.
+            (
+                "{\n\tif a {\n\t\tb()\n\t}\n}\n",
+                "    if a {\n        b()\n    }",
+                "    if a {\n        c()\n          + d()\n    }",
+                MatchTier::Tabs,
+                "{\n\tif a {\n\t\tc()\n\t\t  + d()\n\t}\n}\n",
+            ),
+            (
+                "if a:\n  if b:\n    c()\n",
+                "\tif b:\n\t\tc()\n",
+                "\tif b:\n\t\tc()\n\t\td()\n",
+                MatchTier::Tabs,
+                "if a:\n  if b:\n    c()\n    d()\n",
+            ),
+            // Added lines go the way of the matched ones.
+            (
+                "  puts(\"x\");\n",
+                "  puts(“x”);",
+                "  puts(“y”);\n  puts(“z”);",
+                MatchTier::Typography,
+                "  puts(\"y\");\n  puts(\"z\");\n",
+            ),
+            ("a\nb\nc\n", "b\nc", "B\r\nC", MatchTier::Exact, "a\nB\nC\n"),
         ] {
             assert_eq!(
                 edit(text, old, new),

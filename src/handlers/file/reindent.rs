@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::match_tier::MatchTier;
+use super::match_tier::{MatchTier, has_typographic_char, plain_spelling, split_indent};
 use super::preserve_unchanged;
 
 /// The distance, in bytes, within which the nearest line ending is searched.
@@ -26,6 +26,14 @@ pub(super) enum IndentShift {
     Same,
     Deeper(Vec<u8>),
     Shallower(Vec<u8>),
+    /// The one has tabs where the other has so many blanks.
+    Columns {
+        width: usize,
+        /// The file has the tabs.
+        in_tabs: bool,
+        /// The columns of the file's lines, less those of the quoted ones.
+        deeper: isize,
+    },
 }
 
 impl IndentShift {
@@ -44,6 +52,54 @@ impl IndentShift {
         })
     }
 
+    /// Compares the indentation of lines of the file with that of quoted ones, where the ones have tabs and the others
+    /// blanks. `None` if no width of a tab explains all of them, or several do.
+    pub(super) fn between_tabs_and_blanks(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
+        let of_file: Vec<&[u8]> = pairs.iter().map(|pair| pair.0).collect();
+        let of_quote: Vec<&[u8]> = pairs.iter().map(|pair| pair.1).collect();
+        let [in_tabs, _] = [indent_kind(&of_file)?, indent_kind(&of_quote)?];
+        if indent_kind(&of_file) == indent_kind(&of_quote) {
+            return None;
+        }
+        let shift = |width: usize| {
+            let mut all = pairs.iter().map(|(file, quote)| {
+                columns_of(file, width).cast_signed() - columns_of(quote, width).cast_signed()
+            });
+            let first = all.next()?;
+            all.all(|deeper| deeper == first).then_some(Self::Columns {
+                width,
+                in_tabs: in_tabs == b'\t',
+                deeper: first,
+            })
+        };
+        let fitting: Vec<Self> = TAB_WIDTHS.into_iter().filter_map(shift).collect();
+        let is_aligned = |shift: &&Self| matches!(shift, Self::Columns { deeper: 0, .. });
+        match fitting.as_slice() {
+            [only] => Some(only.clone()),
+            several => several.iter().find(is_aligned).cloned(),
+        }
+    }
+
+    /// Takes back what [`Self::shift_lines`] does, if it can be taken back from every line.
+    fn unshift_lines(&self, text: &str) -> Option<String> {
+        let mut out = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let is_blank = line.trim().is_empty();
+            match self {
+                Self::Deeper(more) if !is_blank => {
+                    out.push_str(line.strip_prefix(str::from_utf8(more).ok()?)?);
+                }
+                Self::Shallower(less) if !is_blank => {
+                    out.push_str(str::from_utf8(less).ok()?);
+                    out.push_str(line);
+                }
+                Self::Columns { .. } => return None,
+                _ => out.push_str(line),
+            }
+        }
+        Some(out)
+    }
+
     /// Indents lines as the file does. Blank lines stay unchanged.
     fn shift_lines(&self, text: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
@@ -55,11 +111,38 @@ impl IndentShift {
                 Self::Shallower(less) if !is_blank => {
                     out.extend_from_slice(bytes.strip_prefix(less.as_slice()).unwrap_or(bytes));
                 }
+                Self::Columns {
+                    width,
+                    in_tabs,
+                    deeper,
+                } if !is_blank => {
+                    let (indent, rest) = split_indent(bytes);
+                    let columns = columns_of(indent, *width).saturating_add_signed(*deeper);
+                    let tabs = if *in_tabs { columns / width } else { 0 };
+                    out.extend(std::iter::repeat_n(b'\t', tabs));
+                    out.extend(std::iter::repeat_n(b' ', columns - tabs * width));
+                    out.extend_from_slice(rest);
+                }
                 _ => out.extend_from_slice(bytes),
             }
         }
         out
     }
+}
+
+/// The widths of a tab that are tried.
+const TAB_WIDTHS: [usize; 4] = [4, 2, 8, 3];
+
+/// Returns the one character that these indentations have; `None` if they have none, or both.
+fn indent_kind(indents: &[&[u8]]) -> Option<u8> {
+    let mut all = indents.iter().flat_map(|indent| indent.iter().copied());
+    let first = all.next()?;
+    all.all(|byte| byte == first).then_some(first)
+}
+
+fn columns_of(indent: &[u8], width: usize) -> usize {
+    let columns = |byte: &u8| if *byte == b'\t' { width } else { 1 };
+    indent.iter().map(columns).sum()
 }
 
 /// The ending of a line.
@@ -130,13 +213,24 @@ pub(super) fn fit_replacement(
     if tier == MatchTier::Exact && is_literal(old, new) {
         return new.as_bytes().to_vec();
     }
-    let fit = |text: &str| place.indent.shift_lines(text);
-    let ending = LineEnding::nearest_to_range(text, &place.range).unwrap_or(place.ending);
     let there = &text[place.range.clone()];
+    let (old, new) = (
+        plain_like_file(there, old, old),
+        plain_like_file(there, old, new),
+    );
+    let ending = LineEnding::nearest_to_range(text, &place.range).unwrap_or(place.ending);
+    let is_fitted = is_indented_like_file(there, &old, &new, &place.indent);
+    let unshifted = if is_fitted {
+        place.indent.unshift_lines(&new)
+    } else {
+        Some(new.clone())
+    };
+    let fit = |text: &str| place.indent.shift_lines(text);
     if tier > MatchTier::Exact
+        && let Some(new) = &unshifted
         && let Some(kept) = preserve_unchanged::replace_preserving(
             there,
-            (old, new),
+            (&old, new),
             tier,
             fit,
             ending.ending_bytes(),
@@ -144,13 +238,69 @@ pub(super) fn fit_replacement(
     {
         return kept;
     }
-    convert_line_endings(fit(&new.replace("\r\n", "\n")), ending)
+    let new = new.replace("\r\n", "\n");
+    let fitted = if is_fitted {
+        new.into_bytes()
+    } else {
+        fit(&new)
+    };
+    convert_line_endings(fitted, ending)
+}
+
+/// Returns whether the new text has the file's indentation already, and not that of the quoted text. The first line that
+/// both texts have decides, or else their first lines.
+pub(super) fn is_indented_like_file(
+    there: &[u8],
+    old: &str,
+    new: &str,
+    indent: &IndentShift,
+) -> bool {
+    if *indent == IndentShift::Same {
+        return false;
+    }
+    let first = |text: &str| text.lines().position(|line| !line.trim().is_empty());
+    let shared = new
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .find_map(|line| {
+            let at = old.lines().position(|was| was.trim() == line.trim())?;
+            Some((line, at))
+        });
+    let Some((line, at)) = shared.or_else(|| Some((new.lines().nth(first(new)?)?, first(old)?)))
+    else {
+        return false;
+    };
+    let of_file = there
+        .split(|byte| *byte == b'\n')
+        .nth(at)
+        .map(|line| split_indent(line).0);
+    let of_old = old
+        .lines()
+        .nth(at)
+        .map(|line| split_indent(line.as_bytes()).0);
+    let of_new = Some(split_indent(line.as_bytes()).0);
+    of_new == of_file && of_new != of_old
+}
+
+/// Replaces in a text the typographic characters of the quote by plain ones, where the file has plain ones for them.
+fn plain_like_file(there: &[u8], old: &str, text: &str) -> String {
+    if has_typographic_char(there) || !has_typographic_char(old.as_bytes()) {
+        return text.to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match plain_spelling(c).filter(|_| old.contains(c)) {
+            Some(spelling) => plain.push_str(spelling),
+            None => plain.push(c),
+        }
+    }
+    plain
 }
 
 /// Returns whether the new text is inserted unchanged wherever the old one matches exactly.
 /// Carriage returns in an exact quote are intended.
 pub(super) fn is_literal(old: &str, new: &str) -> bool {
-    !new.contains(['\n', '\r']) || old.contains('\r') || new.contains('\r')
+    !new.contains('\n') || old.contains('\r')
 }
 
 /// Converts line feeds to this ending.

@@ -13,6 +13,7 @@ use super::excerpt_text::ExcerptText;
 use super::match_tier::{MatchTier, strip_line_numbers};
 use super::no_match_hint;
 use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
+use super::reindent::{QuotePlace, is_indented_like_file};
 use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
@@ -82,12 +83,18 @@ impl RequestedEdit {
             return self.resolve_unmatched(shown, text, &old, &new);
         };
         self.check_count(shown, text.into(), &found)?;
-        notes.extend(
-            found
-                .tier
-                .describe_tier()
-                .map(|note| format!("It was {note}.")),
-        );
+        let stands = |place: &QuotePlace| {
+            is_indented_like_file(&text[place.range.clone()], &old, &new, &place.indent)
+        };
+        notes.extend(if found.places.iter().all(stands) {
+            Some(
+                "It was matched at another indentation; new_string has the file's already."
+                    .to_owned(),
+            )
+        } else {
+            let note = found.tier.describe_tier();
+            note.map(|note| format!("It was {note}."))
+        });
         if let [only] = found.places.as_slice()
             && found.tier == MatchTier::Exact
             && let Some(into) = old_offset_in_new(&old, &new)
@@ -170,7 +177,7 @@ impl RequestedEdit {
         if self.replace_all || self.expected_count.is_some() {
             MatchTier::LineEndings
         } else {
-            MatchTier::Indentation
+            MatchTier::Tabs
         }
     }
 

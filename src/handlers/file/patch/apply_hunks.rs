@@ -135,8 +135,8 @@ fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> V
             HunkPlace::Applied(_) | HunkPlace::NoChange => continue,
         };
         let is_at_end = start + old.len() == file.len();
-        let indent = if tier == MatchTier::Indentation {
-            file.indent_shift_at(start, &old)
+        let indent = if tier >= MatchTier::Indentation {
+            file.indent_shift_at(start, &old, tier)
         } else {
             None
         };

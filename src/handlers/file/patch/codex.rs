@@ -29,6 +29,19 @@ fn ends_codex_hunk(line: &str) -> bool {
             .any(|mark| line.starts_with(mark))
 }
 
+/// Takes the blanks before an end mark that is the last line, if there is no other.
+pub(super) fn unindent_end(lines: &mut [&str]) {
+    if lines.iter().any(|line| line.starts_with(END)) {
+        return;
+    }
+    let mut last = lines.iter_mut().rev();
+    if let Some(line) = last.find(|line| !is_wrapping_line(line) && !line.trim().is_empty())
+        && line.trim() == END
+    {
+        *line = END;
+    }
+}
+
 /// Parses a whole patch.
 pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
     let mut patch = Patch {
@@ -45,8 +58,12 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
         .iter()
         .position(|line| is_codex_mark(line))
         .unwrap_or(len);
+    // A patch that was cut off may end in the middle of a line.
+    let (mut is_begun, mut is_ended) = (false, false);
     while at < len {
-        let line = lines[at].trim_end();
+        let line = lines[at].trim();
+        is_begun |= line.starts_with(BEGIN);
+        is_ended |= line.starts_with(END);
         if line.starts_with(BEGIN) || line.is_empty() {
             at += 1;
         } else if line.starts_with(END) {
@@ -88,6 +105,11 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
             return Err(PatchParseError::bad_line_error(at, why));
         }
     }
+    if is_begun && !is_ended {
+        let why =
+            format!("the patch ends without `{END}`: it may have been cut off. Send it whole.");
+        return Err(PatchParseError::bad_line_error(len - 1, why));
+    }
     if patch.sections.is_empty() {
         let why = format!(
             "the patch names no file. Put `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH` into it."
@@ -126,7 +148,7 @@ fn name_after_mark(
     at: usize,
     mark: &str,
 ) -> Result<Option<String>, PatchParseError> {
-    let Some(name) = lines[at].strip_prefix(mark) else {
+    let Some(name) = lines[at].trim_start().strip_prefix(mark) else {
         return Ok(None);
     };
     match name.trim() {
@@ -290,6 +312,8 @@ mod tests {
             format!("```\n{bare}```"),
             format!("apply_patch <<'EOF'\n*** Begin Patch\n{bare}*** End Patch\nEOF\n"),
             format!("  *** Begin Patch\n{bare}\n\n*** End Patch\n\n"),
+            format!("*** Begin Patch\n  {bare}*** End Patch"),
+            format!("*** Begin Patch\n{bare} *** End Patch\n"),
             format!("Here is the patch:\n{bare}"),
             bare.replace("@@\n", ""),
             bare.replace("@@\n", "--- a/a\n+++ b/a\n@@ ... @@\n"),
@@ -338,6 +362,7 @@ mod tests {
             ("*** Begin Patch\n*** End Patch", 1),
             ("*** Begin Patch\n*** Update File: a\n*** End Patch", 2),
             ("*** Begin Patch\n*** Update File:\n x\n", 2),
+            ("*** Begin Patch\n*** Update File: a\n@@\n-x\n+y(", 5),
             (
                 "*** Begin Patch\n*** Update File: a\n@@ x\n*** End Patch",
                 3,

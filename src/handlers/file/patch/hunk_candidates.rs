@@ -10,12 +10,13 @@ use crate::file::block_search::{LineHashes, LineTable};
 use crate::file::match_tier::{MatchTier, comparison_key};
 
 /// The tiers, strictest first.
-const TIERS: [MatchTier; 5] = [
+const TIERS: [MatchTier; 6] = [
     MatchTier::Exact,
     MatchTier::LineEndings,
     MatchTier::TrailingSpace,
     MatchTier::Typography,
     MatchTier::Indentation,
+    MatchTier::Tabs,
 ];
 
 /// The UTF-8 byte order mark.
@@ -109,7 +110,8 @@ impl<'t> PatchedLines<'t> {
             if hunk.at_end && starts.last().is_some_and(|at| is_at_end(&self.table, *at)) {
                 starts.drain(..starts.len() - 1);
             }
-            if starts.is_empty() {
+            // Tabs and blanks are forgiven at the only such lines.
+            if starts.is_empty() || (tier == MatchTier::Tabs && starts.len() > 1) {
                 continue;
             }
             let led = match &anchors {

@@ -34,6 +34,7 @@ pub(crate) fn parse_patch(text: &str) -> Result<Patch, PatchParseError> {
     if let Some(first) = lines.iter_mut().find(|line| !line.trim().is_empty()) {
         *first = first.trim_start();
     }
+    codex::unindent_end(&mut lines);
     let mut patch = if lines.iter().any(|line| codex::is_codex_mark(line)) {
         codex::parse_codex(&lines)?
     } else if lines
