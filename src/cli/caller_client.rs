@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::answer_watch::{AnswerWatch, poll_intervals};
+use super::console;
 use punie_core::ids::{DeviceId, RequestId};
 use punie_engine::backend::{
     BackendError, FunctionKind, HttpFunctions, RecoveryAction, SyncSocket, omit_nulls,
 };
 use punie_text::redact::Secret;
-use punie_tool::request::RequestSession;
+use punie_tool::request::{RequestSession, untold_notes};
 
 /// A caller of tools on devices, through a backend.
 #[derive(Debug, Clone)]
@@ -81,6 +82,15 @@ impl CallerAnswer {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => String::new(),
+        }
+    }
+}
+
+impl CallerAnswer {
+    /// Prints the remarks that the text does not have.
+    pub fn print_notes(&self) {
+        if let Some(notes) = untold_notes(&self.payload) {
+            console::print_stderr(&format!("{notes}\n"));
         }
     }
 }

@@ -290,6 +290,7 @@ fn print_rest(shown: &str, answer: &CallerAnswer) -> Exit {
     if !rest.is_empty() {
         print_answer_text(answer, rest);
     }
+    answer.print_notes();
     answer_exit(answer)
 }
 
@@ -366,10 +367,9 @@ fn print_request_id(ask: &CallerRequest, as_json: bool) {
 
 /// Prints the text of an answer: an error is sentences, anything else output.
 fn print_answer_text(answer: &CallerAnswer, text: &str) {
-    if answer.outcome == "error" {
-        console::print_line(text);
-    } else {
-        console::print_unwrapped(text);
+    match answer.outcome.as_str() {
+        "error" => console::print_line(text),
+        _ => console::print_unwrapped(text),
     }
 }
 
@@ -386,15 +386,15 @@ pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: 
         console::print_json(&shown);
     } else {
         print_answer_text(answer, &answer.answer_text());
+        answer.print_notes();
     }
     answer_exit(answer)
 }
 
 fn answer_exit(answer: &CallerAnswer) -> Exit {
-    if answer.outcome == "ok" {
-        Exit::Done
-    } else {
-        Exit::Failed
+    match answer.outcome.as_str() {
+        "ok" => Exit::Done,
+        _ => Exit::Failed,
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::device_link::{LinkAnswer, LinkCall};
 use super::output_pages::output_resource;
+use punie_tool::request::untold_notes;
 
 /// Converts an answer. Its facts (exit code, times, handle) and the id for `undo` are in `_meta`.
 pub(super) fn tool_result(call: &LinkCall, mut answer: LinkAnswer) -> CallToolResult {
@@ -13,10 +14,12 @@ pub(super) fn tool_result(call: &LinkCall, mut answer: LinkAnswer) -> CallToolRe
     } else {
         "error"
     };
+    let notes = untold_notes(&answer.payload);
     let meta = answer.payload["meta"].take();
     let (mut content, structured) = read_body(answer.payload[key].take());
     let output = meta["handle"].as_str().map(output_resource);
     content.extend(output.map(ContentBlock::resource_link));
+    content.extend(notes.map(ContentBlock::text));
     let mut result = if answer.is_ok {
         CallToolResult::success(content)
     } else {
@@ -115,5 +118,21 @@ mod tests {
         assert_eq!(failed["isError"], true);
         assert_eq!(failed["content"][0]["text"], "no such file");
         assert_eq!(failed["_meta"]["punie-runner/meta"]["code"], "not_found");
+    }
+
+    #[test]
+    fn a_warning_that_the_text_does_not_have_is_a_block_of_its_own() {
+        let warnings = json!(["It was matched as plain quotes.", "the encoding is guessed"]);
+        let edited = "Edited a.py.\nIt was matched as plain quotes.";
+        let payload = json!({"result": edited, "meta": {"warnings": warnings}});
+        let read = result(payload, true);
+        let texts: Vec<_> = read["content"]
+            .as_array()
+            .expect("blocks")
+            .iter()
+            .map(|block| &block["text"])
+            .collect();
+        assert_eq!(texts, [edited, "Note: the encoding is guessed"]);
+        assert_eq!(read["_meta"]["punie-runner/meta"]["warnings"], warnings);
     }
 }

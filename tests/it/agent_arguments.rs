@@ -232,6 +232,72 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "MultiEdit",
         r#"{"file_path":"a.txt","edits":"[{\"old_string\":\"a\",\"new_string\":\"b\"}]"}"#,
     ),
+    ("any", "Read", "Read", r#"{"filepath":"a.txt"}"#),
+    (
+        "any",
+        "Read",
+        "Read",
+        r#"{"path":"a.txt","start_line":2,"end_line":"9"}"#,
+    ),
+    (
+        "any",
+        "Read",
+        "Read",
+        r#"{"path":"a.txt","view_range":[2,-1]}"#,
+    ),
+    ("any", "Read", "Read", r#"{"path":"a.pdf","pages":3}"#),
+    ("any", "Read", "Read", r#"{"path":"a.pdf","pages":[1,2]}"#),
+    (
+        "any",
+        "Read",
+        "Read",
+        r#"{"path":"a.txt","description":"x","instructions":"y"}"#,
+    ),
+    ("any", "Read", "Read", r#"{"args":{"path":"a.txt"}}"#),
+    ("any", "Read", "Read", r#"{"input":{"path":"a.txt"}}"#),
+    (
+        "any",
+        "Bash",
+        "Bash",
+        r#"{"command":["bash","-lc","ls"],"restart":false,"requires_approval":"False"}"#,
+    ),
+    (
+        "any",
+        "Bash",
+        "Bash",
+        r#"{"command":"ls","run_in_background":"True","env":null}"#,
+    ),
+    (
+        "any",
+        "Edit",
+        "Edit",
+        r#"{"file":"a.txt","old":"a","new":"b"}"#,
+    ),
+    (
+        "any",
+        "Edit",
+        "Edit",
+        r#"{"file":"a.txt","search":"a","replace":"b"}"#,
+    ),
+    (
+        "any",
+        "MultiEdit",
+        "MultiEdit",
+        r#"{"file_path":"a.txt","edits":{"search":"a","replace":"b"}}"#,
+    ),
+    ("any", "Glob", "Glob", r#"{"query":"*.rs"}"#),
+    (
+        "any",
+        "Glob",
+        "Glob",
+        r#"{"pattern":["*.rs","*.toml"],"max_count":5}"#,
+    ),
+    (
+        "any",
+        "Grep",
+        "Grep",
+        r#"{"regex":"x","glob":["*.rs"],"max_count":5,"head_limit":null}"#,
+    ),
     ("any", "GitAdd", "GitAdd", r#"{"paths":"src/main.rs"}"#),
     (
         "any",
@@ -247,7 +313,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "Bash",
-        r#"{"command":["bash","-lc","ls"]}"#,
+        r#"{"command":["ls","-la"]}"#,
         "`command` must be a string",
     ),
     (
@@ -301,7 +367,68 @@ fn a_near_key_is_named_without_all_the_others() {
         "{near}"
     );
     let far = decoded(&whole.registry, "Grep", r#"{"zzz":"x"}"#).expect_err("unknown");
-    assert!(far.model_text().contains("Grep takes: pattern"), "{far}");
+    assert!(far.model_text().contains("It takes pattern, path"), "{far}");
+}
+
+#[test]
+fn a_refusal_is_short_and_names_nothing_of_the_program() {
+    let whole = whole();
+    for (tool, args) in [
+        ("Bash", r#"{"zzz":1}"#),
+        ("Grep", r#"{"pattern":"x","zzz":1}"#),
+        ("Grep", r#"{"pattern":7}"#),
+        ("Read", r#"{"file_path":{}}"#),
+        ("Read", r#"{"path":"a""#),
+        ("Edit", r#"{"file_path":"a"}"#),
+        ("MultiEdit", r#"{"file_path":"a","edits":["x"]}"#),
+        ("MultiEdit", r#"{"file_path":"a","edits":[["x","y"]]}"#),
+        ("AskUserQuestion", r#"{"questions":["x"]}"#),
+        ("NoSuchTool", "{}"),
+        ("mcp__punie__Nothing", "{}"),
+    ] {
+        let refused = decoded(&whole.registry, tool, args).expect_err(args);
+        let text = refused.model_text();
+        assert!(text.len() < 200, "{}: {text}", text.len());
+        assert!(
+            !text.contains("struct") && !text.contains("OneEdit"),
+            "{text}"
+        );
+    }
+    for name in ["mcp__punie__Read", "functions.Read", "punie:read"] {
+        let refused = decoded(&whole.registry, name, "{}").expect_err("unknown");
+        assert!(
+            refused.model_text().ends_with("Did you mean Read?"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_path_may_be_an_address_or_end_in_a_line() {
+    let whole = whole();
+    let canonical = |args: &str| {
+        let entry = whole.registry.find_tool("Read").expect("known");
+        entry.tool_spec().canonical_args(args).expect("it is taken")
+    };
+    let read = canonical(r#"{"path":"src/a.py:12"}"#);
+    assert_eq!(
+        (&read["file_path"], &read["offset"]),
+        (&"src/a.py".into(), &12.into())
+    );
+    let read = canonical(r#"{"path":"src/a.py:12:5","limit":3}"#);
+    assert_eq!(
+        (&read["file_path"], &read["offset"], &read["limit"]),
+        (&"src/a.py".into(), &12.into(), &3.into())
+    );
+    let read = canonical(r#"{"path":"a.py","view_range":[5,9]}"#);
+    assert_eq!((&read["offset"], &read["limit"]), (&5.into(), &5.into()));
+    assert_eq!(canonical(r#"{"path":"dir:12"}"#)["file_path"], "dir:12");
+    assert_eq!(
+        canonical(r#"{"path":"a.pdf","pages":[1,"3-4"]}"#)["pages"],
+        "1,3-4"
+    );
+    let path = punie_host::RawPath::from("file:///w/a%20b.txt");
+    assert_eq!(path.as_str(), "/w/a b.txt");
 }
 
 #[test]

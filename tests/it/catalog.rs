@@ -161,12 +161,12 @@ fn a_schema_says_nothing_that_goes_without_saying() {
             .contains("Bash's other arguments")
     );
     assert_eq!(
-        body("Read")["aliases"]["file_path"]
+        body("Read")["aliases"]["offset"]
             .as_str()
             .expect("a text")
             .split(' ')
             .next(),
-        Some("path")
+        Some("line")
     );
 }
 

@@ -38,35 +38,42 @@ class ToolResult:
     def __repr__(self):
         return f"ToolResult({self.outcome}, {self.text[:80]!r})"
 
+    @property
+    def notes(self):
+        """The warnings that the text does not have, a line each, or nothing."""
+        warnings = self.meta.get("warnings") or []
+        return "\n".join(f"Note: {warning}" for warning in warnings if warning not in self.text)
+
     def content(self, format):
-        """Returns the result as this format has it.
+        """Returns the result as this format has it, with the warnings that the text does not have.
 
         That is `content` of an Anthropic `tool_result`, `output` of an OpenAI `function_call_output` ("openai"),
         `content` of a tool's chat message ("openai-chat"), `response` of a Gemini `functionResponse` with the images as
         its `parts`, and the whole result of `tools/call` for MCP.
         """
         # Some APIs refuse a block of empty text.
-        texts = [{"type": "text", "text": self.text}] if self.text else []
+        texts, notes = ([{"type": "text", "text": one}] if one else [] for one in (self.text, self.notes))
+        whole = "\n".join(one for one in (self.text, self.notes) if one)
         if format == "anthropic":
             sources = [{"type": "base64", "media_type": one.mime_type, "data": one.data} for one in self.images]
-            return texts + [{"type": "image", "source": source} for source in sources]
+            return texts + [{"type": "image", "source": source} for source in sources] + notes
         if format == "openai":
             if not self.images:
-                return self.text
+                return whole
             urls = [f"data:{one.mime_type};base64,{one.data}" for one in self.images]
             shown = [{"type": "input_image", "image_url": url} for url in urls]
-            return [{"type": "input_text", "text": self.text}, *shown]
+            return [{"type": "input_text", "text": whole}, *shown]
         if format == "openai-chat":
             left_out = "\n[The image is left out: this API takes none from a tool.]"
-            return self.text + (left_out if self.images else "")
+            return whole + (left_out if self.images else "")
         if format == "gemini":
             parts = [{"inlineData": {"mimeType": one.mime_type, "data": one.data}} for one in self.images]
-            response = {"error" if self.is_error else "output": self.text}
+            response = {"error" if self.is_error else "output": whole}
             return {"response": response, **({"parts": parts} if parts else {})}
         if format == "mcp":
             images = [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in self.images]
             structured = {"structuredContent": self.structured} if isinstance(self.structured, dict) else {}
-            return {"content": texts + images, "isError": self.is_error, **structured}
+            return {"content": texts + images + notes, "isError": self.is_error, **structured}
         raise ValueError(f"there is no format {format!r}")
 
 

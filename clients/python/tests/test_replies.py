@@ -95,3 +95,14 @@ class Results(Case):
         result = ToolResult({"requestId": "one", "outcome": "ok", "payload": '{"result": null}'})
         self.assertEqual((result.text, result.structured), ("", None))
         self.assertEqual(result.content("anthropic"), [])
+
+    def test_a_warning_that_the_text_does_not_have_is_told_beside_it_once(self):
+        payload = json.dumps({"result": "done.\nsaid", "meta": {"warnings": ["said", "the encoding is guessed"]}})
+        result = ToolResult({"requestId": "one", "outcome": "ok", "payload": payload})
+        note = "Note: the encoding is guessed"
+        self.assertEqual((result.text, result.notes), ("done.\nsaid", note))
+        for content in (result.content("anthropic"), result.content("mcp")["content"]):
+            self.assertEqual([block["text"] for block in content], [result.text, note])
+        for format in ("openai", "openai-chat"):
+            self.assertEqual(result.content(format), f"{result.text}\n{note}")
+        self.assertEqual(result.content("gemini"), {"response": {"output": f"{result.text}\n{note}"}})

@@ -61,8 +61,14 @@ export class ToolResult {
     return this.error !== undefined;
   }
 
+  /** The warnings that the text does not have, a line each, or nothing. */
+  get notes(): string {
+    const { text, meta: { warnings = [] } } = this;
+    return warnings.filter((warning) => !text.includes(warning)).map((warning) => `Note: ${warning}`).join("\n");
+  }
+
   /**
-   * The result as this format has it: `content` of an Anthropic `tool_result`, `output` of an OpenAI
+   * The result as this format has it, with the warnings that the text does not have: `content` of an Anthropic `tool_result`, `output` of an OpenAI
    * `function_call_output`, `content` of a tool's chat message, `functionResponse.response` with the images as `parts`
    * for Gemini, and the whole result of `tools/call` for MCP.
    */
@@ -70,27 +76,28 @@ export class ToolResult {
   // The messages of each vendor's library have types of their own, which this library does not depend on.
   content(format: Format): any;
   content(format: Format): unknown {
-    const { text, images } = this;
+    const { text, images, notes } = this;
+    const whole = [text, notes].filter((part) => part !== "").join("\n");
     switch (format) {
       case "anthropic": {
         const source = ({ mimeType, data }: Image) => ({ type: "base64", media_type: mimeType, data });
-        return [...texts(text), ...images.map((image) => ({ type: "image", source: source(image) }))];
+        return [...texts(text), ...images.map((image) => ({ type: "image", source: source(image) })), ...texts(notes)];
       }
       case "openai": {
         const url = ({ mimeType, data }: Image): string => `data:${mimeType};base64,${data}`;
-        if (images.length === 0) return text;
+        if (images.length === 0) return whole;
         const shown = images.map((image) => ({ type: "input_image", image_url: url(image) }));
-        return [{ type: "input_text", text }, ...shown];
+        return [{ type: "input_text", text: whole }, ...shown];
       }
       case "openai-chat": {
-        return images.length === 0 ? text : `${text}\n[The image is left out: this API takes none from a tool.]`;
+        return images.length === 0 ? whole : `${whole}\n[The image is left out: this API takes none from a tool.]`;
       }
       case "gemini": {
         const parts = images.map(({ mimeType, data }) => ({ inlineData: { mimeType, data } }));
-        return { response: this.isError ? { error: text } : { output: text }, ...(parts.length > 0 && { parts }) };
+        return { response: this.isError ? { error: whole } : { output: whole }, ...(parts.length > 0 && { parts }) };
       }
       case "mcp": {
-        const content = [...texts(text), ...images.map((image) => ({ type: "image", ...image }))];
+        const content = [...texts(text), ...images.map((image) => ({ type: "image", ...image })), ...texts(notes)];
         const isObject = typeof this.structured === "object" && !Array.isArray(this.structured);
         return { content, isError: this.isError, ...(isObject && { structuredContent: this.structured }) };
       }

@@ -73,3 +73,16 @@ test("an answer of null is an empty text", () => {
   const result = new ToolResult({ ...RESULT, payload: '{"result": null}' });
   assert.deepEqual([result.text, result.content("anthropic")], ["", []]);
 });
+
+test("a warning that the text does not have is told beside it, once", () => {
+  const payload = JSON.stringify({ result: "done.\nsaid", meta: { warnings: ["said", "the encoding is guessed"] } });
+  const result = new ToolResult({ ...RESULT, payload });
+  const note = "Note: the encoding is guessed";
+  assert.deepEqual([result.text, result.notes], ["done.\nsaid", note]);
+  for (const format of ["anthropic", "mcp"]) {
+    const content = result.content(format);
+    assert.deepEqual((content.content ?? content).map(({ text }) => text), [result.text, note]);
+  }
+  for (const format of ["openai", "openai-chat"]) assert.equal(result.content(format), `${result.text}\n${note}`);
+  assert.deepEqual(result.content("gemini").response, { output: `${result.text}\n${note}` });
+});

@@ -22,6 +22,10 @@ pub enum BinaryFormat {
     WebP,
     /// A Windows bitmap.
     Bmp,
+    /// A TIFF image.
+    Tiff,
+    /// A Windows icon.
+    Ico,
     /// A PDF document.
     Pdf,
     /// A ZIP archive, or a document or package in that format.
@@ -51,7 +55,7 @@ pub struct BinaryContent {
     pub hint: &'static str,
 }
 
-const IMAGE: &str = "Read shows PNG, JPEG, GIF, WebP and BMP images; convert it with Bash.";
+const IMAGE: &str = "Read shows PNG, JPEG, GIF and WebP images, and BMP, TIFF and icons as PNG; convert it with Bash.";
 const ARCHIVE: &str = "Look into it with Bash, for example `bsdtar tf` or `7z l`.";
 const UNZIP: &str = "List it with Bash, for example `unzip -l`.";
 const UNTAR: &str = "List it with Bash, for example `tar tf`.";
@@ -81,9 +85,9 @@ const MAGIC: &[(&[u8], BinaryFormat, &str, &str)] = &[
     (b"GIF89a", BinaryFormat::Gif, "a GIF image", IMAGE),
     (UTF32_LE, BinaryFormat::Other, "UTF-32 data", UTF32),
     (UTF32_BE, BinaryFormat::Other, "UTF-32 data", UTF32),
-    (b"II*\0", BinaryFormat::Other, "a TIFF image", IMAGE),
-    (b"MM\0*", BinaryFormat::Other, "a TIFF image", IMAGE),
-    (b"\0\0\x01\0", BinaryFormat::Other, "an icon", IMAGE),
+    (b"II*\0", BinaryFormat::Tiff, "a TIFF image", IMAGE),
+    (b"MM\0*", BinaryFormat::Tiff, "a TIFF image", IMAGE),
+    (b"\0\0\x01\0", BinaryFormat::Ico, "an icon", IMAGE),
     (b"%PDF-", BinaryFormat::Pdf, "a PDF document", PDF),
     (
         b"PK\x03\x04",
@@ -237,6 +241,11 @@ fn detect_by_magic(head: &[u8]) -> Option<BinaryContent> {
     }
     if head.get(257..262) == Some(b"ustar") {
         return known(BinaryFormat::Tar, "a tar archive", UNTAR);
+    }
+    // Readers accept a PDF document behind up to 1,024 other bytes. In a text it would be a quote.
+    let is_pdf = memchr::memmem::find(&head[..head.len().min(1_024)], b"%PDF-").is_some();
+    if is_pdf && (head.contains(&0) || has_control_bytes(head)) {
+        return known(BinaryFormat::Pdf, "a PDF document", PDF);
     }
     None
 }

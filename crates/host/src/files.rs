@@ -119,6 +119,8 @@ pub enum LineEndings {
     Crlf,
     /// Both kinds.
     Mixed,
+    /// All lines end in a carriage return alone.
+    Cr,
 }
 
 impl LineEndings {
@@ -129,6 +131,7 @@ impl LineEndings {
             Self::Lf => "lf",
             Self::Crlf => "crlf",
             Self::Mixed => "mixed lf and crlf",
+            Self::Cr => "cr alone, so shown as one line",
         }
     }
 
@@ -148,6 +151,7 @@ impl LineEndings {
         match (lf, crlf) {
             (true, _) => Self::Lf,
             (_, true) => Self::Crlf,
+            _ if memchr::memchr(b'\r', bytes).is_some() => Self::Cr,
             _ => Self::None,
         }
     }

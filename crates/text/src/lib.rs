@@ -10,5 +10,6 @@
 
 #[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
+pub mod normal_forms;
 pub mod output;
 pub mod redact;

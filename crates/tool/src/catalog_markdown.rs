@@ -44,7 +44,8 @@ pub fn render_catalog_markdown<'a>(specs: impl Iterator<Item = &'a ToolSpec>) ->
         )
     });
     let mut text = "# The tools\n\nThis page is written by `punie-runner tools --markdown`; a test compares it with \
-                    the program.\nEvery call is a JSON object. Keys are also understood in camelCase, numbers also as \
+                    the program.\nEvery call is a JSON object. Keys are also understood in camelCase and by the \
+                    names that other agents' tools\ngive them (`path` for `file_path`, `cmd` for `command`), numbers also as \
                     text, and null means absent.\n"
         .to_owned();
     for tools in specs.chunk_by(|a, b| a.domain == b.domain) {

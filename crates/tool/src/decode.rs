@@ -4,8 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::key_synonyms::{IGNORED_KEYS, synonymous_key};
 use super::schema_words::{
-    accepts_type, describe_value, expected_types, invalid_args_error, json_kind, schema_variants,
+    accepts_type, describe_value, expected_types, invalid_args_error, json_kind, known_keys,
+    schema_variants,
 };
 use super::strict_json::{self, StrictError};
 use super::{ToolError, ToolSpec};
@@ -16,8 +18,8 @@ const EXACT: u64 = 1 << 53;
 /// The size limit of the argument text. The contract's own limit is 900 KiB.
 const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
-/// A key that some agents add to every call, for its reason.
-const ACCEPTED_EVERYWHERE: &[&str] = &["explanation"];
+/// Keys around the arguments, where a model wraps them once more.
+const WRAPPER_KEYS: [&str; 5] = ["args", "arguments", "input", "parameters", "params"];
 
 pub(super) fn decode_arguments<T: DeserializeOwned>(
     spec: &ToolSpec,
@@ -29,12 +31,20 @@ pub(super) fn decode_arguments<T: DeserializeOwned>(
         invalid_args_error(
             spec,
             &if path == "." {
-                cause.to_string()
+                without_type_names(&cause.to_string())
             } else {
-                format!("`{path}`: {cause}")
+                format!("`{path}`: {}", without_type_names(&cause.to_string()))
             },
         )
     })
+}
+
+/// Replaces what serde says of the program's own types by what the caller knows.
+fn without_type_names(cause: &str) -> String {
+    let Some((before, _)) = cause.split_once("expected struct ") else {
+        return cause.to_owned();
+    };
+    format!("{before}expected an object")
 }
 
 /// Parses the arguments: one JSON object that all readers interpret alike.
@@ -71,13 +81,13 @@ pub(super) fn canonical_arguments(
         .and_then(Value::as_object)
         .unwrap_or(&empty);
     let mut map = Map::new();
-    for (key, value) in given {
+    for (key, value) in unwrap_arguments(properties, given) {
         if value.is_null() {
             continue;
         }
         let name = canonical_key(spec, properties, &key)?;
         let value = match properties.get(&name) {
-            Some(schema) => check_type(spec, &name, schema, coerce_value(schema, value))?,
+            Some(schema) => coerce_value(schema, value),
             None => value,
         };
         if map.insert(name.clone(), value).is_some() {
@@ -91,12 +101,39 @@ pub(super) fn canonical_arguments(
     for key in spec
         .accepted
         .iter()
-        .chain(ACCEPTED_EVERYWHERE)
+        .chain(IGNORED_KEYS)
         .filter(|key| !properties.contains_key(**key))
     {
         map.remove(*key);
     }
+    for (name, value) in &map {
+        if let Some(schema) = properties.get(name) {
+            check_type(spec, name, schema, value)?;
+        }
+    }
     Ok(map)
+}
+
+/// Takes the arguments out of one more object around them.
+fn unwrap_arguments(
+    properties: &Map<String, Value>,
+    mut given: Map<String, Value>,
+) -> Map<String, Value> {
+    let wrapper = given
+        .iter()
+        .find(|(key, value)| {
+            WRAPPER_KEYS.contains(&key.as_str())
+                && value.is_object()
+                && !properties.contains_key(*key)
+        })
+        .map(|(key, _)| key.clone());
+    match wrapper
+        .filter(|_| given.len() == 1)
+        .and_then(|key| given.remove(&key))
+    {
+        Some(Value::Object(inner)) => inner,
+        _ => given,
+    }
 }
 
 fn canonical_key(
@@ -116,11 +153,18 @@ fn canonical_key(
     if properties.contains_key(&snake) {
         return Ok(snake);
     }
+    let is_key = |key: &str| properties.contains_key(key);
+    if let Some(key) = [key, snake.as_str()]
+        .iter()
+        .find_map(|name| synonymous_key(name, is_key))
+    {
+        return Ok(key.to_owned());
+    }
     for candidate in [key, snake.as_str()] {
         if spec
             .accepted
             .iter()
-            .chain(ACCEPTED_EVERYWHERE)
+            .chain(IGNORED_KEYS)
             .any(|accepted| *accepted == candidate)
         {
             return Ok(candidate.to_owned());
@@ -128,7 +172,8 @@ fn canonical_key(
     }
     let near = nearest_names(key, properties.keys().map(String::as_str));
     if near.is_empty() {
-        return Err(invalid_args_error(spec, &format!("unknown key `{key}`")));
+        let cause = format!("unknown key `{key}`. {}", known_keys(spec));
+        return Err(invalid_args_error(spec, &cause));
     }
     let cause = format!(
         "unknown key `{key}`. Did you mean `{}`?",
@@ -151,15 +196,10 @@ fn to_snake_case(key: &str) -> String {
 }
 
 /// Refuses a value of another type, in the schema's terms instead of Rust's type names.
-fn check_type(
-    spec: &ToolSpec,
-    name: &str,
-    schema: &Value,
-    value: Value,
-) -> Result<Value, ToolError> {
+fn check_type(spec: &ToolSpec, name: &str, schema: &Value, value: &Value) -> Result<(), ToolError> {
     let anything = schema.get("type").is_none() && schema_variants(schema).next().is_none();
     let fits = anything
-        || match &value {
+        || match value {
             Value::Null => accepts_type(schema, "null"),
             Value::Bool(_) => accepts_type(schema, "boolean"),
             Value::Number(number) => {
@@ -174,7 +214,7 @@ fn check_type(
         let cause = format!(
             "`{name}` must be {}, not {}",
             expected_types(schema),
-            describe_value(&value)
+            describe_value(value)
         );
         return Err(invalid_args_error(spec, &cause));
     }
@@ -193,7 +233,7 @@ fn check_type(
             &format!("`{name}` must be {least} or more, not {value}"),
         ));
     }
-    Ok(value)
+    Ok(())
 }
 
 fn coerce_value(schema: &Value, value: Value) -> Value {
@@ -213,8 +253,10 @@ fn coerce_value(schema: &Value, value: Value) -> Value {
         {
             return Value::from(number);
         }
-        if wants("boolean") && (text == "true" || text == "false") {
-            return Value::Bool(text == "true");
+        if wants("boolean")
+            && let Ok(flag) = text.to_ascii_lowercase().parse()
+        {
+            return Value::Bool(flag);
         }
         let written_out = || strict_json::parse_strict(text).ok();
         if wants("array") && text.starts_with('[') || wants("object") && text.starts_with('{') {
@@ -227,6 +269,13 @@ fn coerce_value(schema: &Value, value: Value) -> Value {
         if wants("array") && of_texts && !text.is_empty() && !text.contains(char::is_whitespace) {
             return Value::Array(vec![value]);
         }
+    }
+    // One item without the list around it.
+    let of_objects = schema
+        .pointer("/items/type")
+        .is_some_and(|kind| kind == "object");
+    if value.is_object() && wants("array") && of_objects {
+        return Value::Array(vec![value]);
     }
     let of_texts = schema
         .pointer("/additionalProperties/type")

@@ -27,6 +27,7 @@ mod dynamic_tools;
 mod error;
 mod gate;
 mod intent;
+mod key_synonyms;
 mod observer;
 mod people_fields;
 mod registry;

@@ -211,28 +211,31 @@ impl ToolRegistry {
             own.map(|spec| spec.name.as_ref())
                 .chain(guests.iter().map(String::as_str))
         };
-        let known_as = |spec: &&ToolSpec| {
-            spec.known_as
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        let mut near: Vec<&str> = self
-            .device_specs()
-            .filter(known_as)
-            .map(|spec| spec.name.as_ref())
-            .collect();
+        // Clients and models put prefixes before a name: `mcp__punie__Read`, `functions.Read`.
+        let bare = name.rsplit("__").next().unwrap_or(name);
+        let bare = bare.rsplit(['.', '/', ':']).next().unwrap_or(bare);
+        let is_bare = |known: &&str| known.eq_ignore_ascii_case(bare);
+        let known_as = |spec: &&ToolSpec| spec.known_as.iter().any(is_bare);
+        let mut near: Vec<&str> = names().filter(is_bare).collect();
         if near.is_empty() {
-            near = decode::nearest_names(name, names());
+            let known = self.device_specs().filter(known_as);
+            near = known.map(|spec| spec.name.as_ref()).collect();
+        }
+        if near.is_empty() {
+            near = decode::nearest_names(bare, names());
         }
         let hint = if let Some(origin) = self.dynamic_tools.departed_origin(name) {
             format!(
                 "It was offered by {origin}, which has gone. Connect it again, or use another tool."
             )
         } else if near.is_empty() {
-            format!(
-                "This device has: {}.",
-                names().collect::<Vec<_>>().join(", ")
-            )
+            const MAX_LISTED: usize = 10;
+            let listed: Vec<&str> = names().take(MAX_LISTED).collect();
+            let more = match names().count().saturating_sub(MAX_LISTED) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            format!("This device has {}{more}.", listed.join(", "))
         } else {
             format!("Did you mean {}?", near.join(" or "))
         };

@@ -54,40 +54,36 @@ pub(super) fn describe_value(value: &Value) -> String {
     }
 }
 
-/// Creates the error for refused arguments, with the accepted keys.
+/// Creates the error for refused arguments.
 pub(super) fn invalid_args_error(spec: &ToolSpec, cause: &str) -> ToolError {
-    ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
+    let cause = cause.trim_end_matches('.');
+    ToolError::invalid_args(format!("{}: {cause}.", spec.name))
 }
 
-/// `Read takes: file_path (string, required), offset (integer).`
-fn known_keys(spec: &ToolSpec) -> String {
+/// `It takes file_path, offset and 5 more`, required keys first.
+pub(super) fn known_keys(spec: &ToolSpec) -> String {
+    const MAX_LISTED: usize = 8;
     let schema = spec.schema.to_value();
-    let Some(properties) = schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .filter(|map| !map.is_empty())
-    else {
-        return format!("{} takes no arguments.", spec.name);
-    };
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
+    let required = schema["required"]
+        .as_array()
         .into_iter()
         .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let keys: Vec<String> = properties
-        .iter()
-        .map(|(key, schema)| {
-            let must = if required.contains(&key.as_str()) {
-                ", required"
-            } else {
-                ""
-            };
-            format!("{key} ({}{must})", schema_type_name(schema))
-        })
-        .collect();
-    format!("{} takes: {}.", spec.name, keys.join(", "))
+        .filter_map(Value::as_str);
+    let mut keys: Vec<&str> = required.collect();
+    let all = schema["properties"].as_object().into_iter().flatten();
+    for (key, _) in all {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    if keys.is_empty() {
+        return "It takes no arguments".to_owned();
+    }
+    let listed = keys[..keys.len().min(MAX_LISTED)].join(", ");
+    match keys.len().saturating_sub(MAX_LISTED) {
+        0 => format!("It takes {listed}"),
+        more => format!("It takes {listed} and {more} more"),
+    }
 }
 
 fn schema_type_name(schema: &Value) -> String {

@@ -10,12 +10,15 @@ use super::edit_plan::{
     EditPlan, MAX_BYTES, PreparedEdit, append_change_note, check_expected_hash, join_notes_below,
 };
 use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
+use super::edit_sequence::apply_splices;
 use super::excerpt_text::ExcerptText;
+use super::format_check::describe_broken_format;
+use super::placeholder::refuse_placeholder;
 use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::{SeenFiles, SeenLines};
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
-use super::{FileDeps, large_edit, mask_guard, written_file_meta};
+use super::{FileDeps, document, large_edit, mask_guard, written_file_meta};
 use punie_host::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::SecretBoundaries;
@@ -65,16 +68,8 @@ impl Tool for Edit {
         "edit_file",
     ];
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("path", "file_path"),
-        ("filename", "file_path"),
-        ("file", "file_path"),
-        ("old_str", "old_string"),
-        ("old_text", "old_string"),
-        ("new_str", "new_string"),
-        ("new_text", "new_string"),
-        ("expected_replacements", "expected_count"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("expected_replacements", "expected_count")];
     const ACCEPTED: &'static [&'static str] = &["instruction"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs","old_string":"let n = 1;","new_string":"let n = 2;"}"#,
@@ -114,6 +109,7 @@ impl Tool for Edit {
         if self.old_string.is_empty() {
             return self.create_from_edit(cx, deps, path, expected).await;
         }
+        refuse_placeholder("new_string", &self.old_string, &self.new_string)?;
         if self.old_string == self.new_string {
             return Err(ToolError::invalid_args(
                 "old_string and new_string are the same; there is nothing to change.",
@@ -153,6 +149,7 @@ impl Edit {
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
+            is_notebook: document::has_notebook_name(self.file_path.as_str().as_ref()),
             secret_boundaries: uncut.clone(),
         }
     }
@@ -225,6 +222,8 @@ impl Edit {
             ResolvedEdit::AlreadyDone(words) => EditPlan::NoChange(words, loaded.bytes_sha256()),
             ResolvedEdit::Splices { splices, mut notes } => {
                 notes.extend(changed);
+                let new = apply_splices(text, &splices);
+                notes.extend(describe_broken_format(path.absolute_path(), text, &new));
                 let lines = SeenLines::from_spliced(text, &splices);
                 let (places, view) =
                     self.describe_splices(path, (&**text).into(), &splices, 0, uncut);

@@ -197,6 +197,8 @@ pub(super) fn show_changed_places<'t>(
 
 fn write_numbered_lines(out: &mut String, lines: &[u8], first: usize, uncut: &SecretBoundaries) {
     let text = String::from_utf8_lossy(lines);
+    // A byte order mark is no part of the first line: quoted back, it would be.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let all = text.lines().count();
     for (at, line) in text.lines().enumerate() {
         if at >= MAX_SHOWN_LINES && at + CONTEXT < all {

@@ -28,14 +28,6 @@ impl Tool for ListFiles {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("Read");
     const KNOWN_AS: &'static [&'static str] = &["LS", "list", "list_dir", "list_directory"];
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("directory", "path"),
-        ("dir", "path"),
-        ("dir_path", "path"),
-        ("target_directory", "path"),
-        ("folder", "path"),
-        ("file_path", "path"),
-    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","recursive":true}"#];
     const LIMITS: &'static [&'static str] = &[
         "500 entries an answer",

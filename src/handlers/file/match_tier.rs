@@ -18,11 +18,13 @@ pub(super) enum MatchTier {
 }
 
 impl MatchTier {
-    /// The ignored difference, for the answer.
-    pub(super) fn describe_tier(self) -> Option<&'static str> {
+    /// The ignored difference, for the answer. Without a carriage return in the file or the quote, line endings can differ
+    /// only in the last one.
+    pub(super) fn describe_tier(self, has_returns: bool) -> Option<&'static str> {
         match self {
             Self::Exact => None,
-            Self::LineEndings => Some("matched with the file's line endings"),
+            Self::LineEndings if has_returns => Some("matched with the file's line endings"),
+            Self::LineEndings => Some("matched at the file's end, which has no newline"),
             Self::TrailingSpace => Some("matched without regard to blanks at line ends"),
             Self::Typography => {
                 Some("matched with plain for typographic quotes, dashes and blanks")
@@ -173,6 +175,30 @@ pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
         out.push_str(rest);
     }
     last.map(|_| out)
+}
+
+/// Takes the blank lines before and behind a quote, and as many of them around the new text as it has. `None` if there are
+/// none, or nothing else.
+pub(super) fn strip_blank_lines_around(old: &str, new: &str) -> Option<(String, String)> {
+    let is_blank = |line: &&str| line.trim().is_empty();
+    let lines: Vec<&str> = old.split_inclusive('\n').collect();
+    let before = lines.iter().take_while(|line| is_blank(line)).count();
+    let behind = lines.iter().rev().take_while(|line| is_blank(line)).count();
+    if before + behind == 0 || before == lines.len() {
+        return None;
+    }
+    let strip = |text: &str| {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let from = lines
+            .iter()
+            .take(before)
+            .take_while(|line| is_blank(line))
+            .count();
+        let rest = lines[from..].iter().rev().take(behind);
+        let to = lines.len() - rest.take_while(|line| is_blank(line)).count();
+        lines[from..to].concat()
+    };
+    Some((strip(old), strip(new)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod excerpt;
 mod excerpt_text;
 mod first_line_difference;
 mod folder_view;
+mod format_check;
 #[cfg(any(fuzzing, debug_assertions))]
 pub mod fuzzing;
 mod large_edit;
@@ -22,7 +23,9 @@ mod mask_guard;
 mod match_tier;
 mod multi_edit;
 mod no_match_hint;
+mod notebook_edit;
 mod patch;
+mod placeholder;
 mod preserve_unchanged;
 mod quote_search;
 mod read;

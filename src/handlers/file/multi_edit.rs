@@ -2,6 +2,7 @@
 //! (requested_edit), and many files (ApplyPatch).
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -12,11 +13,13 @@ use super::edit_plan::{
 };
 use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
 use super::edit_sequence::EditSequence;
+use super::format_check::describe_broken_format;
+use super::placeholder::refuse_placeholder;
 use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::SeenLines;
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
-use super::{FileDeps, mask_guard, written_file_meta};
+use super::{FileDeps, document, mask_guard, written_file_meta};
 use punie_host::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::SecretBoundaries;
@@ -51,9 +54,21 @@ pub(super) struct MultiEdit {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneEdit {
-    #[serde(alias = "oldString", alias = "old_str", alias = "old_text")]
+    #[serde(
+        alias = "oldString",
+        alias = "old_str",
+        alias = "old_text",
+        alias = "old",
+        alias = "search"
+    )]
     old_string: String,
-    #[serde(alias = "newString", alias = "new_str", alias = "new_text")]
+    #[serde(
+        alias = "newString",
+        alias = "new_str",
+        alias = "new_text",
+        alias = "new",
+        alias = "replace"
+    )]
     new_string: String,
     #[serde(default, alias = "replaceAll")]
     replace_all: bool,
@@ -66,12 +81,6 @@ impl Tool for MultiEdit {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &["multi_edit_file"];
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("path", "file_path"),
-        ("filename", "file_path"),
-        ("file", "file_path"),
-        ("changes", "edits"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs","edits":[{"old_string":"let n = 1;","new_string":"let n = 2;"},{"old_string":"n + 1","new_string":"n + 2"}]}"#,
         r#"{"file_path":"README.md","edits":[{"old_string":"colour","new_string":"color","replace_all":true}],"dry_run":true}"#,
@@ -165,6 +174,8 @@ impl MultiEdit {
         }
         for (at, edit) in self.edits.iter().enumerate() {
             check_content_size(&edit.new_string)?;
+            refuse_placeholder("new_string", &edit.old_string, &edit.new_string)
+                .map_err(|error| number_edit_error(&error, at, self.edits.len(), None))?;
             if at > 0 && edit.old_string.is_empty() {
                 return Err(ToolError::invalid_args(format!(
                     "edits[{at}]: old_string is empty; only the first edit may be, to make a new file."
@@ -227,6 +238,11 @@ impl MultiEdit {
             let _ = writeln!(report, "{changed}");
             notes.push(changed);
         }
+        let broken = describe_broken_format(Path::new(shown), &text, revision.current_text());
+        if let Some(broken) = broken {
+            let _ = writeln!(report, "{broken}");
+            notes.push(broken);
+        }
         let splices = revision.combined_splices();
         let stored = match &transcoded {
             Some(transcoded) => transcoded.to_stored_splices(shown, splices.clone())?,
@@ -250,7 +266,7 @@ impl MultiEdit {
         text: &[u8],
         uncut: &SecretBoundaries,
     ) -> Option<usize> {
-        let wanted = self.edits[at].to_requested_edit(uncut);
+        let wanted = self.edits[at].to_requested_edit(shown, uncut);
         let mut revision = EditSequence::from_original(text);
         let mut was_there = wanted.is_quote_found(text);
         let mut replaced = None;
@@ -332,12 +348,13 @@ impl MultiEdit {
 }
 
 impl OneEdit {
-    fn to_requested_edit(&self, uncut: &SecretBoundaries) -> RequestedEdit {
+    fn to_requested_edit(&self, shown: &str, uncut: &SecretBoundaries) -> RequestedEdit {
         RequestedEdit {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
+            is_notebook: document::has_notebook_name(shown.as_ref()),
             secret_boundaries: uncut.clone(),
         }
     }
@@ -364,7 +381,7 @@ impl OneEdit {
             return Ok((format!("Put in {lines}."), Vec::new()));
         }
         match self
-            .to_requested_edit(uncut)
+            .to_requested_edit(shown, uncut)
             .resolve_edit(shown, revision.current_text())?
         {
             ResolvedEdit::AlreadyDone(words) => Ok((words, Vec::new())),

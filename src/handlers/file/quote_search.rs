@@ -315,104 +315,107 @@ mod tests {
         ))
     }
 
+    /// A text, a quote with its replacement, and by which tier what comes of it.
+    const CASES: &[(&str, &str, &str, MatchTier, &str)] = &[
+        ("a $& b\n", "$&", "$$1", MatchTier::Exact, "a $$1 b\n"),
+        (
+            "a\r\nb\r\nc\r\n",
+            "a\nb",
+            "x\ny\nz",
+            MatchTier::LineEndings,
+            "x\r\ny\r\nz\r\nc\r\n",
+        ),
+        (
+            "a\nb\n",
+            "a\r\nb\r\n",
+            "x\r\n",
+            MatchTier::LineEndings,
+            "x\n",
+        ),
+        (
+            "a\r\nb\r\n",
+            "b",
+            "x\ny",
+            MatchTier::Exact,
+            "a\r\nx\r\ny\r\n",
+        ),
+        ("a\r\nb\r\n", "\nb", "c", MatchTier::Exact, "ac\r\n"),
+        ("a\r\nb\r\n", "\nb", "\nc", MatchTier::Exact, "a\r\nc\r\n"),
+        (
+            "if a {  \n  b\t\n}\n",
+            "if a {\n  b\n}",
+            "c",
+            MatchTier::TrailingSpace,
+            "c\n",
+        ),
+        (
+            "say “hi” – now\n",
+            "\"hi\" - now",
+            "'ho'",
+            MatchTier::Typography,
+            "say 'ho'\n",
+        ),
+        (
+            "x\n    a(\n      b\n    )\nc\n",
+            "a(\n  b\n)\n",
+            "d(\n  e\n)\n",
+            MatchTier::Indentation,
+            "x\n    d(\n      e\n    )\nc\n",
+        ),
+        (
+            "a\n  b\n",
+            "    a\n      b\n",
+            "    q\n",
+            MatchTier::Indentation,
+            "q\n",
+        ),
+        // A new text that has the file's indentation already.
+        (
+            "class A {\n    m() {\n        a();\n        b();\n    }\n}\n",
+            "a();\nb();",
+            "        a();\n        c();",
+            MatchTier::Indentation,
+            "class A {\n    m() {\n        a();\n        c();\n    }\n}\n",
+        ),
+        (
+            "class A {\n    m() {\n        a();\n    }\n}\n",
+            "m() {\n    a();\n}",
+            "\n    m() {\n        c();\n    }",
+            MatchTier::Indentation,
+            "class A {\n\n    m() {\n        c();\n    }\n}\n",
+        ),
+        // Tabs for blanks, and blanks for tabs.
+        (
+            "{\n\tif a {\n\t\tb()\n\t}\n}\n",
+            "    if a {\n        b()\n    }",
+            "    if a {\n        c()\n          + d()\n    }",
+            MatchTier::Tabs,
+            "{\n\tif a {\n\t\tc()\n\t\t  + d()\n\t}\n}\n",
+        ),
+        (
+            "if a:\n  if b:\n    c()\n",
+            "\tif b:\n\t\tc()\n",
+            "\tif b:\n\t\tc()\n\t\td()\n",
+            MatchTier::Tabs,
+            "if a:\n  if b:\n    c()\n    d()\n",
+        ),
+        // Added lines go the way of the matched ones.
+        (
+            "  puts(\"x\");\n",
+            "  puts(“x”);",
+            "  puts(“y”);\n  puts(“z”);",
+            MatchTier::Typography,
+            "  puts(\"y\");\n  puts(\"z\");\n",
+        ),
+        ("a\nb\nc\n", "b\nc", "B\r\nC", MatchTier::Exact, "a\nB\nC\n"),
+    ];
+
     #[test]
     fn each_tier_finds_and_fits_its_place() {
-        for (text, old, new, tier, expect) in [
-            ("a $& b\n", "$&", "$$1", MatchTier::Exact, "a $$1 b\n"),
-            (
-                "a\r\nb\r\nc\r\n",
-                "a\nb",
-                "x\ny\nz",
-                MatchTier::LineEndings,
-                "x\r\ny\r\nz\r\nc\r\n",
-            ),
-            (
-                "a\nb\n",
-                "a\r\nb\r\n",
-                "x\r\n",
-                MatchTier::LineEndings,
-                "x\n",
-            ),
-            (
-                "a\r\nb\r\n",
-                "b",
-                "x\ny",
-                MatchTier::Exact,
-                "a\r\nx\r\ny\r\n",
-            ),
-            ("a\r\nb\r\n", "\nb", "c", MatchTier::Exact, "ac\r\n"),
-            ("a\r\nb\r\n", "\nb", "\nc", MatchTier::Exact, "a\r\nc\r\n"),
-            (
-                "if a {  \n  b\t\n}\n",
-                "if a {\n  b\n}",
-                "c",
-                MatchTier::TrailingSpace,
-                "c\n",
-            ),
-            (
-                "say “hi” – now\n",
-                "\"hi\" - now",
-                "'ho'",
-                MatchTier::Typography,
-                "say 'ho'\n",
-            ),
-            (
-                "x\n    a(\n      b\n    )\nc\n",
-                "a(\n  b\n)\n",
-                "d(\n  e\n)\n",
-                MatchTier::Indentation,
-                "x\n    d(\n      e\n    )\nc\n",
-            ),
-            (
-                "a\n  b\n",
-                "    a\n      b\n",
-                "    q\n",
-                MatchTier::Indentation,
-                "q\n",
-            ),
-            // A new text that has the file's indentation already.
-            (
-                "class A {\n    m() {\n        a();\n        b();\n    }\n}\n",
-                "a();\nb();",
-                "        a();\n        c();",
-                MatchTier::Indentation,
-                "class A {\n    m() {\n        a();\n        c();\n    }\n}\n",
-            ),
-            (
-                "class A {\n    m() {\n        a();\n    }\n}\n",
-                "m() {\n    a();\n}",
-                "\n    m() {\n        c();\n    }",
-                MatchTier::Indentation,
-                "class A {\n\n    m() {\n        c();\n    }\n}\n",
-            ),
-            // Tabs for blanks, and blanks for tabs.
-            (
-                "{\n\tif a {\n\t\tb()\n\t}\n}\n",
-                "    if a {\n        b()\n    }",
-                "    if a {\n        c()\n          + d()\n    }",
-                MatchTier::Tabs,
-                "{\n\tif a {\n\t\tc()\n\t\t  + d()\n\t}\n}\n",
-            ),
-            (
-                "if a:\n  if b:\n    c()\n",
-                "\tif b:\n\t\tc()\n",
-                "\tif b:\n\t\tc()\n\t\td()\n",
-                MatchTier::Tabs,
-                "if a:\n  if b:\n    c()\n    d()\n",
-            ),
-            // Added lines go the way of the matched ones.
-            (
-                "  puts(\"x\");\n",
-                "  puts(“x”);",
-                "  puts(“y”);\n  puts(“z”);",
-                MatchTier::Typography,
-                "  puts(\"y\");\n  puts(\"z\");\n",
-            ),
-            ("a\nb\nc\n", "b\nc", "B\r\nC", MatchTier::Exact, "a\nB\nC\n"),
-        ] {
+        for (text, old, new, tier, expect) in CASES {
             assert_eq!(
                 edit(text, old, new),
-                Some((tier, expect.to_owned())),
+                Some((*tier, (*expect).to_owned())),
                 "{text:?} {old:?}"
             );
         }

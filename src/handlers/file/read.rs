@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::document::{self, DocumentQuery};
 use super::rendered_page::LineSelection;
@@ -54,15 +55,9 @@ impl Tool for Read {
         "open_file",
         "get_file_contents",
     ];
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("path", "file_path"),
-        ("filename", "file_path"),
-        ("file", "file_path"),
-        ("absolute_path", "file_path"),
-        ("target_file", "file_path"),
-        ("line", "offset"),
-        ("lines", "limit"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("line", "offset"), ("lines", "limit")];
+    const ACCEPTED: &'static [&'static str] = &["start_line", "end_line", "view_range"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs"}"#,
         r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
@@ -84,6 +79,54 @@ impl Tool for Read {
 
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess::reading_paths([self.file_path.as_str()])
+    }
+
+    /// Takes a range of lines as other tools have it, a line behind the path, and numbers of pages.
+    fn normalize(arguments: &mut Map<String, Value>) {
+        let number = |value: &Value| {
+            value
+                .as_i64()
+                .or_else(|| value.as_str()?.trim().parse().ok())
+        };
+        let range = arguments
+            .get("view_range")
+            .and_then(Value::as_array)
+            .cloned();
+        let range = range.unwrap_or_default();
+        let line = |at: usize, key: &str| {
+            range
+                .get(at)
+                .or_else(|| arguments.get(key))
+                .and_then(number)
+        };
+        let (mut first, last) = (line(0, "start_line"), line(1, "end_line"));
+        let path = arguments.get("file_path").and_then(Value::as_str);
+        if first.is_none()
+            && let Some((path, line)) = path.and_then(split_line_number)
+        {
+            first = Some(line);
+            arguments.insert("file_path".to_owned(), Value::from(path));
+        }
+        if let Some(first) = first.or(last.map(|_| 1)) {
+            arguments.entry("offset").or_insert(Value::from(first));
+            // -1 is the last line of the file.
+            if let Some(lines) = last
+                .filter(|last| *last >= first)
+                .map(|last| last - first + 1)
+            {
+                arguments.entry("limit").or_insert(Value::from(lines));
+            }
+        }
+        let pages = arguments.get("pages").map(|pages| match pages {
+            Value::Array(pages) => {
+                let pages: Vec<String> = pages.iter().filter_map(page_text).collect();
+                pages.join(",")
+            }
+            page => page_text(page).unwrap_or_default(),
+        });
+        if let Some(pages) = pages {
+            arguments.insert("pages".to_owned(), Value::from(pages));
+        }
     }
 
     fn describe(&self) -> CallDescription {
@@ -108,7 +151,10 @@ impl Tool for Read {
             .map(parse_encoding_label)
             .transpose()?;
         let mut no_notebook = None;
-        if document::has_notebook_name(&path) && encoding.is_none() && self.column.is_none() {
+        if document::has_notebook_name(path.absolute_path())
+            && encoding.is_none()
+            && self.column.is_none()
+        {
             match document::read_notebook(cx, &*deps.client, &path, query.clone(), &deps.worker)
                 .await
             {
@@ -165,6 +211,28 @@ impl Tool for Read {
             Err(error) => Err(error),
         }
     }
+}
+
+fn page_text(page: &Value) -> Option<String> {
+    let text = page.as_str().map(str::to_owned);
+    text.or_else(|| page.as_u64().map(|page| page.to_string()))
+}
+
+/// Splits `src/a.py:12` and `src/a.py:12:5`, as compilers print places, into path and line. A name needs an extension.
+fn split_line_number(path: &str) -> Option<(String, i64)> {
+    let (mut rest, mut line) = path.rsplit_once(':')?;
+    if let Some((before, number)) = rest.rsplit_once(':')
+        && number.parse::<u32>().is_ok()
+    {
+        (rest, line) = (before, number);
+    }
+    let extension = rest.rsplit('/').next()?.rsplit_once('.')?.1;
+    let is_name =
+        !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Some((
+        rest.to_owned(),
+        i64::from(line.parse::<u32>().ok().filter(|_| is_name)?),
+    ))
 }
 
 impl Read {

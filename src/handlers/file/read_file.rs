@@ -30,11 +30,6 @@ impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("Read");
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("file_path", "path"),
-        ("filename", "path"),
-        ("file", "path"),
-    ];
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
     const LIMITS: &'static [&'static str] = &[

@@ -102,6 +102,10 @@ impl RenderedPage {
         } else {
             None
         };
+        // What the whole text is need be said once.
+        if first > 1 && !self.cut_short {
+            self.notes.clear();
+        }
         drop(self.notes.splice(0..0, position));
         if !self.notes.is_empty() {
             text.push('\n');

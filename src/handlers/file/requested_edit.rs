@@ -4,17 +4,18 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use super::edit_report::{
     describe_line_span, line_number_at, list_line_numbers, show_neighbouring_lines,
 };
 use super::excerpt_text::ExcerptText;
-use super::match_tier::{MatchTier, strip_line_numbers};
+use super::match_tier::{MatchTier, strip_blank_lines_around, strip_line_numbers};
 use super::no_match_hint;
 use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
 use super::reindent::{QuotePlace, is_indented_like_file};
 use punie_host::files::ByteSplice;
+use punie_text::normal_forms::{in_form_of, other_forms};
 use punie_text::output::SecretBoundaries;
 use punie_text::output::number_format::{format_count, format_size, group_digits};
 use punie_tool::{ErrorCode, ToolError};
@@ -23,6 +24,12 @@ use punie_tool::{ErrorCode, ToolError};
 const MIN_DISTINCTIVE_LEN: usize = 8;
 /// The most lines common to both texts that are searched.
 const MAX_SHARED_LINES: usize = 8;
+const NUMBERS_NOTE: &str =
+    "Line numbers were taken out of old_string; quote the text without them.";
+const BLANK_LINES_NOTE: &str =
+    "Blank lines around old_string, which are not there in the file, were passed over.";
+const FORM_NOTE: &str =
+    "The file writes accents in another Unicode form than old_string; they stay as in the file.";
 /// The most bytes that are inserted, over all places.
 const MAX_NEW_BYTES: u64 = 64 << 20;
 
@@ -35,8 +42,18 @@ pub(super) struct RequestedEdit {
     pub replace_all: bool,
     /// Replaces every place, if there are exactly this many.
     pub expected_count: Option<u64>,
+    /// The text is a notebook's, whose cells are looked through first.
+    pub is_notebook: bool,
     /// The secrets to mask in error messages.
     pub secret_boundaries: SecretBoundaries,
+}
+
+/// A quote that was found, as it was looked for.
+pub(super) struct FoundEdit {
+    pub(super) found: QuoteMatches,
+    old: String,
+    new: String,
+    notes: Vec<String>,
 }
 
 /// The outcome of resolving an edit in a text.
@@ -63,24 +80,19 @@ impl RequestedEdit {
                 "old_string and new_string are the same; there is nothing to change.",
             ));
         }
-        let mut notes = Vec::new();
-        let (mut old, mut new) = (self.old.clone(), self.new.clone());
-        let mut found = find_quote(text, &old, self.loosest_tier());
-        if found.is_none()
-            && let Some(bare) = strip_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
+        if self.is_notebook
+            && let Some(resolved) = self.resolve_in_cells(shown, text)?
         {
-            found = find_quote(text, &bare, self.loosest_tier());
-            if found.is_some() {
-                notes.push(
-                    "Line numbers were taken out of old_string; quote the text without them."
-                        .to_owned(),
-                );
-                old = bare;
-                new = strip_line_numbers(&new).unwrap_or(new);
-            }
+            return Ok(resolved);
         }
-        let Some(found) = found else {
-            return self.resolve_unmatched(shown, text, &old, &new);
+        let Some(FoundEdit {
+            found,
+            old,
+            new,
+            mut notes,
+        }) = self.find_edit(text)
+        else {
+            return self.resolve_unmatched(shown, text);
         };
         self.check_count(shown, text.into(), &found)?;
         let stands = |place: &QuotePlace| {
@@ -92,7 +104,8 @@ impl RequestedEdit {
                     .to_owned(),
             )
         } else {
-            let note = found.tier.describe_tier();
+            let has_returns = memchr(b'\r', text).is_some() || old.contains('\r');
+            let note = found.tier.describe_tier(has_returns);
             note.map(|note| format!("It was {note}."))
         });
         if let [only] = found.places.as_slice()
@@ -119,6 +132,35 @@ impl RequestedEdit {
             )));
         }
         Ok(ResolvedEdit::Splices { splices, notes })
+    }
+
+    /// Finds the quote: as it is, without pasted line numbers, without blank lines around it, and in another of Unicode's
+    /// normal forms.
+    pub(super) fn find_edit(&self, text: &[u8]) -> Option<FoundEdit> {
+        let mut attempts = vec![(self.old.clone(), self.new.clone(), Vec::new())];
+        if let Some(bare) = strip_line_numbers(&self.old).filter(|bare| !bare.trim().is_empty()) {
+            let new = strip_line_numbers(&self.new).unwrap_or_else(|| self.new.clone());
+            attempts.push((bare, new, vec![NUMBERS_NOTE]));
+        }
+        for (old, new, notes) in attempts.clone() {
+            if let Some((old, new)) = strip_blank_lines_around(&old, &new) {
+                attempts.push((old, new, [notes, vec![BLANK_LINES_NOTE]].concat()));
+            }
+        }
+        for (old, new, notes) in attempts.clone() {
+            for form in other_forms(&old) {
+                let new = in_form_of(&form, &new);
+                attempts.push((form, new, [notes.clone(), vec![FORM_NOTE]].concat()));
+            }
+        }
+        attempts.into_iter().find_map(|(old, new, notes)| {
+            Some(FoundEdit {
+                found: find_quote(text, &old, self.loosest_tier())?,
+                old,
+                new,
+                notes: notes.into_iter().map(str::to_owned).collect(),
+            })
+        })
     }
 
     /// Refuses to change other places than the call intended.
@@ -181,13 +223,8 @@ impl RequestedEdit {
         }
     }
 
-    fn resolve_unmatched(
-        &self,
-        shown: &str,
-        text: &[u8],
-        old: &str,
-        new: &str,
-    ) -> Result<ResolvedEdit, ToolError> {
+    fn resolve_unmatched(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
+        let (old, new) = (&self.old, &self.new);
         let there = find_quote(text, new, MatchTier::LineEndings)
             .filter(|there| there.count == 1 && is_distinctive_text(new));
         let there = there.map(|there| there.places[0].range.clone());

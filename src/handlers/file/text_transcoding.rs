@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 
 use punie_host::encoding::{FileEncoding, UnencodableChar};
 use punie_host::files::{ByteSplice, LoadedFile};
@@ -23,6 +23,8 @@ pub(super) struct TranscodedText {
     text: Arc<Vec<u8>>,
     /// The start of each line, in the text and in the bytes.
     lines: Vec<(usize, usize)>,
+    /// The file's lines end in a carriage return alone; those of the text in a line feed.
+    has_bare_returns: bool,
 }
 
 impl TranscodedText {
@@ -46,11 +48,17 @@ impl TranscodedText {
     pub(super) fn decode_loaded(loaded: &LoadedFile) -> Self {
         let (bytes, encoding) = (Arc::clone(&loaded.bytes), loaded.encoding);
         if encoding.is_utf8() {
+            let has_bare_returns = has_bare_returns(&bytes);
             return Self {
-                text: Arc::clone(&bytes),
+                text: if has_bare_returns {
+                    Arc::new(replace_byte(bytes.to_vec(), b'\r', b'\n'))
+                } else {
+                    Arc::clone(&bytes)
+                },
                 bytes,
                 encoding,
                 lines: Vec::new(),
+                has_bare_returns,
             };
         }
         let mark = encoding.bom_bytes().len();
@@ -59,11 +67,18 @@ impl TranscodedText {
         let in_bytes = stored_line_starts(&bytes, mark, encoding);
         let in_text = std::iter::once(0).chain(memchr_iter(b'\n', &text).map(|at| at + 1));
         let lines = in_text.zip(in_bytes).collect();
+        let has_bare_returns = has_bare_returns(&text);
+        let text = if has_bare_returns {
+            replace_byte(text, b'\r', b'\n')
+        } else {
+            text
+        };
         Self {
             bytes,
             encoding,
             text: Arc::new(text),
             lines,
+            has_bare_returns,
         }
     }
 
@@ -80,8 +95,13 @@ impl TranscodedText {
     pub(super) fn to_stored_splices(
         &self,
         shown: &str,
-        splices: Vec<ByteSplice>,
+        mut splices: Vec<ByteSplice>,
     ) -> Result<Vec<ByteSplice>, ToolError> {
+        if self.has_bare_returns {
+            for splice in &mut splices {
+                splice.with = replace_byte(std::mem::take(&mut splice.with), b'\n', b'\r');
+            }
+        }
         if self.encoding.is_utf8() {
             return Ok(splices);
         }
@@ -144,6 +164,20 @@ impl TranscodedText {
             _ => Some((in_bytes + 2 * before.encode_utf16().count()).min(self.bytes.len())),
         }
     }
+}
+
+/// Returns whether the lines of a text end in carriage returns and no line feeds.
+fn has_bare_returns(text: &[u8]) -> bool {
+    memchr(b'\n', text).is_none() && memchr(b'\r', text).is_some()
+}
+
+fn replace_byte(mut bytes: Vec<u8>, from: u8, to: u8) -> Vec<u8> {
+    for byte in &mut bytes {
+        if *byte == from {
+            *byte = to;
+        }
+    }
+    bytes
 }
 
 /// The error for a character that the file's encoding lacks.

@@ -2,6 +2,11 @@
 //! next page. Not here: reading the window (read).
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use regex::Regex;
 
 use super::line_numbers;
 use punie_host::encoding::FileEncoding;
@@ -82,6 +87,9 @@ pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> 
             window.encoding.as_str()
         ));
     }
+    if !forced && window.text.is_ascii() {
+        warnings.extend(describe_packed_text(&window.text));
+    }
     if window.changed {
         warnings.push(
             "The file changed while it was read: this is its beginning of before. Read it again."
@@ -89,6 +97,33 @@ pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> 
         );
     }
     warnings
+}
+
+/// Says of a text in ASCII that it stands for other letters.
+fn describe_packed_text(text: &str) -> Option<String> {
+    static UTF7: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\+([A-Za-z0-9+/]{3,})-").expect("a valid pattern"));
+    if text.contains("\u{1b}$B") || text.contains("\u{1b}$@") {
+        return Some("It looks like ISO-2022-JP: encoding=\"iso-2022-jp\" shows it.".to_owned());
+    }
+    // RFC 2152: UTF-16 in base64 without padding.
+    let decode = |packed: &str| -> Option<Vec<char>> {
+        let bytes = STANDARD_NO_PAD.decode(packed).ok()?;
+        let (units, rest) = bytes.as_chunks::<2>();
+        let units = units.iter().map(|unit| u16::from_be_bytes(*unit));
+        let letters: Vec<char> = char::decode_utf16(units).collect::<Result<_, _>>().ok()?;
+        let are_letters = letters.iter().all(|c| !c.is_ascii() && !c.is_control());
+        (rest.is_empty() && are_letters).then_some(letters)
+    };
+    let found: Vec<_> = UTF7.captures_iter(text).take(100).collect();
+    let letters = found.iter().map(|found| decode(&found[1]));
+    let letters: Vec<Vec<char>> = letters.collect::<Option<_>>()?;
+    // Words between such signs may stand for some Chinese character, but hardly all of them, or for a Latin letter.
+    let is_latin = letters.iter().flatten().all(|c| *c < '\u{600}');
+    (letters.len() > 2 || (is_latin && !letters.is_empty())).then(|| {
+        let example = &found[0][0];
+        format!("`{example}` looks like UTF-7: `iconv -f UTF-7` in Bash shows such text.")
+    })
 }
 
 /// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and the decoding where it is not obvious.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::placeholder::refuse_placeholder_overwrite;
 use super::seen_files::SeenLines;
 use super::text_transcoding::TranscodedText;
 use super::{FileDeps, mask_guard, written_file_meta};
@@ -52,14 +53,6 @@ impl Tool for Write {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &["create_file", "save_file", "write_to_file"];
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("path", "file_path"),
-        ("filename", "file_path"),
-        ("file", "file_path"),
-        ("text", "content"),
-        ("contents", "content"),
-        ("file_text", "content"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"notes/todo.md","content":"- one\n"}"#,
         r##"{"file_path":"run.sh","content":"#!/bin/sh\n","overwrite":"never","executable":true}"##,
@@ -84,6 +77,7 @@ impl Tool for Write {
         let only_if = self.write_precondition()?;
         let path = deps.resolve_for_call(cx, &self.file_path).await?;
         mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
+        refuse_placeholder_overwrite(cx, deps, &path, &self.content).await?;
         let shown = path.display_text();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::placeholder::refuse_placeholder_overwrite;
 use super::seen_files::SeenLines;
 use super::write::check_content_size;
 use super::{FileDeps, mask_guard, written_file_meta};
@@ -28,12 +29,6 @@ impl Tool for WriteFile {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const SAME_AS: Option<&'static str> = Some("Write");
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("file_path", "path"),
-        ("filename", "path"),
-        ("text", "content"),
-        ("contents", "content"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"path":"notes.txt","content":"one\n"}"#,
         r#"{"path":"docs/empty.md","content":""}"#,
@@ -57,6 +52,7 @@ impl Tool for WriteFile {
         check_content_size(&self.content)?;
         let path = deps.resolve_for_call(cx, &self.path).await?;
         mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
+        refuse_placeholder_overwrite(cx, deps, &path, &self.content).await?;
         let lines = SeenLines::from_whole_text(self.content.as_bytes());
         let request = WriteTextFile {
             path: path.clone(),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
+use super::staging_candidate::StagingRefusal;
 use punie_host::RawPath;
 use punie_text::output::number_format::format_count;
 use punie_text::output::path_text::path_text_from_bytes;
@@ -32,11 +33,6 @@ impl Tool for GitAdd {
     const NAME: &'static str = "GitAdd";
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("files", "paths"),
-        ("path", "paths"),
-        ("file_paths", "paths"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"paths":["src/main.rs","src/old.rs"]}"#,
         r#"{"paths":["backend"]}"#,
@@ -64,13 +60,16 @@ impl Tool for GitAdd {
         }
         cx.declare_intents(vec![repository.stage_intent()]).await?;
         stage_batch(&repository, &batch).await?;
-        Ok(repository.into_reply(format_staging_report(&batch)))
+        Ok(repository.comparison_reply(format_staging_report(&batch)))
     }
 }
 
 fn format_staging_report(batch: &StagingBatch) -> String {
     let mut text = match batch.accepted.len() {
-        0 => "Nothing to stage: what was named is unchanged or staged already.\n".to_owned(),
+        0 => format!(
+            "Nothing to stage: unchanged or staged already: {}\n",
+            batch.unchanged.join(", ")
+        ),
         n => format!("Staged {}:\n", format_count(n as u64, "file")),
     };
     for candidate in batch.accepted.iter().take(MAX_LISTED_FILES) {
@@ -105,14 +104,15 @@ fn format_staging_report(batch: &StagingBatch) -> String {
     text
 }
 
-/// Lists the refused paths with their reasons, and advises about secrets.
+/// Lists the refused paths with their reasons, and advises about secrets among them.
 pub(super) fn format_refusals(batch: &StagingBatch) -> String {
     let mut text = format!(
         "Refused {}, not staged:\n",
         format_count(batch.refused.len() as u64, "path")
     );
     for (path, why) in batch.refused.iter().take(MAX_LISTED_FILES) {
-        let _ = writeln!(text, "  {}: {why}", path_text_from_bytes(path));
+        let (path, why) = (path_text_from_bytes(path), why.reason());
+        let _ = writeln!(text, "  {path}: {why}");
     }
     if batch.refused.len() > MAX_LISTED_FILES {
         let _ = writeln!(
@@ -120,6 +120,10 @@ pub(super) fn format_refusals(batch: &StagingBatch) -> String {
             "  and {} more",
             batch.refused.len() - MAX_LISTED_FILES
         );
+    }
+    let is_secret = |(_, why): &(_, StagingRefusal)| matches!(why, StagingRefusal::Secret(_));
+    if !batch.refused.iter().any(is_secret) {
+        return text;
     }
     text.push_str(
         "A secret that is committed is hard to take back: keep it out with .gitignore, or ask the user, who can stage it \

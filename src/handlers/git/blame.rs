@@ -44,14 +44,8 @@ pub(super) struct GitBlame {
 impl Tool for GitBlame {
     const NAME: &'static str = "GitBlame";
     const EFFECT: ToolEffect = ToolEffect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("file_path", "path"),
-        ("file", "path"),
-        ("start", "start_line"),
-        ("end", "end_line"),
-        ("commit", "ref"),
-        ("revision", "ref"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("start", "start_line"), ("end", "end_line")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"path":"src/main.rs","start_line":40,"end_line":60}"#,
         r#"{"path":"src/main.rs","ref":"v1.2"}"#,

@@ -39,13 +39,6 @@ pub(super) struct GitCommit {
 impl Tool for GitCommit {
     const NAME: &'static str = "GitCommit";
     const EFFECT: ToolEffect = ToolEffect::Executes;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("msg", "message"),
-        ("files", "paths"),
-        ("repo_path", "path"),
-        ("cwd", "path"),
-        ("directory", "path"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"message":"Read the file once"}"#,
         r#"{"message":"Name the error","paths":["src/error.rs"]}"#,

@@ -10,6 +10,7 @@ use super::pending_operation::find_pending_operations;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::status::{format_state_counts, read_status};
+use super::submodule_changes::add_submodule_changes;
 use punie_host::network_proxy::CallNetwork;
 use punie_text::output::TextBudget;
 use punie_text::output::text_budget::clip_to_budget;
@@ -52,7 +53,8 @@ impl CommitReport {
             .run(&["log", "-1", "--format=%s", &self.id, "--"])
             .await?
             .first_output_line();
-        let status = read_status(repository, &["--no-renames"], None).await?;
+        let mut status = read_status(repository, &["--no-renames"], None).await?;
+        add_submodule_changes(repository, &mut status, None).await?;
         let place = status.branch.name.as_deref().map_or_else(
             || "on no branch (detached HEAD)".to_owned(),
             |name| format!("on {}", escape_line(name)),
@@ -151,7 +153,7 @@ pub(super) async fn report_earlier_commit(
             exit_code: Some(0),
             ..GitOutput::default()
         },
-        warnings: repository.warnings.clone(),
+        warnings: repository.comparison_warnings(),
         ..CommitReport::default()
     };
     let mut reply = report.into_reply(repository).await?;

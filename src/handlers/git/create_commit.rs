@@ -14,6 +14,7 @@ use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use super::staging::stage_batch;
 use super::status::read_status;
+use super::submodule_changes::add_submodule_changes;
 use punie_host::local::hook_environment::HookEnvironment;
 use punie_host::network_proxy::CallNetwork;
 use punie_tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
@@ -40,7 +41,8 @@ pub(super) async fn create_commit(
         refuse_conflicts(&read_status(repository, &["--no-renames"], None).await?)?;
     }
     stage_for_commit(repository, &order, before.as_ref()).await?;
-    let status = read_status(repository, &["--no-renames"], None).await?;
+    let mut status = read_status(repository, &["--no-renames"], None).await?;
+    add_submodule_changes(repository, &mut status, None).await?;
     refuse_conflicts(&status)?;
     let selected = order.select_paths(repository, &status)?;
     let warnings = commit_warnings(repository, &order).await?;
@@ -162,7 +164,7 @@ async fn commit_warnings(
     repository: &GitRepository,
     order: &CommitOrder,
 ) -> Result<Vec<String>, ToolError> {
-    let mut warnings = repository.warnings.clone();
+    let mut warnings = repository.comparison_warnings();
     let published = ["merge-base", "--is-ancestor", "HEAD", "@{upstream}"];
     if order.amend && repository.git.run(&published).await?.exit_code == Some(0) {
         warnings.push(

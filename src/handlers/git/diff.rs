@@ -59,18 +59,10 @@ impl Tool for GitDiff {
     const NAME: &'static str = "GitDiff";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("file_path", "path"),
-        ("file", "path"),
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
-        ("cached", "staged"),
         ("base", "from"),
         ("ref", "from"),
         ("target", "from"),
         ("head", "to"),
-        ("context", "context_lines"),
-        ("stat", "stat_only"),
     ];
     const EXAMPLES: &'static [&'static str] = &[
         "{}",
@@ -117,7 +109,7 @@ impl Tool for GitDiff {
         if stat.files.is_empty() {
             repository.require_known_path().await?;
             let hint = self.hint_other_changes(&repository).await?;
-            return Ok(repository.into_reply(format!("{title}: no differences.{hint}")));
+            return Ok(repository.comparison_reply(format!("{title}: no differences.{hint}")));
         }
         comparison.build_diff_reply(&repository, &title, stat).await
     }

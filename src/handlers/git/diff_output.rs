@@ -122,7 +122,7 @@ impl DiffQuery {
                 .await?
                 .compose_reply(self, repository)
         };
-        let mut warnings = repository.warnings.clone();
+        let mut warnings = repository.comparison_warnings();
         warnings.append(&mut reply.meta.warnings);
         reply.meta.warnings = warnings;
         Ok(reply.with_budget(self.budget))

@@ -60,7 +60,7 @@ impl Tool for GetDiff {
         let budget = TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 / 2));
         let mut text = String::new();
         let mut meta = ResultMeta {
-            warnings: repository.warnings.clone(),
+            warnings: repository.comparison_warnings(),
             ..ResultMeta::default()
         };
         let mut fitted = false;

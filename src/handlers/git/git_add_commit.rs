@@ -28,8 +28,6 @@ impl Tool for GitAddCommit {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const SAME_AS: Option<&'static str> = Some("GitCommit");
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("files", "paths"), ("path", "paths"), ("msg", "message")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"paths":["src/error.rs"],"message":"Name the error"}"#,
         r#"{"paths":["."],"message":"First version"}"#,

@@ -27,6 +27,8 @@ use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest output held in memory. git is stopped beyond it.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 << 20;
+const MISSING_OBJECT_STEP: &str = "\nThe object is not here. In a partial clone git would fetch it, which the git tools \
+                                   do not: the same command in Bash does, where the owner allows the host.";
 /// The time limit of one run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -103,7 +105,25 @@ impl GitOutput {
             |code| format!("with exit code {code}"),
         );
         let why = self.stderr_or("It gave no reason.");
-        ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
+        let next = if self.is_missing_object() {
+            MISSING_OBJECT_STEP
+        } else {
+            ""
+        };
+        ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}{next}"))
+    }
+
+    /// Returns whether git missed an object, which a partial clone fetches only when it is asked for it.
+    fn is_missing_object(&self) -> bool {
+        const MESSAGES: [&str; 4] = [
+            "lazy fetching disabled",
+            "promisor",
+            "bad file",
+            "unable to read",
+        ];
+        MESSAGES
+            .iter()
+            .any(|message| self.stderr_text.contains(message))
     }
 
     fn require_success(self) -> Result<Self, ToolError> {

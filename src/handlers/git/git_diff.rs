@@ -29,13 +29,6 @@ impl Tool for PlainDiff {
     const NAME: &'static str = "git_diff";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitDiff");
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
-        ("file_path", "path"),
-        ("cached", "staged"),
-    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src/main.rs","staged":true}"#];
     const LIMITS: &'static [&'static str] = &[
         "30,000 characters an answer by default, 1,000 to 200,000; the whole diff is kept up to 256 MB",
@@ -64,7 +57,7 @@ impl Tool for PlainDiff {
         let stat = comparison.read_stat(&repository).await?;
         if stat.files.is_empty() {
             repository.require_known_path().await?;
-            return Ok(repository.into_reply(if self.staged {
+            return Ok(repository.comparison_reply(if self.staged {
                 "No staged changes."
             } else {
                 "No changes in the working tree against the index. staged=true shows staged changes; git_status \

@@ -29,15 +29,6 @@ impl Tool for PlainLog {
     const NAME: &'static str = "git_log";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitLog");
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
-        ("file_path", "path"),
-        ("limit", "count"),
-        ("max_count", "count"),
-        ("n", "count"),
-    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","count":3}"#];
     const LIMITS: &'static [&'static str] = &[
         "10 commits a call by default, 1,000 at most",
@@ -71,6 +62,6 @@ impl Tool for PlainLog {
         let text = found
             .render_list(0)
             .replace("Continue with skip=", "GitLog goes on with skip=");
-        Ok(reply_with_commits(&found, text, repository))
+        Ok(reply_with_commits(&found, text))
     }
 }

@@ -1,12 +1,16 @@
 //! git_status: git's own plain list. Not here: the branch and the counts (GitStatus).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text::renamed_path;
-use super::repository::GitRepository;
+use super::porcelain::{ChangeState, GitFileChange, RepoStatus};
+use super::repository::{GitRepository, reply_with_warnings};
 use super::requested_path::{here, read_access};
+use super::status::read_status;
+use super::submodule_changes::add_submodule_changes;
 use punie_host::RawPath;
 use punie_tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
@@ -23,12 +27,6 @@ impl Tool for PlainStatus {
     const NAME: &'static str = "git_status";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitStatus");
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
-        ("file_path", "path"),
-    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;
@@ -50,35 +48,46 @@ pub(super) async fn build_plain_status(
     path: &RawPath,
 ) -> Result<ToolReply, ToolError> {
     let repository = GitRepository::open_repository(cx, deps, path).await?;
-    let arguments = [
-        "status",
-        "--porcelain=v1",
-        "-z",
-        "--untracked-files=normal",
-        "--ignore-submodules=dirty",
-        "--find-renames",
-    ];
-    let answer = repository
-        .run_on_path(&arguments, repository.file_pathspec())
-        .await?;
-    if answer.output.is_empty() {
+    let arguments = ["--no-branch", "--no-show-stash"];
+    let path = repository.file_pathspec();
+    let mut status = read_status(&repository, &arguments, path).await?;
+    let uncompared = add_submodule_changes(&repository, &mut status, path).await?;
+    if status.changes.is_empty() {
         repository.require_known_path().await?;
     }
-    let mut lines = Vec::new();
-    let mut records = answer.nul_records();
-    while let Some(record) = records.next() {
-        let (letters, path) = record.split_at(record.len().min(3));
-        let is_renamed = letters.contains(&b'R') || letters.contains(&b'C');
-        let from = is_renamed.then(|| records.next()).flatten();
-        let letters = String::from_utf8_lossy(letters);
-        lines.push(letters.into_owned() + &renamed_path(from, path));
-    }
-    let mut text = lines.join("\n");
+    let mut text = format_short_status(&status);
     if text.is_empty() {
         "nothing to commit, working tree clean".clone_into(&mut text);
     }
-    if answer.cut {
+    if status.cut {
         text.push_str("\n[the list is longer than 8 MB and was cut]");
     }
-    Ok(repository.into_reply(text))
+    let warnings = repository.filter_warning().into_iter().chain(uncompared);
+    Ok(reply_with_warnings(text, warnings))
+}
+
+/// Formats the changes as `git status --short` does: tracked files by path, then new ones.
+fn format_short_status(status: &RepoStatus) -> String {
+    let mut lines: BTreeMap<(bool, &[u8]), (String, &GitFileChange)> = BTreeMap::new();
+    for change in &status.changes {
+        let key = (
+            change.place == ChangeState::Untracked,
+            change.path.as_slice(),
+        );
+        let letters = match change.place {
+            ChangeState::Untracked => "??".to_owned(),
+            ChangeState::Conflicted => change.letters.clone(),
+            ChangeState::Staged => format!("{} ", change.letters),
+            ChangeState::Unstaged => format!(" {}", change.letters),
+        };
+        let line = lines.entry(key).or_insert_with(|| (letters, change));
+        if line.1.place == ChangeState::Staged && change.place == ChangeState::Unstaged {
+            line.0.replace_range(1.., &change.letters);
+        }
+    }
+    let lines: Vec<String> = lines
+        .into_values()
+        .map(|(letters, change)| format!("{letters} {}", change.display_path()))
+        .collect();
+    lines.join("\n")
 }

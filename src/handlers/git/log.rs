@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::GitDeps;
 use super::commit_list::{CommitList, CommitQuery, no_commits_message};
 use super::display_text::escape_line;
-use super::repository::{GitRepository, RepoPathKind};
+use super::repository::{GitRepository, RepoPathKind, reply_with_warnings};
 use super::requested_path::{here, read_access};
 use super::resolve_revision::check_plain_value;
 use punie_host::RawPath;
@@ -49,17 +49,8 @@ impl Tool for GitLog {
     const NAME: &'static str = "GitLog";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("file_path", "path"),
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
         ("branch", "ref"),
-        ("revision", "ref"),
         ("range", "ref"),
-        ("limit", "count"),
-        ("max_count", "count"),
-        ("n", "count"),
-        ("offset", "skip"),
         ("message", "grep"),
         ("after", "since"),
         ("before", "until"),
@@ -124,22 +115,14 @@ impl Tool for GitLog {
         if !description.is_empty() {
             text = format!("Commits {description}:\n{text}");
         }
-        Ok(reply_with_commits(&found, text, repository))
+        Ok(reply_with_commits(&found, text))
     }
 }
 
 /// Builds the answer, with a warning if git's list was cut.
-pub(super) fn reply_with_commits(
-    found: &CommitList,
-    text: String,
-    mut repository: GitRepository,
-) -> ToolReply {
-    let warnings = &mut repository.warnings;
-    warnings.retain(|warning| !warning.starts_with("the filters"));
-    if found.cut {
-        warnings.push("git's list was longer than 8 MB and was cut there".to_owned());
-    }
-    repository.into_reply(text)
+pub(super) fn reply_with_commits(found: &CommitList, text: String) -> ToolReply {
+    let cut = "git's list was longer than 8 MB and was cut there";
+    reply_with_warnings(text, found.cut.then(|| cut.to_owned()))
 }
 
 impl GitLog {

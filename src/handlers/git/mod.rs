@@ -35,6 +35,7 @@ mod pending_operation;
 mod porcelain;
 mod repo_locks;
 mod repository;
+mod repository_place;
 mod requested_path;
 mod resolve_revision;
 mod safe_settings;
@@ -43,6 +44,7 @@ mod show;
 mod staging;
 mod staging_candidate;
 mod status;
+mod submodule_changes;
 mod tree_entry;
 
 pub use clone_repository::clone_repository;

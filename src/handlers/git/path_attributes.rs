@@ -60,25 +60,30 @@ pub(super) async fn find_ignored_paths(
     Ok(found)
 }
 
-/// Returns the files that a filter would change when staged, each with the filter.
+/// Returns the files whose attributes ask for a filter, each with its name. Whether a setting says what it is does not
+/// matter: without it, other content would be staged.
 pub(super) async fn find_filtered_files(
     repository: &GitRepository,
     paths: impl Iterator<Item = &[u8]>,
 ) -> Result<BTreeMap<Vec<u8>, String>, ToolError> {
-    if repository.filters.is_empty() {
+    let paths: Vec<&[u8]> = paths.collect();
+    if paths.is_empty() {
         return Ok(BTreeMap::new());
     }
     let arguments = ["check-attr", "-z", "--stdin", "filter"];
-    let options = GitRunOptions::with_paths(paths);
+    let options = GitRunOptions::with_paths(paths.iter().copied());
     let answer = repository.git.run_with_options(&arguments, options).await?;
     if !answer.is_success() || answer.cut {
         return Err(answer.git_error());
     }
     let fields: Vec<&[u8]> = answer.output.split(|byte| *byte == 0).collect();
-    let with_own_filter = |record: &[&[u8]]| {
-        let filters = &mut repository.filters.iter();
-        let name = filters.find(|name| name.as_bytes() == record[2])?;
-        Some((record[0].to_vec(), escape_line(name)))
+    // Not named: no such attribute, `-filter`, and `filter` without a value.
+    let named = |record: &&[&[u8]]| !matches!(record[2], b"unspecified" | b"unset" | b"set" | b"");
+    let entry = |record: &[&[u8]]| {
+        (
+            record[0].to_vec(),
+            String::from_utf8_lossy(record[2]).into_owned(),
+        )
     };
-    Ok(fields.chunks_exact(3).filter_map(with_own_filter).collect())
+    Ok(fields.chunks_exact(3).filter(named).map(entry).collect())
 }

@@ -45,6 +45,7 @@ impl GitFileChange {
             "R" => "renamed",
             "C" => "copied",
             "T" => "type changed",
+            "?" if self.place == ChangeState::Unstaged => "new files inside the submodule",
             "?" => "untracked",
             "DD" => "both deleted",
             "AU" => "added by us",
@@ -53,6 +54,7 @@ impl GitFileChange {
             "DU" => "deleted by us",
             "AA" => "both added",
             "UU" => "both modified",
+            "m" => "files changed inside the submodule",
             _ => "changed",
         }
     }
@@ -129,6 +131,12 @@ impl RepoStatus {
             path: path.to_vec(),
             from: from.map(<[u8]>::to_vec),
         });
+    }
+
+    /// Adds a change that git did not list.
+    pub(super) fn add_change(&mut self, place: ChangeState, letters: &str, path: &[u8]) {
+        self.push_change(place, letters.to_owned(), path, None);
+        self.changes.sort_by_key(|change| change.place);
     }
 
     /// Returns the changes in a state.

@@ -1,6 +1,5 @@
 //! Finds the repository of a path and checks that all of it lies in the workspace. Not here: the queries.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::OwnedMutexGuard;
@@ -10,10 +9,15 @@ use super::GitDeps;
 use super::disable_repo_programs;
 use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
-use super::object_paths::find_outside_path;
-use punie_host::linked_repository::{describe_unnamed, git_dir_of};
-use punie_host::{LinkedRepository, RawPath, Workspace};
-use punie_tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
+use super::repository_place::{
+    check_linked_repository, find_git_marker, find_repo_folders, find_start_folder, is_repository,
+    outside_workspace_error,
+};
+use punie_host::{RawPath, WorkspacePath};
+use punie_tool::{ResultMeta, ToolContext, ToolError, ToolReply};
+
+/// The mode of a submodule in the index.
+pub(super) const SUBMODULE_MODE: &[u8] = b"160000 ";
 
 /// A requested path in its repository. The default is the whole working tree.
 #[derive(Debug, Clone, Default)]
@@ -56,8 +60,6 @@ pub(super) struct GitRepository {
     pub(super) requested: RepoPath,
     /// The filters in its settings, which do not run.
     pub(super) filters: Vec<String>,
-    /// Warnings about things that the answer leaves out.
-    pub(super) warnings: Vec<String>,
 }
 
 impl GitRepository {
@@ -68,17 +70,49 @@ impl GitRepository {
         path: &RawPath,
     ) -> Result<Self, ToolError> {
         let resolved = deps.workspace.resolve_in_workspace(path)?;
+        let shown = resolved.display_text();
+        let (folder, kind) =
+            find_start_folder(resolved.absolute_path(), resolved.root_path(), &shown)?;
+        Self::open_from(cx, deps, &resolved, &folder, kind).await
+    }
+
+    /// Finds the repository that has a path as an entry. That of a submodule's folder is the one around it.
+    pub(super) async fn open_around(
+        cx: &ToolContext,
+        deps: &GitDeps,
+        path: &RawPath,
+    ) -> Result<Self, ToolError> {
+        let resolved = deps.workspace.resolve_in_workspace(path)?;
+        let folder = resolved.absolute_path();
+        if folder != resolved.root_path()
+            && is_repository(folder)
+            && let Some(above) = folder.parent()
+            && let Ok(around) =
+                Self::open_from(cx, deps, &resolved, above, RepoPathKind::Folder).await
+            && around.is_submodule(&around.requested.path).await?
+        {
+            return Ok(around);
+        }
+        Self::open_repository(cx, deps, path).await
+    }
+
+    async fn open_from(
+        cx: &ToolContext,
+        deps: &GitDeps,
+        resolved: &WorkspacePath,
+        folder: &Path,
+        kind: RepoPathKind,
+    ) -> Result<Self, ToolError> {
         let root = resolved.root_path();
         let shown = resolved.display_text();
-        let (folder, kind) = find_start_folder(resolved.absolute_path(), root, &shown)?;
-        let marker = find_git_marker(&folder, root)?.ok_or_else(|| {
+        let marker = find_git_marker(folder, root)?.ok_or_else(|| {
             ToolError::not_found(match kind {
                 RepoPathKind::Missing => format!("There is nothing at {shown}."),
                 _ => "Error: Not a git repository".to_owned(),
             })
         })?;
         check_linked_repository(&marker, deps)?;
-        let mut git = GitCommand::new(cx, deps, &folder, root.parent().unwrap_or(root))?;
+        let mut git = GitCommand::new(cx, deps, folder, root.parent().unwrap_or(root))?;
         let [top, git_dir, _] = find_repo_folders(&git, &marker).await?;
         let Ok(path) = resolved.absolute_path().strip_prefix(&top) else {
             return Err(outside_workspace_error(&format!(
@@ -97,24 +131,12 @@ impl GitRepository {
         };
         git.folder.clone_from(&top);
         let filters = disable_repo_programs::override_programs(&mut git).await?;
-        let mut warnings = Vec::new();
-        if !filters.is_empty() {
-            let names = filters.iter().map(|name| escape_line(name));
-            warnings.push(format!(
-                "the filters {} were not run, so files under them may be listed as changed",
-                names.collect::<Vec<_>>().join(", ")
-            ));
-        }
-        if top.join(".gitmodules").symlink_metadata().is_ok() {
-            warnings.push("of submodules the commit is compared, not their files".to_owned());
-        }
         Ok(Self {
             git,
             top,
             git_dir,
             requested,
             filters,
-            warnings,
         })
     }
 
@@ -155,6 +177,14 @@ impl GitRepository {
         )))
     }
 
+    /// Returns whether the index has a path as a submodule.
+    async fn is_submodule(&self, path: &str) -> Result<bool, ToolError> {
+        let listed = self
+            .run_on_path(&["ls-files", "--stage"], Some(path))
+            .await?;
+        Ok(listed.output.starts_with(SUBMODULE_MODE))
+    }
+
     /// Returns whether the index or the last commit has a path.
     pub(super) async fn has_tracked(&self, path: &str) -> Result<bool, ToolError> {
         for list in [
@@ -185,13 +215,43 @@ impl GitRepository {
         after
     }
 
-    /// Returns a text answer with the warnings.
-    pub(super) fn into_reply(self, text: impl Into<String>) -> ToolReply {
-        ToolReply::from_text(text).with_meta(ResultMeta {
-            warnings: self.warnings,
-            ..ResultMeta::default()
+    /// Returns the warning about filters that did not run, if there are any.
+    pub(super) fn filter_warning(&self) -> Option<String> {
+        let names: Vec<String> = self.filters.iter().map(|name| escape_line(name)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the filters {} were not run, so files under them may be listed as changed",
+                names.join(", ")
+            )
         })
     }
+
+    /// Returns the warnings about what a comparison of the working tree leaves out.
+    pub(super) fn comparison_warnings(&self) -> Vec<String> {
+        let has_submodules = self.top.join(".gitmodules").symlink_metadata().is_ok();
+        let submodules = has_submodules
+            .then(|| "of submodules the commit is compared, not their files".to_owned());
+        self.filter_warning()
+            .into_iter()
+            .chain(submodules)
+            .collect()
+    }
+
+    /// Returns an answer about a comparison, with its warnings.
+    pub(super) fn comparison_reply(&self, text: impl Into<String>) -> ToolReply {
+        reply_with_warnings(text, self.comparison_warnings())
+    }
+}
+
+/// Returns a text answer with warnings.
+pub(super) fn reply_with_warnings(
+    text: impl Into<String>,
+    warnings: impl IntoIterator<Item = String>,
+) -> ToolReply {
+    ToolReply::from_text(text).with_meta(ResultMeta {
+        warnings: warnings.into_iter().collect(),
+        ..ResultMeta::default()
+    })
 }
 
 /// Appends a path after `--`, so that git cannot read it as an option or revision.
@@ -200,180 +260,4 @@ pub(super) fn append_pathspec<'a>(arguments: &[&'a str], path: Option<&'a str>) 
     arguments.push("--");
     arguments.extend(path);
     arguments
-}
-
-/// Fails where a `.git` file leads to a repository that git cannot reach. Git would only say that there is none.
-fn check_linked_repository(marker: &Path, deps: &GitDeps) -> Result<(), ToolError> {
-    let tree = marker.parent().unwrap_or(marker);
-    let Some(git_dir) = git_dir_of(tree) else {
-        return Ok(());
-    };
-    let reached = deps.with_repositories();
-    let is_reached = |path: &Path| reached.contains_real_path(path);
-    let text = match LinkedRepository::of_tree(tree) {
-        Some(linked) if is_reached(&linked.repository) => return Ok(()),
-        Some(linked) => linked.describe_hidden(),
-        None if is_reached(&git_dir.canonicalize().unwrap_or_else(|_| git_dir.clone())) => {
-            return Ok(());
-        }
-        None => describe_unnamed(&marker.display().to_string(), &git_dir),
-    };
-    Err(ToolError::new(ErrorCode::OutsideWorkspace, text))
-}
-
-/// Asks git for the folders of the repository and checks that they lie in the workspace. `core.worktree`, a `.git`
-/// file and `commondir` can each lead elsewhere.
-async fn find_repo_folders(git: &GitCommand, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
-    let asked = [
-        "rev-parse",
-        "--show-toplevel",
-        "--absolute-git-dir",
-        "--path-format=absolute",
-        "--git-common-dir",
-    ];
-    let answer = git.run(&asked).await?;
-    if answer.exit_code != Some(0) {
-        let bare = git.run(&["rev-parse", "--is-bare-repository"]).await?;
-        return Err(if bare.first_output_line() == "true" {
-            bare_repository_error(marker)
-        } else {
-            explain_rejected_repository(&answer, marker)
-        });
-    }
-    let text = String::from_utf8(answer.output)
-        .map_err(|_| outside_workspace_error("its folders have names that are no text"))?;
-    let workspace = git.deps.with_repositories();
-    tokio::task::spawn_blocking(move || check_inside_workspace(&text, &workspace))
-        .await
-        .map_err(|_| {
-            ToolError::internal_error("The look at the repository did not get to its end.")
-        })?
-}
-
-/// Resolves the folders and checks that they and the objects lie in the workspace. Blocks.
-fn check_inside_workspace(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError> {
-    let mut found = Vec::new();
-    for place in places.lines() {
-        let real = Path::new(place)
-            .canonicalize()
-            .map_err(|cause| ToolError::from_io(place, &cause))?;
-        if !workspace.contains_real_path(&real) {
-            return Err(outside_workspace_error(&format!("it uses {place}")));
-        }
-        found.push(real);
-    }
-    let found = <[PathBuf; 3]>::try_from(found)
-        .map_err(|_| outside_workspace_error("its folders have names with line breaks"))?;
-    let reaches = find_outside_path(&found[1], &found[2], workspace);
-    reaches.map_or(Ok(found), |why| Err(outside_workspace_error(&why)))
-}
-
-/// Returns the folder from which to look for the repository, and the kind of the path. For a deleted path, that is
-/// the deepest existing parent.
-fn find_start_folder(
-    path: &Path,
-    root: &Path,
-    shown: &str,
-) -> Result<(PathBuf, RepoPathKind), ToolError> {
-    let mut kind = RepoPathKind::Folder;
-    for folder in path
-        .ancestors()
-        .take_while(|folder| folder.starts_with(root))
-    {
-        match folder.symlink_metadata().map(|meta| meta.is_dir()) {
-            Ok(true) => return Ok((folder.to_owned(), kind)),
-            Ok(false) => kind = RepoPathKind::File,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => kind = RepoPathKind::Missing,
-            Err(cause) => return Err(ToolError::from_io(shown, &cause)),
-        }
-    }
-    Err(ToolError::invalid_args(format!(
-        "{shown} is neither a folder nor a file."
-    )))
-}
-
-/// Finds the `.git` above a folder, if there is one. Without one inside the workspace, git is not even started.
-fn find_git_marker(folder: &Path, root: &Path) -> Result<Option<PathBuf>, ToolError> {
-    let found = |dir: &Path| Some(dir.join(".git")).filter(|git| git.symlink_metadata().is_ok());
-    let inside = || folder.ancestors().take_while(|dir| dir.starts_with(root));
-    if let Some(git) = inside().find_map(found) {
-        return Ok(Some(git));
-    }
-    // git's own test for a bare repository.
-    let is_bare = |dir: &&Path| {
-        ["HEAD", "objects", "refs"]
-            .iter()
-            .all(|name| dir.join(name).exists())
-    };
-    if let Some(git) = inside().find(is_bare) {
-        return Err(bare_repository_error(git));
-    }
-    match root.ancestors().skip(1).find_map(found) {
-        Some(above) => Err(outside_workspace_error(&format!(
-            "it begins above the workspace, at {}",
-            above.display()
-        ))),
-        None => Ok(None),
-    }
-}
-
-/// Returns the error for a repository without a working tree.
-fn bare_repository_error(git: &Path) -> ToolError {
-    let git = git.display();
-    ToolError::not_found(format!(
-        "{git} is a bare repository: it has a history and no working tree, and the git tools need one. Use Bash, for \
-         example `git --git-dir={git} log`, or make a working tree inside the workspace with `git --git-dir={git} \
-         worktree add FOLDER`."
-    ))
-}
-
-fn outside_workspace_error(why: &str) -> ToolError {
-    ToolError::new(
-        ErrorCode::OutsideWorkspace,
-        format!(
-            "The repository reaches outside the workspace: {why}. To allow it, the workspaces must hold that folder, and \
-             for the session of a client (MCP) the session's folders: start the client there, or name it with \
-             --workspace."
-        ),
-    )
-}
-
-/// Explains why git rejects a repository although a `.git` exists.
-fn explain_rejected_repository(answer: &GitOutput, marker: &Path) -> ToolError {
-    if let Some(owner) = foreign_owner(marker) {
-        return ToolError::new(
-            ErrorCode::PolicyDenied,
-            format!(
-                "{} belongs to another user ({owner}), and git does not trust such a repository. Its owner can be asked, \
-                 or the user can run: git config --global --add safe.directory {}",
-                marker.display(),
-                marker.parent().unwrap_or(marker).display()
-            ),
-        );
-    }
-    let why = answer.stderr_or("git gave no reason");
-    ToolError::not_found(format!(
-        "Error: Not a git repository\n{why}\n{} is there, but git refuses it.",
-        marker.display()
-    ))
-}
-
-#[cfg(unix)]
-fn foreign_owner(marker: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let own = rustix::process::geteuid().as_raw();
-    let owner = |path: &Path| {
-        path.symlink_metadata()
-            .ok()
-            .map(|meta| meta.uid())
-            .filter(|uid| *uid != own)
-    };
-    owner(marker)
-        .or_else(|| marker.parent().and_then(owner))
-        .map(|uid| format!("uid {uid}"))
-}
-
-#[cfg(not(unix))]
-fn foreign_owner(_marker: &Path) -> Option<String> {
-    None
 }

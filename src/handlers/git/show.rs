@@ -53,18 +53,7 @@ fn head() -> String {
 impl Tool for GitShow {
     const NAME: &'static str = "GitShow";
     const EFFECT: ToolEffect = ToolEffect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("commit", "ref"),
-        ("revision", "ref"),
-        ("sha", "ref"),
-        ("id", "ref"),
-        ("hash", "ref"),
-        ("file_path", "path"),
-        ("repo_path", "path"),
-        ("cwd", "path"),
-        ("stat", "stat_only"),
-        ("context", "context_lines"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("id", "ref")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"ref":"HEAD~1"}"#,
         r#"{"ref":"v1.2","path":"src/main.rs"}"#,

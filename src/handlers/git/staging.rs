@@ -10,7 +10,8 @@ use super::path_attributes::{find_filtered_files, find_ignored_paths};
 use super::pending_operation::refuse_if_locked;
 use super::porcelain::{ChangeState, RepoStatus};
 use super::repository::{GitRepository, RepoPath, RepoPathKind};
-use super::staging_candidate::StagingCandidate;
+use super::repository_place::is_repository;
+use super::staging_candidate::{StagingCandidate, StagingRefusal};
 use punie_host::RawPath;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
@@ -22,7 +23,7 @@ const MAX_PATHS: usize = 500;
 pub(super) struct StagingBatch {
     pub(super) accepted: Vec<StagingCandidate>,
     /// Each path with its reason.
-    pub(super) refused: Vec<(Vec<u8>, String)>,
+    pub(super) refused: Vec<(Vec<u8>, StagingRefusal)>,
     /// Requested paths without anything to stage.
     pub(super) unchanged: Vec<String>,
 }
@@ -53,7 +54,7 @@ pub(super) async fn open_with_paths(
             "{tool}: `paths` has more than {MAX_PATHS} entries; name folders."
         )));
     }
-    let repository = GitRepository::open_repository(cx, deps, first).await?;
+    let repository = GitRepository::open_around(cx, deps, first).await?;
     let mut parts = vec![repository.requested.clone()];
     for path in others {
         parts.push(resolve_repo_path(tool, &repository, path)?);
@@ -80,6 +81,14 @@ fn resolve_repo_path(
             repository.top.display()
         )));
     };
+    let folders = Path::new(inside).ancestors().skip(1);
+    let mut inner = folders.map(|folder| repository.top.join(folder));
+    if let Some(inner) = inner.find(|folder| *folder != repository.top && is_repository(folder)) {
+        return Err(ToolError::invalid_args(format!(
+            "{tool}: {shown} is in a repository of its own, {}. Use one call a repository.",
+            inner.display()
+        )));
+    }
     let kind = match resolved.absolute_path().symlink_metadata() {
         Ok(meta) if meta.is_dir() => RepoPathKind::Folder,
         Ok(_) => RepoPathKind::File,
@@ -114,8 +123,10 @@ pub(super) async fn collect_batch(
     }
     for part in parts {
         if let Some(rule) = ignored.get(part.path.as_bytes()) {
-            let refusal = (part.path.clone().into_bytes(), rule.clone());
-            batch.refused.push(refusal);
+            let refusal = StagingRefusal::Other(rule.clone());
+            batch
+                .refused
+                .push((part.path.clone().into_bytes(), refusal));
         } else if !candidates.keys().any(|path| part.contains_path(path)) {
             let changes = &mut status.changes.iter();
             let is_staged = changes.any(|change| part.contains_path(&change.path));
@@ -128,7 +139,16 @@ pub(super) async fn collect_batch(
                     part.shown
                 )));
             }
-            batch.unchanged.push(part.shown.clone());
+            let is_submodule =
+                is_repository(&repository.top.join(&part.path)) && !part.path.is_empty();
+            batch.unchanged.push(if is_submodule {
+                format!(
+                    "{} (a submodule, at the same commit; name files in it to stage them there)",
+                    part.shown
+                )
+            } else {
+                part.shown.clone()
+            });
         }
     }
     let filtered = find_filtered_files(repository, candidates.keys().copied()).await?;

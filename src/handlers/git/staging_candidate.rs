@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use super::display_text::escape_line;
 use super::porcelain::{ChangeState, GitFileChange};
 use super::repository::GitRepository;
 use super::secret_scan::{SecretScan, check_file_name};
@@ -15,6 +16,22 @@ pub(super) struct StagingCandidate {
     pub(super) change: GitFileChange,
     /// A remark for the answer.
     pub(super) remark: Option<&'static str>,
+}
+
+/// The reason not to stage a file.
+#[derive(Debug)]
+pub(super) enum StagingRefusal {
+    /// It looks like a secret, or holds one.
+    Secret(String),
+    Other(String),
+}
+
+impl StagingRefusal {
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            Self::Secret(why) | Self::Other(why) => why,
+        }
+    }
 }
 
 impl StagingCandidate {
@@ -33,14 +50,15 @@ impl StagingCandidate {
         &mut self,
         repository: &GitRepository,
         filtered: &BTreeMap<Vec<u8>, String>,
-    ) -> Result<Option<String>, ToolError> {
+    ) -> Result<Option<StagingRefusal>, ToolError> {
+        let refuse = |why: String| Ok(Some(StagingRefusal::Other(why)));
         let path = &self.change.path;
         let is_new = self.change.place == ChangeState::Untracked;
         if path.ends_with(b"/") {
-            return Ok(Some("it is a repository of its own".to_owned()));
+            return refuse("it is a repository of its own".to_owned());
         }
         if is_new && let Some(why) = check_file_name(path) {
-            return Ok(Some(why));
+            return Ok(Some(StagingRefusal::Secret(why)));
         }
         let file = repository.top.join(native_path(path));
         let Some(meta) = file
@@ -51,20 +69,26 @@ impl StagingCandidate {
             return Ok(None);
         };
         if let Some(name) = filtered.get(path) {
-            return Ok(Some(format!(
-                "its attributes ask for the filter {name}, a program that is not run here; without it other content would be \
-                 committed than the repository expects. Bash `git add` runs it"
-            )));
+            let next = if repository.filters.contains(name) {
+                "Bash `git add` runs it."
+            } else {
+                "No setting here says what it is: its program must be set up first, such as by `git lfs install`."
+            };
+            return refuse(format!(
+                "its attributes ask for the filter {}, a program that is not run here; without it other content would be \
+                 committed than the repository expects. {next}",
+                escape_line(name)
+            ));
         }
         if is_foreign_hard_link(&meta) {
-            return Ok(Some("it is a hard link to another user's file".to_owned()));
+            return refuse("it is a hard link to another user's file".to_owned());
         }
         let content = match scan_file(repository, file).await {
             Ok(content) => content,
             Err(_) if repository.git.cx.is_cancelled() => {
                 return Err(ToolError::call_cancelled("Cancelled; nothing was staged."));
             }
-            Err(cause) => return Ok(Some(format!("it cannot be read ({})", cause.kind()))),
+            Err(cause) => return refuse(format!("it cannot be read ({})", cause.kind())),
         };
         if self.change.place == ChangeState::Conflicted && content.conflict_mark {
             self.remark = Some("still has conflict marks (<<<<<<<)");
@@ -75,7 +99,7 @@ impl StagingCandidate {
         // Secrets that the repository has already are not reported.
         let is_known =
             !is_new && !content.has_new_secrets(&scan_index_blob(repository, path).await?);
-        Ok(Some(why).filter(|_| !is_known))
+        Ok((!is_known).then_some(StagingRefusal::Secret(why)))
     }
 }
 

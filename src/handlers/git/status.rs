@@ -10,9 +10,10 @@ use super::GitDeps;
 use super::display_text::escape_line;
 use super::pending_operation::{PendingOperation, find_pending_operations, rebase_step};
 use super::porcelain::{BranchStatus, ChangeState, GitFileChange, RepoStatus};
-use super::repository::GitRepository;
+use super::repository::{GitRepository, reply_with_warnings};
 use super::requested_path::{here, read_access};
 use super::resolve_revision;
+use super::submodule_changes::add_submodule_changes;
 use punie_host::RawPath;
 use punie_text::output::number_format::{format_count, group_digits};
 use punie_text::output::path_text::path_text_from_bytes;
@@ -37,7 +38,7 @@ const MAX_LISTED: u64 = 2_000;
 /// Show a git repository's branch, what it is ahead and behind, a merge or rebase in progress, then conflicts,
 /// staged, changed and new paths.
 ///
-/// Of submodules the commit is compared, not their files.
+/// Changes inside submodules are listed as one of the submodule.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitStatus {
@@ -57,12 +58,6 @@ pub(super) struct GitStatus {
 impl Tool for GitStatus {
     const NAME: &'static str = "GitStatus";
     const EFFECT: ToolEffect = ToolEffect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("repo_path", "path"),
-        ("directory", "path"),
-        ("cwd", "path"),
-        ("file_path", "path"),
-    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend","all_untracked":true}"#];
     const LIMITS: &'static [&'static str] = &[
         "200 paths a call by default, 2,000 at most",
@@ -83,7 +78,9 @@ impl Tool for GitStatus {
         } else {
             &[]
         };
-        let status = read_status(&repository, more, repository.pathspec()).await?;
+        let path = repository.pathspec();
+        let mut status = read_status(&repository, more, path).await?;
+        let uncompared = add_submodule_changes(&repository, &mut status, path).await?;
         if status.changes.is_empty() {
             repository.require_known_path().await?;
         }
@@ -94,7 +91,8 @@ impl Tool for GitStatus {
             );
         }
         self.append_changes(&status, &mut text);
-        Ok(repository.into_reply(text))
+        let warnings = repository.filter_warning().into_iter().chain(uncompared);
+        Ok(reply_with_warnings(text, warnings))
     }
 }
 

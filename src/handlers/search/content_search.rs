@@ -2,6 +2,7 @@
 //! arguments, the search of one file, and the answer.
 
 use std::cmp::Reverse;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -86,6 +87,17 @@ impl ContentSearch<'_> {
     }
 }
 
+/// Returns whether a file is a document whose text its bytes do not show.
+fn is_document(entry: &WalkEntry<'_>) -> bool {
+    const EXTENSIONS: [&str; 8] = ["pdf", "docx", "xlsx", "xlsm", "pptx", "odt", "ods", "odp"];
+    let extension = Path::new(entry.name).extension();
+    extension.is_some_and(|own| {
+        EXTENSIONS
+            .iter()
+            .any(|known| own.eq_ignore_ascii_case(known))
+    })
+}
+
 /// The sums over all threads.
 struct SearchTotals {
     page: Mutex<SmallestItems<FileHits>>,
@@ -162,7 +174,7 @@ impl SearchHandler for ContentSearcher<'_> {
     fn handle_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl {
         match self.files.search_entry(entry) {
             Ok(Some(lines)) => return self.record_hits(entry, lines),
-            Ok(None) => {}
+            Ok(None) => self.files.coverage.documents += u64::from(is_document(entry)),
             Err(FileSearchError::Halted) => return WalkControl::Quit,
             Err(FileSearchError::TooLarge) => self.files.coverage.too_large += 1,
             Err(FileSearchError::Unreadable) => self.files.coverage.unreadable += 1,

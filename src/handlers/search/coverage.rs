@@ -38,6 +38,8 @@ pub(super) struct SearchCoverage {
     pub(super) utf32: u64,
     /// Large files without a match that begin as UTF-8 but are not: they were searched as bytes.
     pub(super) not_utf8: u64,
+    /// PDF and office documents without a match, which hold their text in packed form.
+    pub(super) documents: u64,
     /// Files that were searched.
     pub(super) searched: u64,
     /// Files without a match that would match in another case, as far as that was checked.
@@ -79,6 +81,7 @@ impl SearchCoverage {
         self.too_large += other.too_large;
         self.utf32 += other.utf32;
         self.not_utf8 += other.not_utf8;
+        self.documents += other.documents;
         self.searched += other.searched;
         self.other_case += other.other_case;
     }
@@ -125,6 +128,13 @@ impl SearchCoverage {
                 text,
                 "\n[not UTF-8: {files} without a match searched as bytes, as the encoding does not show at the \
                  beginning; `encoding` decodes]"
+            );
+        }
+        if self.documents > 0 {
+            let documents = format_count(self.documents, "document");
+            let _ = write!(
+                text,
+                "\n[not looked into: {documents} (PDF, office); Read shows their text]"
             );
         }
         if self.timed_out {

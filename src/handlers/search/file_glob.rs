@@ -4,7 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::Value;
 
+use punie_text::normal_forms::other_forms;
 use punie_tool::ToolError;
 
 /// No real pattern is longer.
@@ -49,7 +51,7 @@ impl FileGlob {
         let set = compile_glob(&whole, false).map_err(|e| unusable(&e))?;
         Ok(Self {
             set,
-            suffix: literal_suffix(&whole),
+            suffix: literal_suffix(&whole).filter(|suffix| suffix.is_ascii()),
             name_only: !whole.contains('/'),
             negated,
             whole,
@@ -81,6 +83,24 @@ impl FileGlob {
         })
     }
 
+    /// Returns the same pattern with brackets as letters of names, as in `app/[id]/page.tsx`; `None` if it has none.
+    pub(super) fn with_literal_brackets(&self) -> Option<Self> {
+        if !self.whole.contains('[') {
+            return None;
+        }
+        let escape = |c: char| match c {
+            '[' | ']' => format!("[{c}]"),
+            c => c.to_string(),
+        };
+        let whole: String = self.whole.chars().map(escape).collect();
+        Some(Self {
+            set: compile_glob(&whole, false).ok()?,
+            suffix: None,
+            whole,
+            ..self.clone()
+        })
+    }
+
     /// Returns whether a file matches, given its path relative to the start of the search and its name.
     pub(super) fn matches_file(&self, rel: &Path, name: &OsStr) -> bool {
         let hit = match &self.suffix {
@@ -92,12 +112,60 @@ impl FileGlob {
     }
 }
 
+/// Compiles a pattern, in each of Unicode's normal forms. Within brackets a letter of the other form would be several.
 fn compile_glob(pattern: &str, any_case: bool) -> Result<GlobSet, globset::Error> {
-    let glob = GlobBuilder::new(pattern)
-        .literal_separator(true)
-        .case_insensitive(any_case)
-        .build()?;
-    GlobSetBuilder::new().add(glob).build()
+    let forms = other_forms(pattern);
+    let forms = forms
+        .iter()
+        .map(String::as_str)
+        .filter(|_| !pattern.contains('['));
+    let mut set = GlobSetBuilder::new();
+    for form in std::iter::once(pattern).chain(forms) {
+        let mut glob = GlobBuilder::new(form);
+        set.add(
+            glob.literal_separator(true)
+                .case_insensitive(any_case)
+                .build()?,
+        );
+    }
+    set.build()
+}
+
+/// Joins the patterns of a list, as models write it: an array, or a text with commas or blanks between patterns.
+pub(super) fn join_glob_list(value: &Value) -> Option<String> {
+    let parts: Vec<&str> = match value {
+        Value::Array(all) => all.iter().map(Value::as_str).collect::<Option<_>>()?,
+        Value::String(text) if !text.contains(['{', '[', '\\']) => {
+            let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+            let parts: Vec<&str> = parts.collect();
+            // A single name may have a comma or a blank.
+            parts
+                .iter()
+                .all(|part| part.contains('*'))
+                .then_some(parts)?
+        }
+        _ => return None,
+    };
+    if parts.iter().any(|part| part.starts_with('!')) {
+        return None;
+    }
+    match parts.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => {
+            // With a slash in one of them, the others would be about the top folder alone.
+            let has_slash = several.iter().any(|part| part.contains('/'));
+            let anywhere = |part: &&str| {
+                if has_slash && !part.contains('/') {
+                    format!("**/{part}")
+                } else {
+                    (*part).to_owned()
+                }
+            };
+            let parts: Vec<String> = several.iter().map(anywhere).collect();
+            Some(format!("{{{}}}", parts.join(",")))
+        }
+    }
 }
 
 /// Splits off the folder before the first wildcard: `src/**/*.rs` is `src` and `**/*.rs`. Walking that folder alone
@@ -206,6 +274,55 @@ mod tests {
             let said = glob.matches_file(&path, name.as_ref());
             prop_assert_eq!(said, FileGlob { suffix: None, ..glob }.matches_file(&path, name.as_ref()), "{}", pattern);
         }
+    }
+
+    #[test]
+    fn brackets_may_be_letters_of_a_name() {
+        let literally = |pattern: &str, path: &str| {
+            let glob = FileGlob::new(pattern)
+                .expect("a pattern")
+                .with_literal_brackets();
+            let path = Path::new(path);
+            glob.expect("brackets")
+                .matches_file(path, path.file_name().expect("a name"))
+        };
+        assert!(!hit("app/[id]/*.tsx", "app/[id]/page.tsx"));
+        assert!(literally("app/[id]/*.tsx", "app/[id]/page.tsx"));
+        assert!(literally(
+            "app/[[...slug]]/*.tsx",
+            "app/[[...slug]]/page.tsx"
+        ));
+        assert!(!literally("app/[id]/*.tsx", "app/i/page.tsx"));
+        assert!(
+            FileGlob::new("a.tsx")
+                .expect("a pattern")
+                .with_literal_brackets()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_list_of_patterns_is_one() {
+        let joined = |value: Value| join_glob_list(&value);
+        for (list, pattern) in [
+            (Value::from("*.py,*.ts"), "{*.py,*.ts}"),
+            (Value::from("*.py, *.ts"), "{*.py,*.ts}"),
+            (Value::from("*.py *.ts"), "{*.py,*.ts}"),
+            (Value::from(vec!["*.py", "src/*.ts"]), "{**/*.py,src/*.ts}"),
+            (Value::from(vec!["a b.txt"]), "a b.txt"),
+            (Value::from("*.py"), "*.py"),
+        ] {
+            assert_eq!(joined(list).as_deref(), Some(pattern));
+        }
+        for other in ["a b.txt", "*.{py,ts}", "!*.py,*.ts", "x, *.ts", ""] {
+            assert_eq!(joined(Value::from(other)), None, "{other}");
+        }
+        assert_eq!(joined(Value::from(vec![1])), None);
+    }
+
+    #[test]
+    fn a_name_is_found_in_either_form() {
+        assert!(hit("Caf\u{e9}*", "Cafe\u{301}.txt") && hit("*fe\u{301}.txt", "Caf\u{e9}.txt"));
     }
 
     #[test]

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::SearchDeps;
 use super::coverage::SearchCoverage;
 use super::file_finder::{FileNameSearch, FoundPaths, SortOrder};
-use super::file_glob::{FileGlob, split_literal_folder};
+use super::file_glob::{FileGlob, join_glob_list, split_literal_folder};
 use super::folder_entries::WalkEntryKind;
-use super::result_text::{at_least, ignored_matches_hint, page_range_text, saturating_usize};
+use super::result_text::{
+    at_least, ignored_matches_hint, page_range_text, saturating_usize, take_zero_as_all,
+};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
 use punie_host::{FileView, RawPath};
@@ -81,22 +84,6 @@ impl Tool for Glob {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] =
         &["LS", "file_search", "glob_file_search", "find_files"];
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("glob", "pattern"),
-        ("glob_pattern", "pattern"),
-        ("directory", "path"),
-        ("dir", "path"),
-        ("dir_path", "path"),
-        ("target_directory", "path"),
-        ("folder", "path"),
-        ("cwd", "path"),
-        ("max_results", "limit"),
-        ("head_limit", "limit"),
-        ("no_ignore", "include_ignored"),
-        ("file_type", "type"),
-        ("sort_by", "sort"),
-        ("timeout", "timeout_ms"),
-    ];
     const LIMITS: &'static [&'static str] = &[
         "200 paths an answer, 2,000 at most; offset up to 1,000,000",
         "20 seconds a search, then what was found so far",
@@ -120,6 +107,13 @@ impl Tool for Glob {
                 .with_default_location(DefaultLocation::AllWorkspaces(base.map(str::to_owned))),
             (None, Some(path)) => DeclaredAccess::reading_paths([path]),
         }
+    }
+
+    fn normalize(arguments: &mut Map<String, Value>) {
+        if let Some(pattern) = arguments.get("pattern").and_then(join_glob_list) {
+            arguments.insert("pattern".to_owned(), Value::from(pattern));
+        }
+        take_zero_as_all(arguments, "limit", MAX_LIMIT);
     }
 
     fn describe(&self) -> CallDescription {
@@ -213,8 +207,20 @@ impl Glob {
     fn build_answer(&self, search: &FileNameSearch<'_>) -> String {
         let limit = self.limit.clamp(1, MAX_LIMIT);
         let offset = self.offset.min(MAX_OFFSET);
-        let found = search.find_paths(self.sort, saturating_usize(offset + limit), None);
+        let keep = saturating_usize(offset + limit);
+        let mut found = search.find_paths(self.sort, keep, None);
         let folders = search.scope.describe_roots();
+        let mut reading = "";
+        if found.count == 0
+            && let Some(glob) = search.glob.with_literal_brackets()
+        {
+            let literal = FileNameSearch {
+                glob: &glob,
+                ..*search
+            };
+            found = literal.find_paths(self.sort, keep, None);
+            reading = "\n[the brackets were taken as letters of names]";
+        }
         if found.count == 0 {
             return self.explain_no_match(search, &found.coverage, &folders);
         }
@@ -251,7 +257,7 @@ impl Glob {
                 }
             }
         }
-        text + &found.coverage.format_footer()
+        text + reading + &found.coverage.format_footer()
     }
 
     /// Explains an empty result. The usual cause is that ignored files would have matched.

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::SearchDeps;
 use super::content_search::{ContentSearch, SearchFindings};
-use super::file_glob::FileGlob;
+use super::file_glob::{FileGlob, join_glob_list};
 use super::grep_report::GrepReport;
 use super::line_pattern::{self, PatternOptions};
-use super::result_text::ignored_matches_hint;
+use super::result_text::{ignored_matches_hint, take_zero_as_all};
 use super::search_plan::{Order, OutputMode, SearchPatterns, SearchPlan};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
@@ -129,34 +129,6 @@ impl Tool for Grep {
         "ripgrep",
         "search_files",
     ];
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("regex", "pattern"),
-        ("query", "pattern"),
-        ("file_path", "path"),
-        ("directory", "path"),
-        ("folder", "path"),
-        ("include", "glob"),
-        ("file_type", "type"),
-        ("include_pattern", "glob"),
-        ("dir_path", "path"),
-        ("-o", "only_matching"),
-        ("-i", "case_insensitive"),
-        ("ignore_case", "case_insensitive"),
-        ("-A", "after_context"),
-        ("-B", "before_context"),
-        ("-C", "context_lines"),
-        ("context", "context_lines"),
-        ("head_limit", "max_results"),
-        ("limit", "max_results"),
-        ("fixed_strings", "literal"),
-        ("no_ignore", "include_ignored"),
-        ("-U", "multiline"),
-        ("-F", "literal"),
-        ("-g", "glob"),
-        ("-t", "type"),
-        ("sort_by", "sort"),
-        ("timeout", "timeout_ms"),
-    ];
     const LIMITS: &'static [&'static str] = &[
         "100 results an answer, 2,000 at most, in all; offset up to 100,000",
         "20 seconds a search, then what was found so far",
@@ -193,6 +165,10 @@ impl Tool for Grep {
         {
             arguments.insert("case_insensitive".to_owned(), Value::Bool(true));
         }
+        if let Some(glob) = arguments.get("glob").and_then(join_glob_list) {
+            arguments.insert("glob".to_owned(), Value::from(glob));
+        }
+        take_zero_as_all(arguments, "max_results", MAX_RESULTS);
     }
 
     async fn run(self, cx: &ToolContext, deps: &SearchDeps) -> Result<ToolReply, ToolError> {
@@ -219,13 +195,20 @@ impl Tool for Grep {
         };
         let budget = TextBudget::from_requested(self.max_chars);
         search_stop::run_search(cx, self.timeout_ms, move |halt| {
-            let search = ContentSearch {
+            let mut search = ContentSearch {
                 scope: &scope,
                 glob: glob.as_ref(),
                 halt,
                 plan: &plan,
             };
-            let findings = search.search_files(&patterns, None);
+            let mut findings = search.search_files(&patterns, None);
+            let literal = glob.as_ref().and_then(FileGlob::with_literal_brackets);
+            let mut reading = "";
+            if findings.coverage.searched == 0 && literal.is_some() {
+                search.glob = literal.as_ref();
+                findings = search.search_files(&patterns, None);
+                reading = "\n[the brackets of `glob` were taken as letters of names]";
+            }
             let hints = if findings.files.is_empty() {
                 self.find_hints(&search, &findings, patterns)
             } else {
@@ -238,7 +221,7 @@ impl Tool for Grep {
                 findings: &findings,
                 hints,
             };
-            Ok(ToolReply::from_text(report.render_report()).with_budget(budget))
+            Ok(ToolReply::from_text(report.render_report() + reading).with_budget(budget))
         })
         .await
     }
@@ -312,6 +295,9 @@ impl Grep {
             hints.push(format!(
                 "It matches in {files} in another case: use case_insensitive=true."
             ));
+        }
+        if !self.literal && self.pattern.contains(r"\|") {
+            hints.push(r"`\|` is a bar in the text: for alternatives write `a|b`.".to_owned());
         }
         if coverage.searched == 0 {
             let filters = match (&self.glob, &self.file_type) {

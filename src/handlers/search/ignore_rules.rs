@@ -195,7 +195,8 @@ impl RulesCache {
         let text = String::from_utf8_lossy(&bytes);
         let mut builder = GitignoreBuilder::new("");
         for line in text.trim_start_matches('\u{FEFF}').lines() {
-            let _ = builder.add_line(None, line);
+            // To git, braces are letters.
+            let _ = builder.add_line(None, &line.replace('{', "[{]").replace('}', "[}]"));
         }
         let rules = Arc::new(builder.build().ok()?);
         if bytes.len() <= MAX_CACHED_BYTES {

@@ -6,6 +6,7 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 
+use punie_text::normal_forms::other_forms;
 use punie_tool::ToolError;
 
 /// No real pattern is longer.
@@ -34,19 +35,43 @@ pub(super) struct PatternOptions {
 /// Compiles the pattern for any case, so that an answer can say where only the case differs. It matches wherever the
 /// pattern does. Returns `None` if it is too large.
 pub(super) fn compile_for_any_case(pattern: &str, reading: PatternOptions) -> Option<RegexMatcher> {
-    let mut builder = matcher_builder(
-        pattern,
-        PatternOptions {
-            case_insensitive: true,
-            ..reading
-        },
-    );
+    let (forms, reading) = with_other_forms(pattern, reading);
+    let any_case = PatternOptions {
+        case_insensitive: true,
+        ..reading
+    };
+    let mut builder = matcher_builder(&forms, any_case);
     if is_plain_ascii(pattern, reading.literal) {
         // For ASCII text, matching non-ASCII letters that are another case of an ASCII one, such as the Kelvin sign,
         // is not worth the time.
         builder.unicode(false);
     }
-    build_matcher(&builder, pattern, reading).ok()
+    build_matcher(&builder, &forms, reading).ok()
+}
+
+/// Returns a pattern that also matches its letters in Unicode's other normal form. Within brackets a letter of that form
+/// would be several.
+fn with_other_forms(pattern: &str, reading: PatternOptions) -> (Cow<'_, str>, PatternOptions) {
+    let forms = other_forms(pattern);
+    if forms.is_empty() || (!reading.literal && pattern.contains('[')) {
+        return (Cow::Borrowed(pattern), reading);
+    }
+    let group = |form: &str| {
+        if reading.literal {
+            regex_syntax::escape(form)
+        } else {
+            format!("(?:{form})")
+        }
+    };
+    let all: Vec<String> = std::iter::once(pattern)
+        .chain(forms.iter().map(String::as_str))
+        .map(group)
+        .collect();
+    let reading = PatternOptions {
+        literal: false,
+        ..reading
+    };
+    (Cow::Owned(all.join("|")), reading)
 }
 
 /// Returns whether the pattern is literal ASCII text.
@@ -82,7 +107,8 @@ pub(super) fn compile_pattern(
         let parsed = ParserBuilder::new().utf8(false).build().parse(pattern);
         parsed.map_err(|error| pattern_error(&error.to_string(), pattern, ESCAPE_HINT))?;
     }
-    build_matcher(&matcher_builder(pattern, reading), pattern, reading).map_err(|error| {
+    let (forms, reading) = with_other_forms(pattern, reading);
+    build_matcher(&matcher_builder(&forms, reading), &forms, reading).map_err(|error| {
         let next = match error.kind() {
             ErrorKind::NotAllowed(_) => {
                 "Lines are searched one by one; use multiline=true to match a line break."

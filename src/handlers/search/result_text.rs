@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Map, Value};
+
 use punie_text::output::number_format::{format_count, group_digits};
 use punie_text::output::path_text::path_text;
 
@@ -12,6 +14,13 @@ pub(super) fn workspace_path_text(first: &Path, path: &Path) -> String {
         rel.filter(|rel| !rel.as_os_str().is_empty())
             .unwrap_or(path),
     )
+}
+
+/// Takes a limit of 0 as all that an answer may have, as other agents' tools do.
+pub(super) fn take_zero_as_all(arguments: &mut Map<String, Value>, key: &str, most: u64) {
+    if arguments.get(key).is_some_and(|limit| *limit == 0) {
+        arguments.insert(key.to_owned(), Value::from(most));
+    }
 }
 
 /// Returns the prefix of a count that may be too low.

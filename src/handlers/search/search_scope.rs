@@ -296,7 +296,11 @@ impl<L: SearchHandler> EntryChooser<'_, L> {
             && self.scope.links_to_file(&entry);
         if kind != wanted && !is_wanted_link {
             match kind {
-                WalkEntryKind::Link => self.own.links += u64::from(fits()),
+                // Below a linked folder any name may fit.
+                WalkEntryKind::Link => {
+                    let leads_on = || entry.absolute_path().metadata().is_ok_and(|to| to.is_dir());
+                    self.own.links += u64::from(fits() || leads_on());
+                }
                 WalkEntryKind::Other => self.own.special += u64::from(fits()),
                 WalkEntryKind::File | WalkEntryKind::Folder => {}
             }

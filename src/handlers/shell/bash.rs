@@ -151,7 +151,7 @@ impl Tool for Bash {
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {
-        bash_keys::convert_token_limit(arguments);
+        bash_keys::convert_arguments(arguments);
     }
 
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {

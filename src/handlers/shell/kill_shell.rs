@@ -46,12 +46,7 @@ impl Tool for KillShell {
     const KNOWN_AS: &'static [&'static str] = &["KillBash", "TaskStop", "kill_process"];
     const LANE: CallLane = CallLane::Control;
     const ONLY_ENDS: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("id", "shell_id"),
-        ("bash_id", "shell_id"),
-        ("shell", "shell_id"),
-        ("grace", "grace_ms"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("grace", "grace_ms")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"shell_id":"sh_1"}"#,
         r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#,

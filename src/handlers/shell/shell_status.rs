@@ -46,15 +46,8 @@ impl Tool for ShellStatus {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["BashOutput", "BashStatus", "get_command_status"];
     const LANE: CallLane = CallLane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("id", "shell_id"),
-        ("bash_id", "shell_id"),
-        ("shell", "shell_id"),
-        ("cursor", "since"),
-        ("lines", "tail_lines"),
-        ("filter", "pattern"),
-        ("wait", "wait_ms"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("lines", "tail_lines"), ("filter", "pattern")];
     const EXAMPLES: &'static [&'static str] = &[
         "{}",
         r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#,

@@ -84,7 +84,7 @@ impl JsonSchema for SkillBash {
 impl Tool for SkillBash {
     const NAME: &'static str = "SkillBash";
     const EFFECT: ToolEffect = ToolEffect::Executes;
-    const ALIASES: &'static [(&'static str, &'static str)] = &SKILL_ALIASES;
+    const ALIASES: &'static [(&'static str, &'static str)] = bash_keys::ALIASES;
     const ACCEPTED: &'static [&'static str] = bash_keys::ACCEPTED;
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"skill_id":"invoices","command":"python3 scripts/list.py --year 2026"}"#,
@@ -105,7 +105,7 @@ impl Tool for SkillBash {
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {
-        bash_keys::convert_token_limit(arguments);
+        bash_keys::convert_arguments(arguments);
     }
 
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
@@ -120,18 +120,6 @@ impl Tool for SkillBash {
         Ok(reply)
     }
 }
-
-const SKILL_ALIASES: [(&str, &str); bash_keys::ALIASES.len() + 3] = {
-    let mut all = [("skill", "skill_id"); bash_keys::ALIASES.len() + 3];
-    all[1] = ("skill_name", "skill_id");
-    all[2] = ("id", "skill_id");
-    let mut at = 0;
-    while at < bash_keys::ALIASES.len() {
-        all[at + 3] = bash_keys::ALIASES[at];
-        at += 1;
-    }
-    all
-};
 
 /// Returns the skill, if its commands may run.
 async fn find_skill(home: &Home, id: &str) -> Result<Skill, ToolError> {

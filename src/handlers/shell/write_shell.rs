@@ -51,18 +51,11 @@ impl Tool for WriteShell {
     const KNOWN_AS: &'static [&'static str] = &["write_stdin", "BashInput", "send_input"];
     const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("id", "shell_id"),
-        ("bash_id", "shell_id"),
-        ("shell", "shell_id"),
-        ("session_id", "shell_id"),
         ("input", "text"),
         ("chars", "text"),
         ("stdin", "text"),
         ("submit", "enter"),
         ("key", "keys"),
-        ("wait", "wait_ms"),
-        ("yield_time_ms", "wait_ms"),
-        ("cursor", "since"),
     ];
     const ACCEPTED: &'static [&'static str] = &["max_output_tokens"];
     const EXAMPLES: &'static [&'static str] = &[

@@ -36,8 +36,8 @@ pub(super) fn file_error(shown: &str, guard: &StatementGuard, error: &Error) -> 
         Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
             ErrorCode::Busy,
             format!(
-                "{shown} is locked by another program, and stayed so for as long as timeout_ms allows. Ask again \
-                 when that program is done (on Linux `fuser` names it), or with a larger timeout_ms."
+                "{shown} is locked by another process, and stayed so for as long as timeout_ms allows. Ask again \
+                 when that process is done (on Linux `fuser` names it), or with a larger timeout_ms."
             ),
         ),
         Some(Code::ReadOnly) => (

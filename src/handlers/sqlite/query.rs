@@ -82,15 +82,10 @@ impl Tool for SqliteQuery {
     const EFFECT: ToolEffect = ToolEffect::Writes;
     const EFFECT_DEPENDS_ON: Option<&'static str> = Some("mode");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("path", "database_path"),
         ("database", "database_path"),
         ("db", "database_path"),
         ("db_path", "database_path"),
-        ("file_path", "database_path"),
-        ("sql", "query"),
         ("parameters", "params"),
-        ("max_rows", "limit"),
-        ("timeout", "timeout_ms"),
     ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"database_path":"app.db"}"#,

@@ -34,8 +34,8 @@ pub(super) const MAX_TEMP_BYTES: u64 = 256 << 20;
 const STEPS: i32 = 200;
 /// Time between two looks at the temporary files.
 const TEMP_FILE_INTERVAL: Duration = Duration::from_millis(50);
-/// The time that SQLite waits for a lock before it asks again.
-const LOCK_PATIENCE: Duration = Duration::from_millis(20);
+/// The time that SQLite waits for a lock before the worker asks again. Without it the connection would wait 5 s.
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_millis(20);
 /// The pause between two attempts at a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -123,7 +123,6 @@ impl StatementGuard {
         for (limit, value) in limits {
             connection.set_limit(limit, value)?;
         }
-        connection.busy_timeout(LOCK_PATIENCE)?;
         let watch = self.clone();
         connection.progress_handler(STEPS, Some(move || watch.should_stop()))?;
         let watch = self.clone();

@@ -15,7 +15,10 @@ pub(super) enum StatementVerb {
     Update,
     Delete,
     Vacuum,
-    /// CREATE, DROP, ALTER and their like.
+    Pragma,
+    /// CREATE, DROP or ALTER.
+    Schema,
+    /// ANALYZE, REINDEX and their like.
     Other,
 }
 
@@ -42,6 +45,8 @@ impl StatementKind {
         let verb = match words.first().map(String::as_str) {
             Some("replace") => StatementVerb::Insert,
             Some("vacuum") => StatementVerb::Vacuum,
+            Some("pragma") => StatementVerb::Pragma,
+            Some("create" | "drop" | "alter") => StatementVerb::Schema,
             // Without one of the three verbs it is a SELECT, or a REPLACE, which may also name a table expression.
             Some("with") => words.iter().find_map(verb).unwrap_or(StatementVerb::Insert),
             _ => words.first().and_then(verb).unwrap_or(StatementVerb::Other),
@@ -180,17 +185,19 @@ mod tests {
         ("REPLACE INTO u VALUES (1)", StatementVerb::Insert, false),
         (
             "CREATE TRIGGER g AFTER DELETE ON t BEGIN UPDATE u SET a = 1; DELETE FROM u; END",
-            StatementVerb::Other,
+            StatementVerb::Schema,
             false,
         ),
         (
             "CREATE TABLE n AS SELECT * FROM t",
-            StatementVerb::Other,
+            StatementVerb::Schema,
             false,
         ),
-        ("DROP TABLE u", StatementVerb::Other, false),
+        ("DROP TABLE u", StatementVerb::Schema, false),
         ("VACUUM INTO 'where'", StatementVerb::Vacuum, false),
-        ("ALTER TABLE t ADD COLUMN wo", StatementVerb::Other, false),
+        ("pragma journal_mode", StatementVerb::Pragma, false),
+        ("ANALYZE", StatementVerb::Other, false),
+        ("ALTER TABLE t ADD COLUMN wo", StatementVerb::Schema, false),
         (
             "UPDATE t SET a = 1 FROM u AS 😀where",
             StatementVerb::Update,

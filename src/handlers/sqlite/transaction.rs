@@ -17,6 +17,7 @@ pub(super) struct ChangeTransaction<'a> {
     connection: &'a Connection,
     guard: &'a StatementGuard,
     changes_before: u64,
+    schema_before: i64,
 }
 
 impl<'a> ChangeTransaction<'a> {
@@ -30,15 +31,28 @@ impl<'a> ChangeTransaction<'a> {
             connection,
             guard,
             changes_before: connection.total_changes(),
+            schema_before: schema_version(connection)?,
         })
     }
 
     /// Describes the change that the statement made.
     pub(super) fn describe_change(&self, kind: StatementKind, shown: &str) -> String {
-        if kind.verb == StatementVerb::Other {
-            return format!(
-                "Done and committed to {shown}: the schema or its statistics were changed."
-            );
+        let is_same_schema = schema_version(self.connection) == Ok(self.schema_before);
+        match kind.verb {
+            StatementVerb::Schema if is_same_schema => {
+                return format!(
+                    "Nothing was changed in {shown}: what the statement creates is there, or what it drops is not."
+                );
+            }
+            StatementVerb::Schema => {
+                return format!("Done and committed to {shown}: the schema was changed.");
+            }
+            StatementVerb::Other => {
+                return format!(
+                    "Done and committed to {shown}: statistics or indexes were made anew."
+                );
+            }
+            _ => {}
         }
         let rows = self.connection.changes();
         let others = (self.connection.total_changes() - self.changes_before).saturating_sub(rows);
@@ -49,7 +63,7 @@ impl<'a> ChangeTransaction<'a> {
         if others > 0 {
             let _ = write!(
                 text,
-                ", {} more by triggers and foreign keys",
+                ", {} more by triggers, foreign keys or in the tables behind a virtual table",
                 format_count(others, "row")
             );
         }
@@ -78,6 +92,11 @@ impl Drop for ChangeTransaction<'_> {
             let _ = self.guard.run_internal(self.connection, "ROLLBACK");
         }
     }
+}
+
+/// The number that SQLite counts up with every change of the schema.
+fn schema_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA schema_version", [], |row| row.get(0))
 }
 
 /// Refuses a statement that changes every row of its table or drops something, unless that is confirmed, and one that

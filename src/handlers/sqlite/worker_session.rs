@@ -20,7 +20,9 @@ use super::parameters;
 use super::row_page::{RowPage, interrupted_error};
 use super::schema_overview::{SchemaOverview, SchemaPart};
 use super::snapshot::{FILE_SUFFIXES, with_suffix};
-use super::statement_guard::{MAX_TEMP_BYTES, StatementGuard, StatementScope, is_lock_error};
+use super::statement_guard::{
+    LOCK_PATIENCE, MAX_TEMP_BYTES, StatementGuard, StatementScope, is_lock_error,
+};
 use super::statement_kind::{StatementKind, StatementVerb};
 use super::transaction::{ChangeTransaction, check_confirmation, commit_error, rolled_back_error};
 use super::worker_protocol::{
@@ -142,8 +144,9 @@ impl WorkerSession<'_> {
 
     fn open_database(&self) -> rusqlite::Result<Connection> {
         if self.question.opening == OpenMode::InPlace {
-            self.guard
-                .run_within(READER_PATIENCE, || self.connect_guarded())
+            // Half of the time is left for the copy.
+            let patience = READER_PATIENCE.min(self.question.time_limit / 2);
+            self.guard.run_within(patience, || self.connect_guarded())
         } else {
             self.connect_guarded()
         }
@@ -163,7 +166,10 @@ impl WorkerSession<'_> {
         }
         let connection = Connection::open_with_flags(path, flags)?;
         self.check_file_id()?;
-        connection.execute_batch(MEMORY)?;
+        connection.busy_timeout(LOCK_PATIENCE)?;
+        // The size of the cache is one of the schema, which is read for it.
+        self.guard
+            .retry_locked(|| connection.execute_batch(MEMORY))?;
         self.guard.install_limits(&connection)?;
         // Opening reads nothing yet; this does, so that a file that cannot be read shows now.
         self.guard.retry_locked(|| {
@@ -267,7 +273,9 @@ impl WorkerSession<'_> {
             .guard
             .retry_locked(|| connection.prepare(&statement.sql))
             .map_err(failed)?;
-        let only_reads = prepared.readonly() || prepared.is_explain() != 0;
+        // SQLite calls some pragmas writers that only tell: those that do more were refused when it was prepared.
+        let is_pragma = StatementKind::from_sql(&statement.sql).verb == StatementVerb::Pragma;
+        let only_reads = prepared.readonly() || prepared.is_explain() != 0 || is_pragma;
         let is_question = only_reads && prepared.column_count() > 0;
         let verb = if is_question {
             StatementVerb::Other
@@ -289,7 +297,7 @@ impl WorkerSession<'_> {
         };
         let page = self.guard.retry_locked(read).map_err(failed)?;
         // Some ALTERs check the rows by a query of SQLite's own, whose columns are not the agent's.
-        if !only_reads && page.rows.is_empty() && verb == StatementVerb::Other {
+        if !only_reads && page.rows.is_empty() && verb == StatementVerb::Schema {
             columns.clear();
         }
         Ok(RanStatement {

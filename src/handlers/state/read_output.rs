@@ -77,8 +77,7 @@ impl Tool for ReadOutput {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["read_tool_output"];
     const LANE: CallLane = CallLane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("output_id", "handle"), ("regex", "pattern")];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("output_id", "handle")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
         r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,

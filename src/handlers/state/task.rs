@@ -32,11 +32,8 @@ impl Tool for Task {
     const NAME: &'static str = "Task";
     const EFFECT: ToolEffect = ToolEffect::Executes;
     const KNOWN_AS: &'static [&'static str] = &["Agent", "subagent"];
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("tool_name", "tool"),
-        ("arguments", "args"),
-        ("input", "args"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("tool_name", "tool"), ("input", "args")];
     const ACCEPTED: &'static [&'static str] = &[
         "prompt",
         "subagent_type",

@@ -51,14 +51,6 @@ impl Tool for TaskOutput {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["AgentOutput", "AgentOutputTool"];
     const LANE: CallLane = CallLane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("id", "task_id"),
-        ("task", "task_id"),
-        ("agent_id", "task_id"),
-        ("cursor", "since"),
-        ("wait", "wait_ms"),
-        ("timeout", "wait_ms"),
-    ];
     const ACCEPTED: &'static [&'static str] = &["block"];
     const EXAMPLES: &'static [&'static str] =
         &["{}", r#"{"task_id":"task_7","since":4096,"wait_ms":30000}"#];

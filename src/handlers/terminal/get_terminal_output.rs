@@ -23,7 +23,6 @@ impl Tool for GetTerminalOutput {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("ShellStatus");
     const LANE: CallLane = CallLane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
     const LIMITS: &'static [&'static str] =

@@ -44,9 +44,6 @@ impl ToolDeps for TerminalDeps {
 /// A function that describes the rules for commands in a sentence or two.
 pub type CommandRules = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Names that models use for the key of a terminal.
-const ALIASES: &[(&str, &str)] = &[("id", "terminal_id"), ("terminal", "terminal_id")];
-
 /// Returns the terminal tools.
 pub fn tools(deps: TerminalDeps) -> Vec<ToolEntry> {
     ToolSet::new("terminal", deps)

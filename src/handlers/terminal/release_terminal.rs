@@ -22,7 +22,6 @@ impl Tool for ReleaseTerminal {
     const SAME_AS: Option<&'static str> = Some("KillShell");
     const LANE: CallLane = CallLane::Control;
     const ONLY_ENDS: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
     const EXAMPLES: &'static [&'static str] =
         &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
     const LIMITS: &'static [&'static str] = &[

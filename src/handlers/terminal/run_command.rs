@@ -43,14 +43,7 @@ impl Tool for RunCommand {
     const NAME: &'static str = "run_command";
     const EFFECT: ToolEffect = ToolEffect::Executes;
     const SAME_AS: Option<&'static str> = Some("Bash");
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("cmd", "command"),
-        ("program", "command"),
-        ("arguments", "args"),
-        ("working_directory", "cwd"),
-        ("workdir", "cwd"),
-        ("run_in_background", "background"),
-    ];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[("program", "command")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"command":"ls -la"}"#,
         r#"{"command":"grep","args":["-n","two words","notes.txt"]}"#,

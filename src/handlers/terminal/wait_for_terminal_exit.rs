@@ -30,12 +30,6 @@ impl Tool for WaitForTerminalExit {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("ShellStatus");
     const LANE: CallLane = CallLane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[
-        ("id", "terminal_id"),
-        ("terminal", "terminal_id"),
-        ("timeout", "timeout_ms"),
-        ("wait_ms", "timeout_ms"),
-    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"terminal_id":"term-0"}"#,
         r#"{"terminal_id":"term-0","timeout_ms":300000}"#,

@@ -93,10 +93,7 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
 async fn arguments_that_do_not_fit_reach_no_editor() {
     let it = attached("search", Says::This(json!("found"))).await;
     for (args, words) in [
-        (
-            json!({}),
-            "ide_find: missing key `symbol`. ide_find takes: symbol (string, required).",
-        ),
+        (json!({}), "ide_find: missing key `symbol`."),
         (
             json!({"symbol": 7}),
             "`symbol`: want string, but got number",

@@ -102,7 +102,7 @@ async fn the_tools_are_listed_and_explained() {
     for words in [
         "Read (file, reads)",
         "file_path",
-        "path for file_path",
+        "line for offset",
         "punie-runner call Read file_path=",
     ] {
         assert!(one.out.contains(words), "{words}: {}", one.out);

@@ -51,6 +51,14 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         "{}",
         said.out
     );
+    std::fs::write(user.path("work/old.txt"), b"caf\xe9, gar\xe7on\n").expect("a file");
+    let said = user.asks(ready, &["send", "Read", "old.txt"]).await.done();
+    assert!(
+        said.out.contains("café")
+            && !said.out.contains("Note: ")
+            && said.err.contains("Note: That it is windows-1252"),
+        "{said:?}"
+    );
     let said = user
         .asks(
             ready,

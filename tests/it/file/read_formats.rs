@@ -97,7 +97,7 @@ async fn a_workbook_is_read_by_sheet() {
         "\t\t\t\t\tTRUE\n",
         "\t[sheet 2: Notes]\n",
         "\t\tSecond sheet\n",
-        "Dates are shown as the numbers",
+        "\tA\tB\tC\tD\tE\n",
     ] {
         assert!(shown.contains(part), "{part:?}: {shown}");
     }
@@ -300,4 +300,76 @@ async fn an_archive_is_listed_however_it_is_packed() {
         let error = bench.refused("Read", json!({ "file_path": name })).await;
         assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_sheet_shows_dates_and_percentages_as_they_stand_there() {
+    let bench = Bench::new();
+    let styles = b"<styleSheet><numFmts><numFmt numFmtId=\"164\" formatCode=\"yyyy\\-mm\\-dd\\ hh:mm:ss\"/></numFmts>
+        <cellStyleXfs><xf numFmtId=\"9\"/></cellStyleXfs>
+        <cellXfs><xf numFmtId=\"0\"/><xf numFmtId=\"14\"/><xf numFmtId=\"164\"/><xf numFmtId=\"10\"/><xf numFmtId=\"46\"/></cellXfs></styleSheet>";
+    let sheet = b"<worksheet><row r=\"1\"><c s=\"0\"><v>46024</v></c><c s=\"1\"><v>46024</v></c><c s=\"2\"><v>46024.12783564815</v></c>
+        <c s=\"3\"><v>0.25</v></c><c s=\"4\"><v>1.5</v></c><c s=\"1\" t=\"str\"><v>46024</v></c></row></worksheet>";
+    let parts = |workbook: &'static [u8]| {
+        office_archive(&[
+            ("xl/workbook.xml", workbook),
+            (
+                "xl/_rels/workbook.xml.rels",
+                b"<Relationships><Relationship Id=\"r1\" Type=\"x/worksheet\" Target=\"sheet1.xml\"/></Relationships>",
+            ),
+            ("xl/styles.xml", styles),
+            ("xl/sheet1.xml", sheet),
+        ])
+    };
+    bench.put(
+        "a.xlsx",
+        parts(b"<workbook><sheets><sheet name=\"A\" state=\"hidden\" r:id=\"r1\"/></sheets></workbook>"),
+    );
+    let shown = bench.read(json!({"file_path": "a.xlsx"})).await;
+    for part in [
+        "\t[sheet 1: A, hidden]\n",
+        "\tA\tB\tC\tD\tE\tF\n",
+        "\t46024\t2026-01-02\t2026-01-02 03:04:05\t25.00%\t36:00:00\t46024\n",
+    ] {
+        assert!(shown.contains(part), "{part:?}: {shown}");
+    }
+    bench.put(
+        "mac.xlsx",
+        parts(b"<workbook><workbookPr date1904=\"1\"/><sheets><sheet name=\"A\" r:id=\"r1\"/></sheets></workbook>"),
+    );
+    let shown = bench.read(json!({"file_path": "mac.xlsx"})).await;
+    assert!(shown.contains("\t2030-01-03\t"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_document_shows_its_headers_once_and_no_empty_notes() {
+    let bench = Bench::new();
+    let paragraph = |text: &str| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>");
+    let part = |text: &str| format!("<w:x>{}</w:x>", paragraph(text)).into_bytes();
+    let (body, head, foot, empty) = (part("Body"), part("Company"), part("Page"), part(""));
+    bench.put(
+        "a.docx",
+        office_archive(&[
+            ("word/document.xml", &body),
+            ("word/header1.xml", &head),
+            ("word/header2.xml", &head),
+            ("word/footer1.xml", &foot),
+            ("word/footnotes.xml", &empty),
+            ("word/endnotes.xml", &empty),
+        ]),
+    );
+    let shown = bench.read(json!({"file_path": "a.docx"})).await;
+    let lines: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| Some(line.split_once('\t')?.1))
+        .collect();
+    assert_eq!(
+        lines,
+        ["Body", "", "[header]", "Company", "", "[footer]", "Page"]
+    );
+    assert!(shown.contains("This is its text"), "{shown}");
+    let rest = bench
+        .read(json!({"file_path": "a.docx", "offset": 4}))
+        .await;
+    assert!(!rest.contains("This is its text"), "{rest}");
 }

@@ -119,6 +119,54 @@ async fn the_budget_of_a_call_holds_for_an_image() {
     );
 }
 
+/// What models' interfaces take is PNG, JPEG, GIF and WebP.
+#[tokio::test]
+async fn other_formats_are_shown_as_png() {
+    let bench = Bench::new();
+    let drawn = image::RgbaImage::from_pixel(30, 20, image::Rgba([200, 10, 10, 255]));
+    for (name, format, kind) in [
+        ("a.bmp", ImageFormat::Bmp, "a BMP image"),
+        ("a.tiff", ImageFormat::Tiff, "a TIFF image"),
+        ("a.ico", ImageFormat::Ico, "an icon"),
+    ] {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        let drawn = DynamicImage::from(drawn.clone());
+        // Bitmaps of most programs have no transparency.
+        let drawn = if format == ImageFormat::Bmp {
+            drawn.to_rgb8().into()
+        } else {
+            drawn
+        };
+        drawn.write_to(&mut bytes, format).unwrap();
+        bench.put(name, bytes.into_inner());
+        let value = body(bench.ok("Read", json!({"file_path": name})).await);
+        let (shown, format) = sent(&value);
+        assert_eq!(
+            (format, shown.width(), shown.height()),
+            (ImageFormat::Png, 30, 20),
+            "{name}"
+        );
+        assert_eq!(shown.to_rgb8().get_pixel(3, 3).0, [200, 10, 10]);
+        assert_eq!(value["mime_type"], "image/png");
+        let note = value["note"].as_str().unwrap();
+        assert!(
+            note.contains(kind) && note.contains("as image/png of 30x20"),
+            "{note}"
+        );
+    }
+    let mut cut = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+    cut.extend([60, 0, 0, 0, 40, 0, 0, 0, 1, 0, 24, 0]);
+    bench.put("cut.bmp", cut);
+    let error = bench.refused("Read", json!({"file_path": "cut.bmp"})).await;
+    assert!(error.model_text().contains("cannot be decoded"), "{error}");
+    for brand in [b"heic", b"avif"] {
+        let bytes = [b"\0\0\0\x18ftyp".as_slice(), brand, &[0; 40]].concat();
+        bench.put("a.heic", bytes);
+        let error = bench.refused("Read", json!({"file_path": "a.heic"})).await;
+        assert!(error.model_text().contains("HEIC or AVIF"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn an_image_of_too_many_pixels_is_not_unpacked() {
     let bench = Bench::new();

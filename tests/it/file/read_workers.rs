@@ -9,6 +9,7 @@ use punie_tool::request::ReplyBody;
 use serde_json::json;
 
 use super::Bench;
+use super::read_documents::png;
 use crate::harness::process::worker_program;
 use crate::harness::tools::text;
 
@@ -33,11 +34,10 @@ fn broken_workers() -> impl Iterator<Item = (Bench, &'static str)> {
 #[tokio::test]
 async fn an_image_without_a_worker_keeps_its_dimensions() {
     for (bench, program) in broken_workers() {
-        let mut bmp = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
-        bmp.extend([0, 4, 0, 0, 0, 2, 0, 0, 1, 0, 24, 0]);
-        bmp.resize(54 + 1_024 * 512 * 3, 0);
-        bench.put("a.bmp", &bmp);
-        let reply = bench.call("Read", json!({"file_path": "a.bmp"})).await;
+        // Too large to be sent, but not unpacked before its dimensions are known.
+        let big = png(1_024, 512, 700 << 10);
+        bench.put("a.png", &big);
+        let reply = bench.call("Read", json!({"file_path": "a.png"})).await;
         let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
         assert!(reply.meta.truncated);
         let ReplyBody::Json(value) = reply.body else {
@@ -45,7 +45,7 @@ async fn an_image_without_a_worker_keeps_its_dimensions() {
         };
         assert_eq!(
             (&value["width"], &value["height"], &value["size"]),
-            (&json!(1_024), &json!(512), &json!(bmp.len()))
+            (&json!(1_024), &json!(512), &json!(big.len()))
         );
         let note = value["note"].as_str().unwrap();
         assert!(

@@ -1,7 +1,7 @@
 //! Tools, their answers, and everything else that a server offers.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequestParams,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetPromptRequestParams,
     ReadResourceRequestParams, ResourceContents,
 };
 use rmcp::service::PeerRequestOptions;
@@ -133,6 +133,30 @@ async fn a_cancelled_call_ends_its_command() {
         .await;
     assert!(text(&after).contains("still here"), "{after:?}");
     assert!(!user.path("work/ended").exists());
+    client.closes().await;
+}
+
+#[tokio::test]
+async fn what_is_told_beside_an_answer_reaches_the_model_once() {
+    let user = User::new();
+    let old = b"caf\xe9, gar\xe7on, d\xe9j\xe0 vu\n";
+    std::fs::write(user.path("work/old.txt"), old).expect("a file");
+    user.write("work/plain.txt", "say \"hi\"\n");
+    let client = user.connects(TestClient::default(), &[]).await;
+    let texts = |result: &CallToolResult| -> Vec<String> {
+        let blocks = result.content.iter().filter_map(|block| block.as_text());
+        blocks.map(|text| text.text.clone()).collect()
+    };
+    let read = texts(&client.calls("Read", json!({"file_path": "old.txt"})).await);
+    assert!(
+        read.len() == 2 && read[1].starts_with("Note: That it is windows-1252 is told"),
+        "{read:?}"
+    );
+    let edit =
+        json!({"file_path": "plain.txt", "old_string": "say “hi”", "new_string": "say “ho”"});
+    let edited = texts(&client.calls("Edit", edit).await);
+    let told = edited.concat().matches("typographic").count();
+    assert_eq!((edited.len(), told), (1, 1), "{edited:?}");
     client.closes().await;
 }
 

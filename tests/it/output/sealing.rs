@@ -158,7 +158,9 @@ fn a_payload_never_exceeds_the_wire() {
     let (_dir, store) = store();
     let big = TextBudget::from_requested(Some(200_000));
     let controls = "\u{1}".repeat(150).repeat(8) + "\n";
-    let warnings = vec!["w".repeat(100_000); 1_000];
+    let warnings = (0..1_000)
+        .map(|n| format!("{n} {}", "w".repeat(100_000)))
+        .collect();
     let answers = [
         ToolReply::from_text(controls.repeat(2_000)).with_budget(big),
         ToolReply::from_text("\u{1}\n".repeat(99_000)).with_budget(big),
@@ -251,4 +253,27 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
         shrink_payload(reply.payload_json(), 20_000).as_deref(),
         Some(reply.shrink_to(20_000).payload_json())
     );
+}
+
+#[test]
+fn warnings_are_few_short_and_different_and_the_text_leaves_space_for_them() {
+    let (_dir, store) = store();
+    let warnings: Vec<String> = ["one", "two", "one"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain((0..30).map(|n| format!("{n} {}", "w".repeat(500))))
+        .collect();
+    let text = "line of text\n".repeat(10_000);
+    let answer = ToolReply::from_text(text).with_meta(ResultMeta {
+        warnings,
+        ..ResultMeta::default()
+    });
+    let sealed = payload(&seal_into(&store, CallOutcome::Ok(answer)));
+    let told = sealed["meta"]["warnings"].as_array().expect("a list");
+    assert_eq!((&told[0], &told[1]), (&json!("one"), &json!("two")));
+    let last = told[told.len() - 1].as_str().expect("a text");
+    assert!(last.ends_with("more warnings are left out"), "{last}");
+    let notes = punie_tool::request::untold_notes(&sealed).expect("notes");
+    let whole = sealed["result"].as_str().expect("a text").chars().count() + notes.chars().count();
+    assert!(whole <= 30_000 + 500, "{whole}");
 }

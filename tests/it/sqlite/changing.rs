@@ -111,7 +111,7 @@ async fn the_schema_can_be_changed() {
     let answer = desk.change("INSERT INTO animals (owner) VALUES (1)").await;
     assert!(
         answer.ends_with(
-            "1 row affected, 1 row more by triggers and foreign keys, last insert id 1."
+            "1 row affected, 1 row more by triggers, foreign keys or in the tables behind a virtual table, last insert id 1."
         ),
         "{answer}"
     );
@@ -299,7 +299,7 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
     let refused = desk.refused(ask).await;
     assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
     assert!(
-        refused.model_text().contains("locked by another program"),
+        refused.model_text().contains("locked by another process"),
         "{refused}"
     );
     assert!(
@@ -491,4 +491,36 @@ async fn the_journal_knows_which_calls_write() {
         .collect::<Result<_, _>>()
         .expect("effects");
     assert_eq!(effects, ["reads", "writes", "writes"]);
+}
+
+#[tokio::test]
+async fn a_change_is_told_as_what_it_was() {
+    let desk = Desk::new(
+        "CREATE TABLE t (a); CREATE VIRTUAL TABLE f USING fts5(x); CREATE TABLE b (c UNIQUE); INSERT INTO t VALUES (1);",
+    );
+    for (query, told) in [
+        ("create table if not exists t (a)", "Nothing was changed"),
+        ("drop table if exists nowhere", "Nothing was changed"),
+        ("create table u (a)", "the schema was changed"),
+        ("analyze", "statistics or indexes were made anew"),
+        (
+            "insert into f values ('x')",
+            "in the tables behind a virtual table",
+        ),
+        (
+            "insert into b values (1)",
+            "1 row affected, last insert id 1.",
+        ),
+        ("pragma journal_mode", "the statement only reads"),
+    ] {
+        let args = json!({"query": query, "mode": "rw", "confirm": true});
+        let answer = desk.answer(args).await;
+        assert!(answer.contains(told), "{query}: {answer}");
+    }
+    let answer = desk.answer(json!({"query": "pragma journal_mode"})).await;
+    assert!(answer.contains("delete"), "{answer}");
+    let refused = desk
+        .refused(json!({"query": "pragma journal_mode = wal"}))
+        .await;
+    assert!(refused.model_text().contains("not allowed"), "{refused}");
 }

@@ -166,3 +166,22 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
         "{refused}"
     );
 }
+
+#[tokio::test]
+async fn a_lock_of_another_connection_is_named_within_the_time_limit() {
+    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('theirs');");
+    let theirs = Connection::open(desk.path("app.db")).expect("a database");
+    theirs.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
+    let args = |mode: &str, query: &str| json!({"query": query, "mode": mode, "timeout_ms": 1_000});
+    let answer = desk.answer(args("ro", "SELECT a FROM t")).await;
+    assert!(
+        answer.contains("theirs") && answer.contains("another program keeps it locked"),
+        "{answer}"
+    );
+    let refused = desk.refused(args("rw", "INSERT INTO t VALUES (1)")).await;
+    assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
+    assert!(
+        refused.model_text().contains("locked by another process"),
+        "{refused}"
+    );
+}

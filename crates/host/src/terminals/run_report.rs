@@ -139,7 +139,10 @@ pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: &str) -> Opt
     let took = format_seconds(elapsed);
     match status {
         ExitStatus::Code(0) if !printed.trim().is_empty() => None,
-        ExitStatus::Code(0) => Some("Command completed successfully (no output).".to_owned()),
+        ExitStatus::Code(0) => {
+            let output = if printed.is_empty() { "no" } else { "blank" };
+            Some(format!("Command completed successfully ({output} output)."))
+        }
         ExitStatus::Code(code) => Some(match explain_exit_code(*code, printed) {
             Some(why) => format!("Exit code {code} ({took}): {why}"),
             None => format!("Exit code {code} ({took})"),
@@ -272,8 +275,10 @@ mod tests {
     #[test]
     fn a_success_says_something_only_when_nothing_was_printed() {
         assert_eq!(status_line(&ExitStatus::Code(0), TOOK, "done"), None);
-        let quiet = status_line(&ExitStatus::Code(0), TOOK, "\n").expect("a line");
-        assert_eq!(quiet, "Command completed successfully (no output).");
+        for (printed, told) in [("", "(no output)"), ("\n", "(blank output)")] {
+            let line = status_line(&ExitStatus::Code(0), TOOK, printed).expect("a line");
+            assert_eq!(line, format!("Command completed successfully {told}."));
+        }
     }
 
     #[test]

@@ -41,9 +41,10 @@ use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
 /// The number of symlinks that Linux itself follows.
 const MAX_LINKS: usize = 40;
 
-/// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`.
+/// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`. A `file://` address is
+/// taken as its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
+#[serde(from = "String")]
 #[schemars(extend("format" = "path"))]
 pub struct RawPath(String);
 
@@ -56,8 +57,30 @@ impl RawPath {
 
 impl From<&str> for RawPath {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        let address = text.strip_prefix("file://");
+        let address = address.map(|rest| rest.strip_prefix("localhost").unwrap_or(rest));
+        match address.filter(|path| path.starts_with('/')) {
+            Some(path) => Self(decode_percents(path).unwrap_or_else(|| path.to_owned())),
+            None => Self(text.to_owned()),
+        }
     }
+}
+
+impl From<String> for RawPath {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+/// Decodes `%20` and its like (RFC 3986, section 2.1).
+fn decode_percents(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// The folders in which the tools work.
@@ -247,6 +270,7 @@ impl Workspace {
             }
             match find_resolve_failure(&root, &rel) {
                 ResolveFailure::Changed => {}
+                ResolveFailure::OtherForm { found, rest } => rel = join_rest(&found, &rest),
                 ResolveFailure::Missing { parent, rest } if has_only_names(&rest) => {
                     let missing = parent.join(rest);
                     return Ok(WorkspacePath::new(root, missing, asked, false, link));
@@ -271,11 +295,8 @@ impl Workspace {
                         link: root.canonical.join(&parent).join(&name),
                         target,
                     };
-                    // An absolute target replaces the parent. Joining an empty rest would add a slash.
-                    let mut next = parent.join(&met.target);
-                    if !rest.as_os_str().is_empty() {
-                        next.push(rest);
-                    }
+                    // An absolute target replaces the parent.
+                    let next = join_rest(&parent.join(&met.target), &rest);
                     if next.is_absolute() {
                         let (folder, rest) = self
                             .split_root(&next)
@@ -310,6 +331,15 @@ impl Workspace {
 fn has_only_names(path: &Path) -> bool {
     path.components()
         .all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Joins the rest of a path. Joining an empty one would add a slash.
+fn join_rest(path: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() {
+        path.to_owned()
+    } else {
+        path.join(rest)
+    }
 }
 
 /// Joins a path as its text says, without asking the disk: `..` removes the name before it.

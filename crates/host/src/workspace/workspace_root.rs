@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::held::RootHandle;
+use punie_text::normal_forms::is_same_text;
 
 /// One open folder.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) enum ResolveFailure {
     Changed,
     /// The parent exists, the rest does not.
     Missing { parent: PathBuf, rest: PathBuf },
+    /// The folder has the name in another of Unicode's normal forms.
+    OtherForm { found: PathBuf, rest: PathBuf },
     /// A symlink that the kernel does not follow, or that is dangling.
     Link {
         parent: PathBuf,
@@ -63,6 +66,12 @@ pub(super) fn find_resolve_failure(root: &WorkspaceRoot, rel: &Path) -> ResolveF
         if is_existing_file(root, &parent) {
             return ResolveFailure::NotFolder { file: parent, rest };
         }
+        if cause.kind() == io::ErrorKind::NotFound
+            && let Some(found) = find_other_form(root, &parent, name)
+        {
+            let rest = parts[at + 1..].iter().collect();
+            return ResolveFailure::OtherForm { found, rest };
+        }
         return match cause.kind() {
             io::ErrorKind::NotFound => ResolveFailure::Missing { parent, rest },
             io::ErrorKind::CrossesDevices => ResolveFailure::Outside,
@@ -77,6 +86,29 @@ pub(super) fn find_resolve_failure(root: &WorkspaceRoot, rel: &Path) -> ResolveF
         };
     }
     ResolveFailure::Changed
+}
+
+/// Finds the entry of a folder whose name is this one in another of Unicode's normal forms.
+fn find_other_form(root: &WorkspaceRoot, parent: &Path, name: &OsStr) -> Option<PathBuf> {
+    let name = name.to_str().filter(|name| !name.is_ascii())?;
+    let folder = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    };
+    let names = root
+        .handle
+        .open_folder_beneath(folder)
+        .ok()?
+        .entry_names()
+        .ok()?;
+    let mut same = names.into_iter().filter(|entry| {
+        entry
+            .to_str()
+            .is_some_and(|entry| is_same_text(entry, name))
+    });
+    let found = same.next()?;
+    same.next().is_none().then(|| parent.join(found))
 }
 
 fn is_existing_file(root: &WorkspaceRoot, rel: &Path) -> bool {

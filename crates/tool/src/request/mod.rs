@@ -8,7 +8,7 @@ mod result_meta;
 mod seal;
 mod tool_reply;
 
-pub use payload::shrink_payload;
+pub use payload::{shrink_payload, untold_notes};
 pub use punie_core::request_session::RequestSession;
 pub use punie_core::tool_effect::ToolEffect;
 pub use redactor_boundaries::redactor_boundaries;

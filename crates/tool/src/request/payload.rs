@@ -1,6 +1,8 @@
 //! The JSON text of a result payload, and its reduction for a backend that finds it too large.
 //! Not here: masking and clipping (`seal`).
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -167,6 +169,23 @@ fn drop_base64_data(body: &mut Value) -> bool {
         Value::from("The data is left out: the answer was too large for the backend."),
     );
     true
+}
+
+/// Returns the remarks of a result's payload that its answer does not have, for a model that reads the answer: a line each.
+pub fn untold_notes(payload: &Value) -> Option<String> {
+    let answers = [&payload["error"], &payload["result"]];
+    let text = match answers.into_iter().find(|one| !one.is_null()) {
+        Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
+        Some(json) => Cow::Owned(json.to_string()),
+        None => Cow::Borrowed(""),
+    };
+    let warnings = payload["meta"]["warnings"].as_array()?;
+    let untold = warnings
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|warning| !text.contains(warning));
+    let lines: Vec<String> = untold.map(|warning| format!("Note: {warning}")).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::host_traffic::HostTraffic;
+use punie_text::output::TextBudget;
+use punie_text::output::number_format::group_digits;
+use punie_text::output::text_budget::clip_to_budget;
 
 /// The `meta` object of a result payload. An absent field means unknown or false; no field is ever null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -96,6 +99,46 @@ pub struct ResultMeta {
     /// Remarks that are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl ResultMeta {
+    /// Limits the facts, so that they leave space for the text in the payload.
+    pub(super) fn limit_lists(&mut self) {
+        const WARNINGS: usize = 20;
+        const WARNING_CHARS: u64 = 1_000;
+        const ALL_WARNINGS_CHARS: usize = 4_000;
+        const FILES: usize = 500;
+        let files = self.files.len();
+        if files > FILES {
+            self.files.truncate(FILES);
+            self.warnings.push(format!(
+                "{} more changed files are not listed",
+                group_digits((files - FILES) as u64)
+            ));
+        }
+        let clip = TextBudget::from_requested(Some(WARNING_CHARS));
+        let mut kept: Vec<String> = Vec::new();
+        let (mut chars, mut left_out) = (0, 0);
+        for warning in std::mem::take(&mut self.warnings) {
+            let warning = clip_to_budget(&warning, clip, None).text;
+            if kept.contains(&warning) {
+                continue;
+            }
+            chars += warning.chars().count();
+            if kept.len() == WARNINGS || chars > ALL_WARNINGS_CHARS {
+                left_out += 1;
+            } else {
+                kept.push(warning);
+            }
+        }
+        if left_out > 0 {
+            kept.push(format!(
+                "{} more warnings are left out",
+                group_digits(left_out)
+            ));
+        }
+        self.warnings = kept;
+    }
 }
 
 /// A file that a call changed.

@@ -10,7 +10,7 @@ use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
 use super::{CallFailure, CallOutcome, ErrorCode, OutcomeKind, ReplyBody, ResultMeta};
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::ids::{RequestId, ToolName};
-use punie_text::output::number_format::{format_size, group_digits};
+use punie_text::output::number_format::format_size;
 use punie_text::output::text_budget::clip_to_budget;
 use punie_text::output::{OutputStore, TextBudget};
 use punie_text::redact::Redactor;
@@ -138,7 +138,7 @@ impl CallOutcome {
         };
         // Before clipping: a clipped warning could show a part of a secret.
         scrub.scrub_meta(&mut meta);
-        limit_meta(&mut meta);
+        meta.limit_lists();
         let body = scrub.scrub_body(body);
         if scrub.masked > 0 {
             meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);
@@ -197,37 +197,6 @@ fn failure_parts(
         ReplyBody::Text(failure.text)
     };
     (kind, body, meta, TextBudget::default())
-}
-
-/// Limits the facts, so that they leave space for the text in the payload.
-fn limit_meta(meta: &mut ResultMeta) {
-    const WARNINGS: usize = 20;
-    const WARNING_CHARS: u64 = 1_000;
-    const FILES: usize = 500;
-    for warning in &mut meta.warnings {
-        *warning = clip_to_budget(
-            warning,
-            TextBudget::from_requested(Some(WARNING_CHARS)),
-            None,
-        )
-        .text;
-    }
-    let warnings = meta.warnings.len();
-    if warnings > WARNINGS {
-        meta.warnings.truncate(WARNINGS);
-        meta.warnings.push(format!(
-            "{} more warnings are left out",
-            group_digits((warnings - WARNINGS) as u64)
-        ));
-    }
-    let files = meta.files.len();
-    if files > FILES {
-        meta.files.truncate(FILES);
-        meta.warnings.push(format!(
-            "{} more changed files are not listed",
-            group_digits((files - FILES) as u64)
-        ));
-    }
 }
 
 /// Masks secrets in all texts of a reply and counts them.
@@ -319,7 +288,9 @@ impl PayloadWriter<'_> {
     /// Returns the payload, and whether something was omitted.
     fn write_body(mut self, body: ReplyBody, budget: TextBudget) -> (String, bool) {
         let text = match body {
-            ReplyBody::Text(text) => return self.write_clipped(&text, budget),
+            ReplyBody::Text(text) => {
+                return self.write_clipped(&text, self.budget_beside_notes(budget));
+            }
             ReplyBody::Fitted(text) => text,
             ReplyBody::Json(value) => {
                 let payload = self.payload_text(PayloadAnswer::Json(&value));
@@ -338,6 +309,17 @@ impl PayloadWriter<'_> {
             return (payload, self.meta.truncated);
         }
         self.write_clipped(&text, budget)
+    }
+
+    /// Returns the budget without what the remarks take of it: a model reads them beside the text.
+    fn budget_beside_notes(&self, budget: TextBudget) -> TextBudget {
+        let notes: usize = self
+            .meta
+            .warnings
+            .iter()
+            .map(|one| one.chars().count() + 1)
+            .sum();
+        TextBudget::from_requested(Some(budget.max_chars().saturating_sub(notes) as u64))
     }
 
     fn write_clipped(&mut self, text: &str, budget: TextBudget) -> (String, bool) {

@@ -93,9 +93,11 @@ pub(super) struct PageText {
     pub(super) unreadable: u64,
 }
 
-/// A smaller copy of an image.
+/// A copy of an image, smaller or in another format.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ScaledImage {
+    /// Width and height of the image itself.
+    pub(super) source_size: (u32, u32),
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) mime_type: String,

@@ -29,8 +29,16 @@ pub(super) fn image_mime_type(format: BinaryFormat) -> Option<&'static str> {
         BinaryFormat::Gif => Some("image/gif"),
         BinaryFormat::WebP => Some("image/webp"),
         BinaryFormat::Bmp => Some("image/bmp"),
+        BinaryFormat::Tiff => Some("image/tiff"),
+        BinaryFormat::Ico => Some("image/x-icon"),
         _ => None,
     }
+}
+
+/// Returns whether models take this format as it is.
+fn is_sent_unchanged(format: BinaryFormat) -> bool {
+    use BinaryFormat::{Gif, Jpeg, Png, WebP};
+    matches!(format, Png | Jpeg | Gif | WebP)
 }
 
 /// Answers with the image. Blocks.
@@ -51,16 +59,17 @@ pub(super) fn show_image(
             ),
         )
     };
-    let size = imagesize::reader_size(BufReader::new(&mut opened.bytes))
-        .map_err(|cause| damaged(format!("its dimensions cannot be read: {cause}")))?;
     let mut value = json!({
         "type": "image",
         "path": shown,
         "mime_type": mime_type,
-        "width": size.width,
-        "height": size.height,
         "size": opened.size,
     });
+    if is_sent_unchanged(format) {
+        let size = imagesize::reader_size(BufReader::new(&mut opened.bytes))
+            .map_err(|cause| damaged(format!("its dimensions cannot be read: {cause}")))?;
+        (value["width"], value["height"]) = (json!(size.width), json!(size.height));
+    }
     let rewound = opened.bytes.rewind();
     rewound.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
     let max_chars = budget.map_or(MAX_BASE64_CHARS, |budget| {
@@ -68,7 +77,7 @@ pub(super) fn show_image(
         budget.max_chars().saturating_sub(around)
     });
     // Three bytes become four characters.
-    if opened.size.div_ceil(3) * 4 <= max_chars as u64 {
+    if is_sent_unchanged(format) && opened.size.div_ceil(3) * 4 <= max_chars as u64 {
         let mut bytes = Vec::new();
         let read = opened.bytes.take(opened.size).read_to_end(&mut bytes);
         read.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
@@ -95,6 +104,7 @@ pub(super) fn show_image(
     };
     match scaled {
         Ok(scaled) => add_scaled_image(&mut value, source, &scaled),
+        Err(why) if !is_sent_unchanged(format) => return Err(damaged(why)),
         Err(why) => {
             value["note"] = json!(advise_smaller_copy(source, &why, max_chars, budget));
         }
@@ -112,15 +122,19 @@ fn add_image_data(value: &mut Value, base64: &str) {
 }
 
 fn add_scaled_image(value: &mut Value, source: &DocumentSource, scaled: &ScaledImage) {
+    let (width, height) = scaled.source_size;
+    let is_smaller = (scaled.width, scaled.height) != (width, height);
+    let down = if is_smaller { " scaled down," } else { "" };
     value["note"] = json!(format!(
-        "The image is {}x{} pixels and {}. It is shown scaled down to {}x{} pixels and {}.",
-        value["width"],
-        value["height"],
+        "This is {} of {width}x{height} pixels and {}. It is shown{down} as {} of {}x{} pixels and {}.",
+        source.kind,
         format_size(source.size),
+        scaled.mime_type,
         scaled.width,
         scaled.height,
         format_size(scaled.bytes as u64)
     ));
+    (value["width"], value["height"]) = (json!(width), json!(height));
     value["mime_type"] = json!(scaled.mime_type);
     add_image_data(value, &scaled.base64);
 }

@@ -40,6 +40,7 @@ pub(super) fn scale_image(
         };
         if let Some((encoded, format)) = encode_to_fit(&scaled, format, max_bytes)? {
             return Ok(ScaledImage {
+                source_size: (image.width(), image.height()),
                 width: scaled.width(),
                 height: scaled.height(),
                 mime_type: format.to_mime_type().to_owned(),

@@ -13,8 +13,6 @@ pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<St
         BinaryFormat::Jpeg => check_jpeg(parts),
         BinaryFormat::Gif => check_gif(parts),
         BinaryFormat::WebP => check_stated_length(bytes, 4, 8),
-        // Some programs omit the size.
-        BinaryFormat::Bmp => check_stated_length(bytes, 2, 0),
         _ => Some(Ok(())),
     };
     match checked {

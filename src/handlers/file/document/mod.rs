@@ -3,6 +3,7 @@
 
 mod archive_entries;
 mod archive_page;
+mod cell_format;
 mod document_protocol;
 mod document_query;
 mod document_reader;

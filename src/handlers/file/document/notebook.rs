@@ -49,7 +49,7 @@ pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage,
     }
     rendered.lines.pop();
     rendered.notes.push(
-        "The lines are those of the cells, not of the file: to change it, edit its JSON (Read with encoding=\"utf-8\" shows it)."
+        "Edit takes quotes of one cell's source; the outputs stay. Read with encoding=\"utf-8\" shows the JSON."
             .to_owned(),
     );
     Ok(rendered)

@@ -1,6 +1,7 @@
 //! Renders an office document as a page of lines, or the listing of another ZIP archive. Not here:
 //! reading the text of a part (office_text, workbook).
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 
@@ -151,9 +152,6 @@ fn render_document(
             format_size(MAX_TEXT_BYTES as u64)
         ));
     }
-    if let OfficeFormat::Excel = format {
-        notes.push("Dates are shown as the numbers that the file holds.".to_owned());
-    }
     notes.push(
         "This is its text, without pictures and formatting. The lines are those of the text, not of the file."
             .to_owned(),
@@ -181,15 +179,41 @@ fn read_word_document(
         TextMarkup::OpenXml,
         lines,
     )?;
-    for (name, heading) in [
-        ("word/footnotes.xml", "[footnotes]"),
-        ("word/endnotes.xml", "[endnotes]"),
-        ("word/comments.xml", "[comments]"),
+    let names = archive.file_names().filter_map(Result::ok);
+    let names: Vec<String> = names.map(Cow::into_owned).collect();
+    for (start, heading) in [
+        ("word/header", "[header]"),
+        ("word/footer", "[footer]"),
+        ("word/footnotes", "[footnotes]"),
+        ("word/endnotes", "[endnotes]"),
+        ("word/comments.", "[comments]"),
     ] {
-        if archive.index_for_name(name).is_some() {
-            lines.push_heading(heading);
-            read_part_text(&mut open_part(archive, name)?, TextMarkup::OpenXml, lines)?;
+        // Several sections have headers of their own, often with the same text.
+        let mut shown: Vec<Vec<String>> = Vec::new();
+        for name in names.iter().filter(|name| name.starts_with(start)) {
+            let mut part = TextLines::new(lines.has_time_left);
+            read_part_text(
+                &mut open_part(archive, name)?,
+                TextMarkup::OpenXml,
+                &mut part,
+            )?;
+            let is_blank = |line: &String| line.trim().is_empty();
+            let text: Vec<String> = part.lines.into_iter().skip_while(is_blank).collect();
+            let end = text
+                .iter()
+                .rposition(|line| !is_blank(line))
+                .map_or(0, |last| last + 1);
+            if end > 0 && !shown.contains(&text[..end].to_vec()) {
+                shown.push(text[..end].to_vec());
+            }
         }
+        if !shown.is_empty() {
+            lines.push_heading(heading);
+        }
+        shown
+            .iter()
+            .flatten()
+            .for_each(|line| lines.push_text(line));
     }
     Ok(())
 }

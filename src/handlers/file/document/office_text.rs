@@ -18,7 +18,7 @@ pub(super) struct TextLines<'c> {
     pub(super) is_cut: bool,
     /// True if it was the deadline.
     pub(super) is_late: bool,
-    has_time_left: &'c dyn Fn() -> bool,
+    pub(super) has_time_left: &'c dyn Fn() -> bool,
 }
 
 impl<'c> TextLines<'c> {

@@ -20,12 +20,15 @@ pub(super) fn page_numbers(question: &PdfQuestion, total: usize) -> Vec<usize> {
 
 /// Reads the requested pages.
 pub(super) fn read_pdf_document(
-    bytes: Vec<u8>,
+    mut bytes: Vec<u8>,
     question: &PdfQuestion,
     has_time_left: &dyn Fn() -> bool,
 ) -> Result<PdfPages, String> {
     let end = &bytes[bytes.len().saturating_sub(1024)..];
     let is_cut_off = memchr::memmem::find(end, b"%%EOF").is_none();
+    // Its offsets count from here.
+    let start = memchr::memmem::find(&bytes[..bytes.len().min(1_024)], b"%PDF-");
+    bytes.drain(..start.unwrap_or(0));
     let pdf = Pdf::new(bytes).map_err(describe_load_failure)?;
     let pages = pdf.pages();
     let (cache, settings) = (InterpreterCache::new(), InterpreterSettings::default());

@@ -1,6 +1,7 @@
 //! Read of binary documents: dispatches each format to its reader. Not here: the formats, one file
 //! each.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -30,9 +31,8 @@ const PDF_ADVICE: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
 const NOTEBOOK_ADVICE: &str = "Look into it with Bash, for example `file`.";
 
 /// Returns whether a file of this name is shown as a notebook.
-pub(in super::super) fn has_notebook_name(path: &WorkspacePath) -> bool {
-    path.absolute_path()
-        .extension()
+pub(in super::super) fn has_notebook_name(path: &Path) -> bool {
+    path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 

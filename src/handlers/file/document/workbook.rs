@@ -3,6 +3,7 @@
 
 use quick_xml::events::BytesStart;
 
+use super::cell_format::CellFormats;
 use super::office_parts::{OfficeArchive, XmlStep, attribute_value, open_part, read_relations};
 use super::office_text::TextLines;
 
@@ -24,7 +25,8 @@ pub(super) fn read_workbook(
     archive: &mut OfficeArchive,
     lines: &mut TextLines<'_>,
 ) -> Result<(), String> {
-    let sheets = read_sheet_names(archive)?;
+    let mut formats = CellFormats::read_styles(archive)?;
+    let sheets = read_sheet_names(archive, &mut formats)?;
     let strings = if archive.index_for_name(STRINGS_PART).is_some() {
         read_shared_strings(archive)?
     } else {
@@ -32,7 +34,9 @@ pub(super) fn read_workbook(
     };
     for (number, (name, part)) in (1..).zip(&sheets) {
         lines.push_heading(&format!("[sheet {number}: {name}]"));
-        read_sheet(archive, part, &strings, lines)?;
+        let heading = lines.lines.len();
+        let columns = read_sheet(archive, part, (&strings, &formats), lines)?;
+        lines.lines.insert(heading, column_letters(columns));
         if lines.is_cut {
             break;
         }
@@ -40,8 +44,27 @@ pub(super) fn read_workbook(
     Ok(())
 }
 
-/// Returns the names of the sheets and of their parts.
-fn read_sheet_names(archive: &mut OfficeArchive) -> Result<Vec<(String, String)>, String> {
+/// The letters above the columns, as Excel shows them.
+fn column_letters(count: usize) -> String {
+    let letters = |mut column: usize| {
+        let mut name = Vec::new();
+        loop {
+            name.insert(0, char::from(b'A' + u8::try_from(column % 26).unwrap_or(0)));
+            match (column / 26).checked_sub(1) {
+                Some(rest) => column = rest,
+                None => return name.into_iter().collect::<String>(),
+            }
+        }
+    };
+    let all: Vec<String> = (0..count).map(letters).collect();
+    all.join("\t")
+}
+
+/// Returns the names of the sheets and of their parts, and reads how the workbook counts days.
+fn read_sheet_names(
+    archive: &mut OfficeArchive,
+    formats: &mut CellFormats,
+) -> Result<Vec<(String, String)>, String> {
     let relations = read_relations(archive, WORKBOOK_PART)?;
     let mut part = open_part(archive, WORKBOOK_PART)?;
     let mut sheets = Vec::new();
@@ -52,8 +75,15 @@ fn read_sheet_names(archive: &mut OfficeArchive) -> Result<Vec<(String, String)>
                 // A chart sheet has no cells.
                 if let Some(relation) = relation.filter(|relation| relation.kind == "worksheet") {
                     let name = attribute_value(&start, "name").unwrap_or_default();
-                    sheets.push((name, relation.target.clone()));
+                    let state = attribute_value(&start, "state");
+                    let is_hidden = state.is_some_and(|state| state.ends_with("idden"));
+                    let hidden = if is_hidden { ", hidden" } else { "" };
+                    sheets.push((name + hidden, relation.target.clone()));
                 }
+            }
+            XmlStep::Start(start) if start.local_name().as_ref() == "workbookPr" => {
+                let mac = attribute_value(&start, "date1904");
+                formats.has_mac_days = matches!(mac.as_deref(), Some("1" | "true"));
             }
             XmlStep::AtEnd => return Ok(sheets),
             _ => {}
@@ -97,6 +127,7 @@ fn read_shared_strings(archive: &mut OfficeArchive) -> Result<Vec<String>, Strin
 #[derive(Default)]
 struct OpenCell {
     kind: String,
+    style: usize,
     value: String,
     formula: String,
 }
@@ -109,16 +140,17 @@ enum CellPart {
     Formula,
 }
 
+/// Reads the rows of a sheet. Returns the number of its columns.
 fn read_sheet(
     archive: &mut OfficeArchive,
     part: &str,
-    strings: &[String],
+    (strings, formats): (&[String], &CellFormats),
     lines: &mut TextLines<'_>,
-) -> Result<(), String> {
+) -> Result<usize, String> {
     let mut part = open_part(archive, part)?;
     let mut cells: Vec<String> = Vec::new();
     let (mut cell, mut within) = (OpenCell::default(), CellPart::Other);
-    let mut last_row = 0;
+    let (mut last_row, mut columns) = (0, 0);
     while !lines.is_cut {
         match part.next_step()? {
             XmlStep::Start(start) => match start.local_name().as_ref() {
@@ -132,6 +164,9 @@ fn read_sheet(
                     }
                     cell = OpenCell {
                         kind: attribute_value(&start, "t").unwrap_or_default(),
+                        style: attribute_value(&start, "s")
+                            .and_then(|style| style.parse().ok())
+                            .unwrap_or(0),
                         ..OpenCell::default()
                     };
                 }
@@ -140,8 +175,11 @@ fn read_sheet(
                 _ => {}
             },
             XmlStep::End(name) => match name.as_str() {
-                "row" => lines.push_row(&cells),
-                "c" => cells.push(cell_text(&cell, strings)),
+                "row" => {
+                    columns = columns.max(cells.len());
+                    lines.push_row(&cells);
+                }
+                "c" => cells.push(cell_text(&cell, strings, formats)),
                 "v" | "t" | "f" => within = CellPart::Other,
                 _ => {}
             },
@@ -154,7 +192,7 @@ fn read_sheet(
             XmlStep::AtEnd => break,
         }
     }
-    Ok(())
+    Ok(columns)
 }
 
 /// Adds the empty rows before this one. Returns its number.
@@ -180,8 +218,13 @@ fn cell_column(start: &BytesStart<'_>) -> Option<usize> {
     column.checked_sub(1).filter(|column| *column < MAX_COLUMNS)
 }
 
-fn cell_text(cell: &OpenCell, strings: &[String]) -> String {
+fn cell_text(cell: &OpenCell, strings: &[String], formats: &CellFormats) -> String {
     let value = cell.value.as_str();
+    if matches!(cell.kind.as_str(), "" | "n")
+        && let Some(shown) = formats.show_number(cell.style, value)
+    {
+        return shown;
+    }
     let text = match cell.kind.as_str() {
         "s" => {
             let index: Option<usize> = value.trim().parse().ok();

@@ -2,6 +2,7 @@
 //! unchanged. New text is adapted to its place as in Edit. Not here: the places (hunk_placement),
 //! and the files of a patch (plan).
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::hunk_candidates::PatchedLines;
@@ -9,7 +10,10 @@ use super::hunk_placement::{HunkPlace, PlacedHunks, place_hunks};
 use super::placement_error::HunkPlacementError;
 use super::{Hunk, HunkLine, LineKind};
 use crate::file::block_search::LineTable;
+use crate::file::edit_sequence::apply_splices;
+use crate::file::format_check::describe_broken_format;
 use crate::file::match_tier::MatchTier;
+use crate::file::placeholder::refuse_placeholder;
 use crate::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
 use crate::file::text_transcoding::TranscodedText;
 use punie_host::files::{ByteSplice, FileEncoding, LoadedFile};
@@ -35,6 +39,14 @@ pub(super) fn edit_content(
     uncut: &SecretBoundaries,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(ContentEdit, Vec<String>), ToolError> {
+    for hunk in hunks {
+        let text_of = |kind: LineKind| -> String {
+            let lines = hunk.lines.iter().filter(|line| line.kind == kind);
+            lines.map(|line| line.text.as_str()).collect()
+        };
+        let (removed, added) = (text_of(LineKind::Removed), text_of(LineKind::Added));
+        refuse_placeholder("the patch", &removed, &added)?;
+    }
     let mut loaded = loaded.clone();
     if loaded.encoding == FileEncoding::Utf8 {
         // The whole file allows better detection than its beginning.
@@ -42,13 +54,22 @@ pub(super) fn edit_content(
     }
     let transcoded = TranscodedText::decode_loaded(&loaded);
     let text = Arc::clone(transcoded.utf8_text());
-    let (splices, placed) = apply_hunks(&text, hunks, uncut, is_cancelled).map_err(|error| {
+    let applied = apply_hunks(&text, hunks, uncut, is_cancelled).or_else(|error| {
+        match without_blank_ends(hunks) {
+            Some(bare) => apply_hunks(&text, &bare, uncut, is_cancelled).map_err(|_| error),
+            None => Err(error),
+        }
+    });
+    let (splices, placed) = applied.map_err(|error| {
         let text = match error.code {
             ErrorCode::Cancelled => error.text,
             _ => format!("{shown}: {}", error.text),
         };
         ToolError::new(error.code, text)
     })?;
+    let mut notes = describe_places(&placed, memchr::memchr(b'\r', &text).is_some());
+    let new = apply_splices(&text, &splices);
+    notes.extend(describe_broken_format(Path::new(shown), &text, &new));
     let stored = transcoded.to_stored_splices(shown, splices.clone())?;
     Ok((
         ContentEdit {
@@ -56,8 +77,24 @@ pub(super) fn edit_content(
             splices,
             stored,
         },
-        describe_places(&placed),
+        notes,
     ))
+}
+
+/// Returns the hunks without the blank lines of context at their ends, which the end of a file often has not. `None` if
+/// none has any.
+fn without_blank_ends(hunks: &[Hunk]) -> Option<Vec<Hunk>> {
+    let mut bare = hunks.to_vec();
+    for hunk in &mut bare {
+        while hunk.lines.len() > 1
+            && let Some(last) = hunk.lines.last()
+            && last.kind == LineKind::Context
+            && last.text.trim().is_empty()
+        {
+            hunk.lines.pop();
+        }
+    }
+    (bare != hunks).then_some(bare)
 }
 
 /// Applies hunks to a text.
@@ -73,7 +110,7 @@ pub(crate) fn apply_hunks(
 }
 
 /// Describes the places for the answer.
-fn describe_places(placed: &PlacedHunks) -> Vec<String> {
+fn describe_places(placed: &PlacedHunks, has_returns: bool) -> Vec<String> {
     let mut notes = placed.notes.clone();
     let is_there = |place: &HunkPlace| matches!(place, HunkPlace::Applied(_) | HunkPlace::NoChange);
     let are_all_there = placed.places.iter().all(is_there);
@@ -86,7 +123,7 @@ fn describe_places(placed: &PlacedHunks) -> Vec<String> {
                     format!("Hunk {number}")
                 };
                 let note = tier
-                    .describe_tier()
+                    .describe_tier(has_returns)
                     .map(|note| note.replace("new_string", "what comes"));
                 notes.extend(note.map(|note| format!("{hunk} was {note}.")));
             }
@@ -262,7 +299,6 @@ mod tests {
     use super::super::SectionAction;
     use super::super::parse::parse_patch;
     use super::*;
-    use crate::file::edit_sequence::apply_splices;
 
     /// Applies a patch of one file to a text.
     fn patched(text: &str, patch: &str) -> Result<(String, Vec<String>), String> {
@@ -278,7 +314,7 @@ mod tests {
         )
         .map_err(|error| error.text)?;
         let new = String::from_utf8(apply_splices(text.as_bytes(), &splices)).expect("text");
-        Ok((new, describe_places(&placed)))
+        Ok((new, describe_places(&placed, text.contains('\r'))))
     }
 
     fn makes(text: &str, hunks: &str, expect: &str) -> Vec<String> {

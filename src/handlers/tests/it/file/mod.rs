@@ -23,6 +23,7 @@ mod read_encodings;
 mod read_file;
 mod rights;
 mod seen_files;
+mod slips;
 mod write;
 
 use punie_core::ids::RequestId;

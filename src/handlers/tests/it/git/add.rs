@@ -246,3 +246,25 @@ async fn refusals_and_the_cancel() {
         .await;
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
 }
+
+#[tokio::test]
+async fn a_file_that_needs_a_filter_which_is_not_set_up_is_refused_without_a_word_of_secrets() {
+    let bench = Bench::new();
+    bench.write(
+        ".gitattributes",
+        "*.bin filter=lfs diff=lfs\n*.txt -filter\n",
+    );
+    bench.write("x.bin", "content\n");
+    bench.write("b.txt", "text\n");
+    let told = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
+    assert!(
+        told.contains("x.bin: its attributes ask for the filter lfs")
+            && told.contains("lfs install"),
+        "{told}"
+    );
+    assert!(
+        told.contains("new: b.txt") && !told.contains("secret"),
+        "{told}"
+    );
+    assert_eq!(bench.told(&["ls-files", "x.bin"]), "");
+}

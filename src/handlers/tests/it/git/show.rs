@@ -167,3 +167,27 @@ async fn a_path_behind_the_revision_is_one_in_the_named_folder() {
         assert!(answer.contains("then"), "{args}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn an_object_that_a_partial_clone_lacks_has_a_next_step() {
+    let bench = Bench::new();
+    let blob = bench.told(&["rev-parse", "HEAD:a.txt"]);
+    let object = bench
+        .repo()
+        .join(".git/objects")
+        .join(&blob[..2])
+        .join(&blob[2..]);
+    fs::remove_file(object).expect("a loose object");
+    bench.git(&["config", "remote.origin.url", "https://example.org/r"]);
+    bench.git(&["config", "remote.origin.promisor", "true"]);
+    bench.git(&["config", "extensions.partialClone", "origin"]);
+    let refused = bench
+        .refused("GitShow", json!({"path": "repo/a.txt", "ref": "HEAD"}))
+        .await;
+    assert!(
+        refused
+            .model_text()
+            .contains("the same command in Bash does"),
+        "{refused}"
+    );
+}

@@ -1,4 +1,4 @@
-//! A submodule's commit is content of the repository around it; its files are not.
+//! A submodule's commit is content of the repository around it; that its files changed is told.
 
 use std::fs;
 
@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::bench::Bench;
 
-#[tokio::test]
-async fn another_commit_of_a_submodule_is_a_change_and_its_files_are_none() {
-    let bench = Bench::new();
+/// Adds a submodule in `module`.
+fn add_submodule(bench: &Bench) {
     let origin = bench.outside.path().join("module");
     fs::create_dir(&origin).expect("a folder");
     assert!(bench.git_in(&origin, &["init", "-q"]));
-    assert!(bench.git_in(&origin, &["commit", "-q", "--allow-empty", "-m", "x"]));
+    fs::write(origin.join("f.txt"), "x\n").expect("a file");
+    assert!(bench.git_in(&origin, &["add", "f.txt"]));
+    assert!(bench.git_in(&origin, &["commit", "-q", "-m", "x"]));
     let url = origin.display().to_string();
     bench.git(&[
         "-c",
@@ -24,14 +25,132 @@ async fn another_commit_of_a_submodule_is_a_change_and_its_files_are_none() {
         "module",
     ]);
     bench.commit_all("a submodule");
-    let (module, status) = (bench.repo().join("module"), json!({"path": "repo"}));
-    fs::write(module.join("new.txt"), "x").expect("a file");
-    let answer = bench.answer("GitStatus", status.clone()).await;
-    assert!(
-        answer.contains("clean") && !answer.contains("modified"),
-        "its files are not looked at: {answer}"
-    );
+}
 
+#[tokio::test]
+async fn files_changed_inside_a_submodule_are_told_as_git_does() {
+    let bench = Bench::new();
+    add_submodule(&bench);
+    let status = json!({"path": "repo"});
+    assert_eq!(
+        bench.answer("git_status", status.clone()).await,
+        "nothing to commit, working tree clean"
+    );
+    let module = bench.repo().join("module");
+    fs::write(module.join("new.txt"), "x").expect("a file");
+    assert_eq!(
+        bench.answer("git_status", status.clone()).await,
+        " ? module"
+    );
+    let told = bench.answer("GitStatus", status.clone()).await;
+    assert!(
+        told.contains("new files inside the submodule: module"),
+        "{told}"
+    );
+    fs::write(module.join("f.txt"), "y\n").expect("a file");
+    assert_eq!(
+        bench.answer("get_git_status", status.clone()).await,
+        " m module"
+    );
+    let told = bench
+        .answer("GitStatus", json!({"path": "repo/module/.."}))
+        .await;
+    assert!(
+        told.contains("files changed inside the submodule: module"),
+        "{told}"
+    );
+    // With other changes, in git's order.
+    bench.write("a.txt", "changed\n");
+    bench.write("z.txt", "new\n");
+    assert_eq!(
+        bench.answer("git_status", status.clone()).await,
+        bench.told(&["status", "--short"])
+    );
+    let told = bench
+        .answer(
+            "GitCommit",
+            json!({"path": "repo", "message": "m", "all": true}),
+        )
+        .await;
+    assert!(!told.contains("working tree clean"), "{told}");
+    // A submodule of the submodule.
+    assert!(bench.git_in(&module, &["checkout", "-q", "--", "."]));
+    fs::remove_file(module.join("new.txt")).expect("a file");
+    let inner = module.join("inner");
+    fs::create_dir(&inner).expect("a folder");
+    assert!(bench.git_in(&inner, &["init", "-q"]));
+    assert!(bench.git_in(&inner, &["commit", "-q", "--allow-empty", "-m", "x"]));
+    assert!(bench.git_in(
+        &module,
+        &["-c", "advice.addEmbeddedRepo=false", "add", "inner"]
+    ));
+    assert!(bench.git_in(&module, &["commit", "-q", "-m", "inner"]));
+    bench.git(&["add", "module", "z.txt"]);
+    bench.git(&["commit", "-q", "-m", "all"]);
+    assert!(
+        bench
+            .answer("git_status", status.clone())
+            .await
+            .contains("clean")
+    );
+    fs::write(inner.join("deep.txt"), "x").expect("a file");
+    assert_eq!(bench.answer("git_status", status).await, " m module");
+}
+
+#[tokio::test]
+async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
+    let bench = Bench::new();
+    add_submodule(&bench);
+    let module = bench.repo().join("module");
+    let unchanged = bench
+        .answer("GitAdd", json!({"paths": ["repo/module"]}))
+        .await;
+    assert!(
+        unchanged.contains("a submodule, at the same commit"),
+        "{unchanged}"
+    );
+    for (message, tool) in [("one", "GitCommit"), ("two", "git_add_commit")] {
+        assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", message]));
+        let args = json!({"paths": ["repo/module"], "message": message});
+        let told = bench.answer(tool, args).await;
+        assert!(
+            told.contains("module") && told.contains("on main"),
+            "{told}"
+        );
+        assert_eq!(bench.told(&["log", "-1", "--format=%s"]), message);
+        assert_eq!(bench.told(&["status", "--short"]), "");
+    }
+    assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "three"]));
+    let told = bench
+        .answer("GitAdd", json!({"paths": ["repo/module"]}))
+        .await;
+    assert!(
+        told.contains("Staged 1 file:\n  modified: module"),
+        "{told}"
+    );
+    // Its files are those of another repository.
+    let told = bench
+        .refused(
+            "GitAdd",
+            json!({"paths": ["repo/a.txt", "repo/module/f.txt"]}),
+        )
+        .await;
+    assert!(
+        told.model_text().contains("in a repository of its own"),
+        "{told}"
+    );
+    fs::write(module.join("f.txt"), "y\n").expect("a file");
+    let told = bench
+        .answer("GitAdd", json!({"paths": ["repo/module/f.txt"]}))
+        .await;
+    assert!(told.contains("modified: f.txt"), "{told}");
+}
+
+#[tokio::test]
+async fn another_commit_of_a_submodule_is_a_change() {
+    let bench = Bench::new();
+    add_submodule(&bench);
+    let (module, status) = (bench.repo().join("module"), json!({"path": "repo"}));
     assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "y"]));
     for (tool, args, said) in [
         ("GitStatus", status.clone(), "modified: module"),

@@ -361,3 +361,54 @@ async fn nothing_found_tells_of_folders_and_of_other_cases() {
     let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
     assert!(!answer.contains("But"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_pattern_is_read_as_it_must_be_meant() {
+    let tree = Tree::new(&[
+        ("app/[id]/page.tsx", "one\n"),
+        ("app/[[...slug]]/page.tsx", "two\n"),
+        ("a.py", "one\n"),
+        ("src/b.ts", "two\n"),
+        ("Cafe\u{301}.txt", "un cafe\u{301}\n"),
+    ]);
+    for (pattern, found) in [
+        (json!("app/[id]/*.tsx"), vec!["app/[id]/page.tsx"]),
+        (
+            json!("app/[[...slug]]/*.tsx"),
+            vec!["app/[[...slug]]/page.tsx"],
+        ),
+        (json!("*.py,*.ts"), vec!["a.py", "src/b.ts"]),
+        (json!("*.py *.ts"), vec!["a.py", "src/b.ts"]),
+        (json!(["*.py", "src/*.ts"]), vec!["a.py", "src/b.ts"]),
+        (json!("Caf\u{e9}*"), vec!["Cafe\u{301}.txt"]),
+    ] {
+        let answer = tree
+            .ask(
+                "Glob",
+                json!({"pattern": pattern, "sort": "name", "limit": 0}),
+            )
+            .await;
+        assert_eq!(listed(&answer), found, "{pattern}: {answer}");
+        let is_literal = pattern.as_str().is_some_and(|text| text.contains('['));
+        assert_eq!(answer.contains("taken as letters"), is_literal, "{answer}");
+    }
+    // Where the pattern itself finds something, it is what it says.
+    put(tree.path(), "app/i/page.tsx", b"three\n");
+    let answer = tree.ask("Glob", json!({"pattern": "app/[id]/*.tsx"})).await;
+    assert_eq!(listed(&answer), ["app/i/page.tsx"]);
+}
+
+#[tokio::test]
+async fn linked_folders_are_counted_and_entered_where_the_pattern_names_them() {
+    let tree = Tree::new(&[("store/x/index.js", "")]);
+    std::fs::create_dir(tree.path().join("node_modules")).expect("a folder");
+    std::os::unix::fs::symlink("../store/x", tree.path().join("node_modules/x")).expect("a link");
+    let answer = tree
+        .ask("Glob", json!({"pattern": "node_modules/**/*.js"}))
+        .await;
+    assert!(answer.contains("[skipped: 1 symbolic link]"), "{answer}");
+    let answer = tree
+        .ask("Glob", json!({"pattern": "node_modules/x/*.js"}))
+        .await;
+    assert_eq!(listed(&answer), ["store/x/index.js"]);
+}

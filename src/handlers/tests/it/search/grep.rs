@@ -640,3 +640,49 @@ async fn a_pattern_is_judged_as_it_was_written() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_empty_result_says_what_the_pattern_or_the_files_may_be() {
+    let tree = Tree::new(&[
+        ("a.txt", "alpha\ngamma\n"),
+        ("report.pdf", "%PDF-1.7 packed\n"),
+        (".gitignore", "/{{name}}.yml\n"),
+        ("{{name}}.yml", "alpha\n"),
+        ("app/[id]/page.tsx", "alpha\n"),
+        ("u.txt", "un cafe\u{301}\n"),
+    ]);
+    let answer = tree.ask("Grep", json!({"pattern": r"beta\|delta"})).await;
+    assert!(
+        answer.contains(r"`\|` is a bar") && answer.contains("1 document (PDF, office)"),
+        "{answer}"
+    );
+    let answer = tree
+        .ask("Grep", json!({"pattern": "alpha", "head_limit": 0}))
+        .await;
+    assert!(answer.starts_with("Found 2 files"), "{answer}");
+    assert!(answer.contains("1 ignored file ({{name}}.yml)"), "{answer}");
+    let args = json!({"pattern": "alpha", "glob": "app/[id]/*.tsx"});
+    let answer = tree.ask("Grep", args).await;
+    assert!(
+        answer.contains("app/[id]/page.tsx") && answer.contains("taken as letters"),
+        "{answer}"
+    );
+    for (glob, found) in [(json!("*.txt,*.tsx"), 2), (json!(["*.txt", "*.md"]), 1)] {
+        let answer = tree
+            .ask("Grep", json!({"pattern": "alpha", "glob": glob}))
+            .await;
+        assert!(
+            answer.starts_with(&format!("Found {found} file")),
+            "{answer}"
+        );
+    }
+    for args in [
+        json!({"pattern": "caf\u{e9}"}),
+        json!({"pattern": "caf\u{e9}", "literal": true}),
+        json!({"pattern": "CAF\u{e9}", "case_insensitive": true}),
+        json!({"pattern": "un\\s+caf\u{e9}$", "output_mode": "content"}),
+    ] {
+        let answer = tree.ask("Grep", args.clone()).await;
+        assert!(answer.contains("u.txt"), "{args}: {answer}");
+    }
+}
