@@ -399,6 +399,13 @@ mod tests {
             MatchTier::Tabs,
             "if a:\n  if b:\n    c()\n    d()\n",
         ),
+        (
+            "if a {\n  if b {\n      c()\n  }\n}\n",
+            "  if b {\n\t  c()\n  }",
+            "  if b {\n\t  d()\n  }",
+            MatchTier::Tabs,
+            "if a {\n  if b {\n      d()\n  }\n}\n",
+        ),
         // Added lines go the way of the matched ones.
         (
             "  puts(\"x\");\n",

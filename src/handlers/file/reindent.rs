@@ -52,13 +52,11 @@ impl IndentShift {
         })
     }
 
-    /// Compares the indentation of lines of the file with that of quoted ones, where the ones have tabs and the others
-    /// blanks. `None` if no width of a tab explains all of them, or several do.
+    /// Compares the indentation of lines of the file with that of quoted ones, where the ones have tabs for blanks of the
+    /// others. `None` if no width of a tab explains all of them, or several do.
     pub(super) fn between_tabs_and_blanks(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
-        let of_file: Vec<&[u8]> = pairs.iter().map(|pair| pair.0).collect();
-        let of_quote: Vec<&[u8]> = pairs.iter().map(|pair| pair.1).collect();
-        let [in_tabs, _] = [indent_kind(&of_file)?, indent_kind(&of_quote)?];
-        if indent_kind(&of_file) == indent_kind(&of_quote) {
+        let in_tabs = pairs.iter().any(|(file, _)| file.contains(&b'\t'));
+        if !in_tabs && !pairs.iter().any(|(_, quote)| quote.contains(&b'\t')) {
             return None;
         }
         let shift = |width: usize| {
@@ -68,7 +66,7 @@ impl IndentShift {
             let first = all.next()?;
             all.all(|deeper| deeper == first).then_some(Self::Columns {
                 width,
-                in_tabs: in_tabs == b'\t',
+                in_tabs,
                 deeper: first,
             })
         };
@@ -132,13 +130,6 @@ impl IndentShift {
 
 /// The widths of a tab that are tried.
 const TAB_WIDTHS: [usize; 4] = [4, 2, 8, 3];
-
-/// Returns the one character that these indentations have; `None` if they have none, or both.
-fn indent_kind(indents: &[&[u8]]) -> Option<u8> {
-    let mut all = indents.iter().flat_map(|indent| indent.iter().copied());
-    let first = all.next()?;
-    all.all(|byte| byte == first).then_some(first)
-}
 
 fn columns_of(indent: &[u8], width: usize) -> usize {
     let columns = |byte: &u8| if *byte == b'\t' { width } else { 1 };

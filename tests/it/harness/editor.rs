@@ -14,6 +14,8 @@ use super::wait::{eventually, until};
 pub enum Reaction {
     /// Answers it.
     Answer(Value),
+    /// Answers it and stops the turn at once, as an editor does whose person puts the question away.
+    AnswerAndCancel(Value),
     /// Answers with an error of this code.
     Refuse(i32),
     /// Says nothing.
@@ -308,6 +310,13 @@ impl Shared {
         match reaction {
             Reaction::Answer(result) => {
                 self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+            }
+            Reaction::AnswerAndCancel(result) => {
+                let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+                let params = json!({ "sessionId": params["sessionId"] });
+                let cancel =
+                    json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params });
+                self.write(format!("{answer}\n{cancel}\n").as_bytes());
             }
             Reaction::Refuse(code) => {
                 let error = json!({ "code": code, "message": "refused" });
