@@ -8,8 +8,11 @@ use super::config_setting::ConfigSetting;
 use super::mcp_servers::SERVERS_TABLE;
 use super::sources::ValueOrigin;
 use super::tables::{CallerTable, TABLES};
-use super::toml_document::{CALLER_PLACEHOLDER, ConfigDocument, ConfigFault};
+use super::toml_document::{CALLER_PLACEHOLDER, ConfigDocument, ConfigFault, TomlValue};
 use super::value::{ConfigValue, ValueBounds, ValueError, expected_text};
+
+/// The table of checkers that run after edits, by the pattern of the edited files.
+const AFTER_EDIT_TABLE: &str = "after_edit";
 
 /// Reads the values of one file and records their origins and all faults.
 pub(super) struct ConfigReader<'a> {
@@ -33,7 +36,7 @@ impl<'a> ConfigReader<'a> {
             file,
             written,
             caller: None,
-            faults: written.find_unknown_keys(&tables, &keys, SERVERS_TABLE),
+            faults: written.find_unknown_keys(&tables, &keys, &[SERVERS_TABLE, AFTER_EDIT_TABLE]),
             settings: Vec::new(),
         }
     }
@@ -130,6 +133,42 @@ impl<'a> ConfigReader<'a> {
             origin,
         });
         callers
+    }
+
+    /// Reads the command lines that check edited files, by the pattern of the files. All of them are one setting for display.
+    pub(super) fn read_after_edit(&mut self) -> BTreeMap<String, String> {
+        let (mut commands, mut first) = (BTreeMap::new(), None);
+        for (pattern, entry) in self.written.entries_below(AFTER_EDIT_TABLE) {
+            first = first.or(Some(entry.line));
+            match &entry.value {
+                TomlValue::Text(command) if !command.trim().is_empty() => {
+                    commands.insert(pattern, command.clone());
+                }
+                _ => self.faults.push(ConfigFault {
+                    line: Some(entry.line),
+                    text: format!(
+                        "{AFTER_EDIT_TABLE}.{pattern:?} must be a command line, such as \"ruff check {{file}}\""
+                    ),
+                }),
+            }
+        }
+        let shown = commands
+            .iter()
+            .map(|(pattern, command)| format!("{pattern:?} = {command:?}"));
+        let shown: Vec<String> = shown.collect();
+        self.settings.push(ConfigSetting {
+            key: AFTER_EDIT_TABLE,
+            value: if shown.is_empty() {
+                "not set".to_owned()
+            } else {
+                shown.join("; ")
+            },
+            origin: first.map_or(ValueOrigin::Default, |line| ValueOrigin::File {
+                path: self.file.to_owned(),
+                line,
+            }),
+        });
+        commands
     }
 
     /// Records a fault between two keys, at the one that the file has.

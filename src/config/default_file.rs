@@ -19,6 +19,12 @@ const HEAD: &str = "\
 const SERVERS_HINT: &str = "\
 # MCP servers whose tools this device offers have a table each, [mcp.servers.NAME]: docs/mcp.md. `punie-runner mcp import`
 # takes over those of Claude Desktop and Cursor.
+
+# Checkers of files that a call has edited: each runs confined, with the workspaces read-only and without network, for 2 s
+# at most. Its first lines stand beside the answer of the edit.
+#[after_edit]
+# The pattern of the files, and the command that looks at each; {file} is its path.
+#\"*.py\" = \"ruff check {file}\"
 ";
 
 /// The values that are already known when the file is written.

@@ -48,6 +48,8 @@ pub struct Config {
     pub tools: Tools,
     /// The rights of callers, by name.
     pub callers: BTreeMap<String, CallerTable>,
+    /// The command lines that check edited files, by the pattern of the files.
+    pub after_edit: BTreeMap<String, String>,
     /// The effects and tools that need approval.
     pub policy: Policy,
     /// The agent's questions to a person.

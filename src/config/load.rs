@@ -154,6 +154,7 @@ impl Config {
             workspaces: Workspaces::read(&mut reader).paths,
             tools: Tools::read(&mut reader),
             callers: reader.read_callers(),
+            after_edit: reader.read_after_edit(),
             policy: Policy::read(&mut reader),
             questions: Questions::read(&mut reader),
             sandbox: Sandbox::read(&mut reader),

@@ -151,6 +151,15 @@ impl ConfigDocument {
         self.entries.get(key)
     }
 
+    /// Returns the keys of a table whose keys are the owner's.
+    pub(super) fn entries_below(&self, table: &str) -> Vec<(String, &ConfigEntry)> {
+        let name = |path: &str| Some(path.strip_prefix(table)?.strip_prefix('.')?.to_owned());
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|(path, entry)| Some((name(path)?, entry)))
+            .collect()
+    }
+
     /// Returns the tables below this one by their names, each with its line.
     pub(super) fn tables_below(&self, table: &str) -> Vec<(String, usize)> {
         let name = |path: &str| Some(path.strip_prefix(table)?.strip_prefix('.')?.to_owned());
@@ -160,14 +169,18 @@ impl ConfigDocument {
             .collect()
     }
 
-    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` table.
+    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` tables.
     pub(super) fn find_unknown_keys(
         &self,
         tables: &[&str],
         keys: &[&str],
-        open: &str,
+        open: &[&str],
     ) -> Vec<ConfigFault> {
-        let is_open = |path: &str| path == open || is_key_below(path, open);
+        let is_open = |path: &str| {
+            open.iter()
+                .any(|open| path == *open || is_key_below(path, open))
+        };
+        let is_around = |path: &str| open.iter().any(|open| is_key_below(open, path));
         let mut faults = Vec::new();
         let mut strange: Vec<&str> = Vec::new();
         let above = |path: &str| {
@@ -179,7 +192,7 @@ impl ConfigDocument {
             if tables.contains(&declared_table(path))
                 || above(path)
                 || is_open(path)
-                || is_key_below(open, path)
+                || is_around(path)
                 || strange.iter().any(|t| is_key_below(path, t))
             {
                 continue;
@@ -279,7 +292,7 @@ mod tests {
             ["b.level", "a.level"],
             ["b.level", "c.level"],
         ] {
-            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, "d.e");
+            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, &["d.e"]);
             assert_eq!(
                 faults[0].text, "there is no key b.leve. Did you mean b.level?",
                 "{keys:?}"

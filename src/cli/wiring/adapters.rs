@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -15,6 +15,7 @@ use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
 use punie_engine::journal::Journal;
 use punie_engine::runner::{Clock, InspectedEffects, LeftoverCleanup};
+use punie_handlers::file::CommandJudge;
 use punie_handlers::git::{self, GitDeps};
 use punie_home::{DeviceIdentity, Home, SecretStore};
 use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
@@ -24,12 +25,14 @@ use punie_host::local::intent_recovery;
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::process_identity::ProcessIdentity;
 use punie_host::local::process_kill::{end_request_processes, kill_survivor};
+use punie_host::permission::PermissionGate;
 use punie_host::terminals::ExitStatus;
 use punie_host::terminals::StopSequence;
 use punie_host::{ReachableFolders, Workspace};
+use punie_policy::PolicyDecision;
 use punie_text::output::{FilterFactory, StreamFilter};
 use punie_text::redact::{Masker, Redactor, Secret};
-use punie_tool::{AliasResolver, CallIntent, IntentOutcome};
+use punie_tool::{AliasResolver, CallIntent, IntentOutcome, ToolRegistry};
 use punie_undo::Trash;
 
 /// Creates a filter that masks secrets in streams of output.
@@ -53,6 +56,36 @@ impl StreamFilter for MaskingFilter {
     fn rewritten_count(&self) -> u64 {
         self.0.masked_count()
     }
+}
+
+/// Judges command lines as those of Bash by the owner's rules. Who wrote them into the settings need not be asked again.
+pub(super) fn command_judge(
+    gate: &Arc<PermissionGate>,
+    registry: &Arc<ToolRegistry>,
+) -> CommandJudge {
+    // The registry holds the tools that ask.
+    let (gate, registry) = (Arc::clone(gate), Arc::downgrade(registry));
+    Arc::new(move |line| {
+        let (gate, registry) = (Arc::clone(&gate), Weak::clone(&registry));
+        Box::pin(async move {
+            let unjudged = || Some("the rules cannot be read".to_owned());
+            let Some(Ok(entry)) = registry.upgrade().map(|all| all.find_tool("Bash")) else {
+                return unjudged();
+            };
+            let args = serde_json::json!({ "command": line }).to_string();
+            let Ok(ready) = entry.decode_call(&args) else {
+                return unjudged();
+            };
+            let input = ready.as_gate_input(&args);
+            match gate.policy_verdict(entry.tool_spec(), input).await {
+                Ok(verdict) if verdict.decision == PolicyDecision::Deny => {
+                    Some(verdict.explain_cause())
+                }
+                Ok(_) => None,
+                Err(error) => Some(error.model_text().to_owned()),
+            }
+        })
+    })
 }
 
 /// Resolves aliases of people in arguments by the redactor's identity map.

@@ -13,7 +13,7 @@ use super::terminal_setup::open_terminals;
 use super::user_signals::signal_deps;
 use super::workspaces::{log_missing_folders, open_workspace, session_folders};
 use super::{adapters, masked_values, permission_rules, shell_records};
-use crate::cli::exit::{self, Exit};
+use crate::cli::exit::{CommandError, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::clock::ExpiryClock;
@@ -130,8 +130,11 @@ pub fn assemble_host(
     let gate = PermissionGate::with_asked_calls(asked)
         .with_confinement(base.confinement.clone())
         .with_policy(policy);
+    let gate = Arc::new(gate);
+    base.checkers
+        .judge_by(adapters::command_judge(&gate, &registry));
     Ok(ToolHost {
-        gate: Arc::new(gate),
+        gate,
         registry,
         redactor: base.redactor,
         outputs: base.outputs,
@@ -178,6 +181,7 @@ struct HostBase {
     people: PeopleAsker,
     self_mod: Option<Arc<self_mod::SelfModArea>>,
     signals: user::SignalDeps,
+    checkers: file::EditCheckers,
 }
 
 impl HostBase {
@@ -193,7 +197,7 @@ impl HostBase {
         let limits = OutputLimits::by_clock(expiry);
         let outputs = OutputStore::with_limits(&home.outputs_dir(), limits).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
-            exit::CommandError::with_exit(Exit::CannotWrite, text)
+            CommandError::with_exit(Exit::CannotWrite, text)
         })?;
         let workspace = open_workspace(config, environment);
         log_missing_folders(&workspace);
@@ -214,7 +218,9 @@ impl HostBase {
             hook_wrappers,
             ..git_dependencies(environment, &workspace, &outputs, &redactor, &confinement)
         };
+        let checkers = file::EditCheckers::new(&config.after_edit, terminals.clone());
         Ok(Self {
+            checkers: checkers.map_err(|why| CommandError::with_exit(Exit::Config, why))?,
             signals: signal_deps(config, home, environment, &redactor),
             redactor,
             outputs,
@@ -260,7 +266,8 @@ impl HostBase {
                 put_staged_files_before(client.clone(), self.self_mod.as_ref()),
                 workspace.clone(),
                 worker.clone(),
-            ),
+            )
+            .with_checkers(self.checkers.clone()),
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),

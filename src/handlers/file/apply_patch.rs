@@ -157,7 +157,8 @@ impl Tool for ApplyPatch {
             source: committed.source,
             ..ResultMeta::default()
         };
-        Ok(ToolReply::from_text(text).with_meta(meta))
+        let reply = ToolReply::from_text(text).with_meta(meta);
+        Ok(deps.check_changed(cx, reply).await)
     }
 }
 

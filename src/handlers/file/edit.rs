@@ -107,7 +107,8 @@ impl Tool for Edit {
         path.check_writable()?;
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         if self.old_string.is_empty() {
-            return self.create_from_edit(cx, deps, path, expected).await;
+            let reply = self.create_from_edit(cx, deps, path, expected).await?;
+            return Ok(deps.check_changed(cx, reply).await);
         }
         refuse_placeholder("new_string", &self.old_string, &self.new_string)?;
         if self.old_string == self.new_string {
@@ -137,7 +138,8 @@ impl Tool for Edit {
                     .await?
             }
         };
-        self.carry_out_edit(cx, deps, path, plan).await
+        let reply = self.carry_out_edit(cx, deps, path, plan).await?;
+        Ok(deps.check_changed(cx, reply).await)
     }
 }
 

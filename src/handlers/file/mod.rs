@@ -1,6 +1,7 @@
 //! File tools: read a text window or a document, write a file, edit a place, apply a patch, list a
 //! folder. Not here: disk access (`host::local`) and the allowed paths (`host::workspace`).
 
+mod after_edit;
 mod apply_patch;
 mod block_search;
 mod document;
@@ -50,8 +51,11 @@ use seen_files::SeenFiles;
 use punie_host::files::WriteReport;
 use punie_host::worker::WorkerProgram;
 use punie_host::{FileClient, RawPath, Workspace, WorkspacePath};
-use punie_tool::{FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolSet};
+use punie_tool::{
+    FileChange, ResultMeta, ToolContext, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet,
+};
 
+pub use after_edit::{CommandJudge, EditCheckers};
 pub use document::{DOCUMENT_JOB, serve_document_questions};
 
 /// The dependencies of the file tools.
@@ -63,6 +67,8 @@ pub struct FileDeps {
     pub workspace: Workspace,
     /// Starts the process that reads documents.
     pub worker: WorkerProgram,
+    /// The owner's checkers of edited files.
+    checkers: EditCheckers,
     /// The files that each conversation has read or written.
     seen: SeenFiles,
 }
@@ -83,8 +89,22 @@ impl FileDeps {
             client,
             workspace,
             worker,
+            checkers: EditCheckers::default(),
             seen: SeenFiles::default(),
         }
+    }
+
+    /// Checks edited files with these.
+    #[must_use]
+    pub fn with_checkers(self, checkers: EditCheckers) -> Self {
+        Self { checkers, ..self }
+    }
+
+    /// Adds to the answer of an edit what the owner's checkers say of the changed files.
+    pub(super) async fn check_changed(&self, cx: &ToolContext, reply: ToolReply) -> ToolReply {
+        self.checkers
+            .check_changed(cx, &self.workspace, reply)
+            .await
     }
 
     /// Resolves the path of a file that a call may change.
@@ -108,14 +128,20 @@ impl fmt::Debug for FileDeps {
 
 /// The file tools.
 pub fn tools(deps: FileDeps) -> Vec<ToolEntry> {
+    let note = deps.checkers.catalog_note();
     ToolSet::new("file", deps)
         .with_tool::<read::Read>()
         .with_tool::<write::Write>()
+        .with_device_note(&note)
         .with_tool::<edit::Edit>()
+        .with_device_note(&note)
         .with_tool::<multi_edit::MultiEdit>()
+        .with_device_note(&note)
         .with_tool::<apply_patch::ApplyPatch>()
+        .with_device_note(&note)
         .with_tool::<read_file::ReadFile>()
         .with_tool::<write_file::WriteFile>()
+        .with_device_note(&note)
         .with_tool::<list_files::ListFiles>()
         .into_entries()
 }

@@ -137,8 +137,10 @@ impl Tool for MultiEdit {
         .await
         .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
         let (loaded, plan) = planned?;
-        this.carry_out_multi_edit(cx, deps, path, loaded, plan)
-            .await
+        let reply = this
+            .carry_out_multi_edit(cx, deps, path, loaded, plan)
+            .await?;
+        Ok(deps.check_changed(cx, reply).await)
     }
 }
 

@@ -124,7 +124,8 @@ impl Tool for Write {
             text.push('\n');
             text.push_str(warning);
         }
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
+        let reply = ToolReply::from_text(text).with_meta(written_file_meta(&path, written));
+        Ok(deps.check_changed(cx, reply).await)
     }
 }
 

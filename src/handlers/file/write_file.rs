@@ -86,6 +86,7 @@ impl Tool for WriteFile {
             text.push('\n');
             text.push_str(warning);
         }
-        Ok(ToolReply::from_text(text).with_meta(written_file_meta(&path, written)))
+        let reply = ToolReply::from_text(text).with_meta(written_file_meta(&path, written));
+        Ok(deps.check_changed(cx, reply).await)
     }
 }

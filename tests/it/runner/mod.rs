@@ -1,6 +1,7 @@
 //! The delivery promises, proven with the program itself as a process, a backend over real sockets, and whatever can
 //! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
 
+mod after_edit;
 mod approvals;
 mod asking;
 mod backends;

@@ -1,0 +1,91 @@
+//! Checkers of edited files, as the owner names them in the settings.
+
+use serde_json::{Value, json};
+
+use crate::harness::caller::Ask;
+use crate::harness::stage::Stage;
+
+/// The remarks beside the answer of an edit that was made.
+async fn told(stage: &Stage, tool: &str, args: Value) -> Vec<String> {
+    let answer = stage.caller.have(Ask::new(tool, &args)).await;
+    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let warnings = answer.payload["meta"]["warnings"].as_array().cloned();
+    let warnings = warnings.unwrap_or_default().into_iter();
+    warnings
+        .map(|warning| warning.as_str().expect("a text").to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_checker_says_stands_beside_the_answer_of_the_edit() {
+    let stage = Stage::with(
+        r#"
+[after_edit]
+"*.txt" = "! grep -n bad {file}"
+"*.slow" = "echo $$ > /tmp/mine; sleep 600"
+"*.w" = "echo x > beside; echo x > /tmp/own && echo done"
+"*.denied" = "touch {file}"
+"#,
+    )
+    .await;
+    let rule = "[[rule]]\nname = \"no-touch\"\ndecision = \"deny\"\ncommand = [\"touch\"]\n";
+    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
+    let _runner = stage.run();
+    let write = |name: &str, content: &str| json!({"file_path": name, "content": content});
+    assert_eq!(
+        told(&stage, "Write", write("a.txt", "good\n")).await,
+        [""; 0]
+    );
+    let edit = json!({"file_path": "a.txt", "old_string": "good", "new_string": "good\nbad's"});
+    let said = told(&stage, "Edit", edit).await;
+    assert_eq!(said, ["`! grep -n bad a.txt`: exit code 1\n2:bad's"]);
+    let patch =
+        "*** Begin Patch\n*** Add File: it's.txt\n+bad\n*** Add File: b.md\n+bad\n*** End Patch\n";
+    let said = told(&stage, "ApplyPatch", json!({"patch": patch})).await;
+    assert!(
+        said.len() == 1 && said[0].ends_with("exit code 1\n1:bad"),
+        "{said:?}"
+    );
+    let said = told(&stage, "Write", write("a.slow", "x")).await;
+    assert!(
+        said.len() == 1 && said[0].ends_with("took longer than 2 s and was ended"),
+        "{said:?}"
+    );
+    // It reads the workspace and writes nothing but its own /tmp.
+    let said = told(&stage, "Write", write("a.w", "x")).await;
+    assert!(
+        said.len() == 1
+            && said[0].contains(
+                "
+done
+"
+            )
+            && said[0].contains("beside: Read-only"),
+        "{said:?}"
+    );
+    assert!(!stage.file("beside").exists());
+    let said = told(&stage, "Write", write("a.denied", "x")).await;
+    assert!(
+        said.len() == 1 && said[0].contains("not run: ") && said[0].contains("no-touch"),
+        "{said:?}"
+    );
+    let listed = stage.command(&["tools", "Edit", "--json"]).await;
+    assert!(
+        listed.out.contains("After it, checkers of the owner run"),
+        "{listed:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checker_that_is_no_command_line_is_a_fault_of_the_settings() {
+    for (table, fault) in [
+        ("\"*.py\" = 1", "must be a command line"),
+        ("\"*.py\" = \"\"", "must be a command line"),
+        ("\"[\" = \"true\"", "after_edit"),
+    ] {
+        let stage = Stage::with(&format!("[after_edit]\n{table}\n")).await;
+        let ended = stage.run().end().await;
+        assert_eq!(ended.code, Some(78), "{table}: {ended:?}");
+        assert!(ended.log.contains(fault), "{table}: {ended:?}");
+    }
+}
