@@ -178,7 +178,7 @@ pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
 }
 
 /// Takes the blank lines before and behind a quote, and as many of them around the new text as it has. `None` if there are
-/// none, or nothing else.
+/// none, or no other difference.
 pub(super) fn strip_blank_lines_around(old: &str, new: &str) -> Option<(String, String)> {
     let is_blank = |line: &&str| line.trim().is_empty();
     let lines: Vec<&str> = old.split_inclusive('\n').collect();
@@ -198,7 +198,9 @@ pub(super) fn strip_blank_lines_around(old: &str, new: &str) -> Option<(String, 
         let to = lines.len() - rest.take_while(|line| is_blank(line)).count();
         lines[from..to].concat()
     };
-    Some((strip(old), strip(new)))
+    let (old, new) = (strip(old), strip(new));
+    // The blank lines are the change.
+    (old != new).then_some((old, new))
 }
 
 #[cfg(test)]

@@ -114,6 +114,10 @@ async fn a_blank_line_too_many_is_passed_over() {
         assert!(answer.contains("Blank lines around old_string"), "{answer}");
         assert_eq!(bench.get("f"), after, "{old:?}");
     }
+    // Where the blank lines are all that changes, they are meant.
+    let args = json!({"file_path": "f", "old_string": "b\nc\n\n", "new_string": "b\nc\n"});
+    let error = bench.refused("Edit", args).await;
+    assert_eq!(error.stable_code(), ErrorCode::NoMatch, "{error}");
     // A blank line of context that the end of the file has not.
     bench.put("f", "a\nb\n");
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n a\n-b\n+c\n \n*** End Patch\n";
