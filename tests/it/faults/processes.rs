@@ -17,6 +17,12 @@ use crate::harness::tools;
 use crate::harness::wait::until;
 use crate::harness::whole::whole;
 
+/// Whether a process is gone, or only waits to be reaped.
+fn is_over(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
 /// A number of seconds that nobody else sleeps.
 fn marker(fault: u32) -> String {
     format!("7{:07}{fault:03}", std::process::id())
@@ -35,7 +41,11 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
     until("its child", || carrying(&marker).len() == 1).await;
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
-    assert_eq!((is_alive(&shell), carrying(&marker)), (false, Vec::new()));
+    assert_eq!(
+        (is_alive(&shell), carrying(&marker)),
+        (false, Vec::new()),
+        "{answer:?}"
+    );
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     let text = answer.text();
     assert!(
@@ -68,6 +78,25 @@ async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_co
         ("cancelled", "cancelled")
     );
     assert_eq!(carrying(&marker), Vec::<u32>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
+    const CODE: &str = "import ctypes, os, threading, time\n\
+        threading.Thread(target=time.sleep, args=(600,)).start()\n\
+        open('begun', 'w').write(str(os.getpid()) + '\\n')\n\
+        ctypes.CDLL(None).pthread_exit(None)\n";
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    stage.write("code.py", CODE);
+    let command = "(setsid python3 code.py > /dev/null 2>&1 &); sleep 600";
+    let id = stage.ask(Ask::bash(command)).await;
+    let process = stage.line("begun").await;
+    until("the end of its first thread", || is_over(&process)).await;
+    assert!(is_alive(&process));
+    stage.caller.cancel(&id).await;
+    let answer = stage.answer(&id).await;
+    assert!(!is_alive(&process), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -271,7 +300,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));
     runner.signal(Signal::STOP);
     stage.write("go", "");
-    until("their end", || !shells.iter().any(|shell| is_alive(shell))).await;
+    until("their end", || shells.iter().all(|shell| is_over(shell))).await;
     until("their limit", || {
         since.elapsed() > Duration::from_millis(LIMIT_MS + 1_000)
     })

@@ -1,15 +1,23 @@
 //! Processes that run, as /proc shows them.
 
-/// Whether a process runs; one that only waits to be collected does not.
+/// Whether a process runs anything. The kernel may need seconds to dismantle one on a busy machine.
 pub fn is_alive(pid: &str) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+    // `PF_EXITING`, see proc_pid_stat(5).
+    const EXITING: u64 = 0x4;
+    let Some(fields) = stat_fields(pid) else {
         return false;
     };
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().next());
-    !matches!(state, Some("Z" | "X"))
+    let number = |at: usize| fields[at].parse::<u64>().expect("a number");
+    let is_ending = matches!(fields[0].as_str(), "Z" | "X") || number(6) & EXITING != 0;
+    // Its first thread may end before others.
+    !is_ending || number(17) > 1
+}
+
+/// What the kernel says of a process after its name, beginning with its state.
+fn stat_fields(pid: &str) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let rest = stat.rsplit(')').next()?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The processes that live and have exactly this among their arguments.

@@ -372,7 +372,7 @@ impl PumpListener for CommandTerminal {
         });
         let is_all_over = !held && left.is_empty();
         if is_all_over {
-            self.report_end();
+            drop(self.mounted.lock().take());
         }
         if let Some(watch) = &self.watch {
             let _ = self.changes.set(watch.describe_changes(is_all_over));
@@ -390,6 +390,10 @@ impl PumpListener for CommandTerminal {
         // After the state is visible: a reader that saw no end relies on this notification.
         if let Some(identity) = self.child.child_identity() {
             self.log.record_child_exit(identity, &status);
+        }
+        // Last: a busy disk delays no answer.
+        if is_all_over {
+            self.report_end();
         }
     }
 }

@@ -84,14 +84,16 @@ impl LimitMark {
         self.highest
     }
 
-    /// Returns whether a process has one of these marks.
+    /// Returns whether a process has one of these marks. `None`: it has another one, or may have lowered its limit.
     #[cfg(target_os = "linux")]
-    pub fn is_any_set_on(marks: &[Self], pid: u32) -> bool {
-        let is_in = |limit: u64| {
-            let mut marks = marks.iter();
-            marks.any(|mark| (mark.lowest..=mark.highest).contains(&limit))
-        };
-        !marks.is_empty() && locks_limit(pid).is_some_and(is_in)
+    pub fn is_any_set_on(marks: &[Self], pid: u32) -> Option<bool> {
+        let theirs = locks_limit(pid);
+        let is_in =
+            |mark: &Self| theirs.is_some_and(|it| (mark.lowest..=mark.highest).contains(&it));
+        if marks.iter().any(is_in) {
+            return Some(true);
+        }
+        (!marks.is_empty() && !is_lowered(theirs)).then_some(false)
     }
 }
 
@@ -104,8 +106,14 @@ impl LimitMark {
 pub fn may_be_command_process(pid: u32) -> std::io::Result<bool> {
     // An unreadable file must be an error: unlike a missing limit, it tells nothing.
     std::fs::metadata(format!("/proc/{pid}/limits"))?;
+    Ok(is_lowered(locks_limit(pid)))
+}
+
+/// Returns whether a limit is lower than that of this process.
+#[cfg(target_os = "linux")]
+fn is_lowered(theirs: Option<u64>) -> bool {
     let ours = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
-    Ok(locks_limit(pid).is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)))
+    theirs.is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours))
 }
 
 /// Returns a number with so many low bits set.

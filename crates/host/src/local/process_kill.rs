@@ -242,7 +242,7 @@ fn kill_tree(tree: &ProcessTree, leader: Option<&ChildProcess>, report: &mut Sto
         }
         if living.is_empty() {
             wait_briefly(KILL_GRACE);
-        } else if wait_until_any_ended(&living, Instant::now() + KILL_GRACE) {
+        } else if wait_until_any_ended(&living, Instant::now() + EXIT_TIMEOUT) {
             progress = Instant::now();
             wait_until_all_ended(&living, progress + EXIT_TIMEOUT);
         }

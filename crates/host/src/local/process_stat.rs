@@ -36,6 +36,7 @@ pub(super) struct ProcessStat {
     pub session: u32,
     pub threads: u64,
     state: u8,
+    flags: u64,
 }
 
 /// Counts the threads of these processes.
@@ -70,13 +71,17 @@ impl ProcessStat {
             group: id(2)?,
             session: id(3)?,
             threads: number(17)?,
+            flags: number(6)?,
             state: *fields.first()?.as_bytes().first()?,
         })
     }
 
-    /// Returns whether the process has ended and only waits to be reaped.
+    /// Returns whether the process runs nothing any more: it waits to be reaped, or for the kernel, which may take
+    /// seconds to dismantle it on a busy machine. One whose first thread alone has ended still runs.
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, b'Z' | b'X')
+        // `PF_EXITING`, see proc_pid_stat(5).
+        const EXITING: u64 = 0x4;
+        (matches!(self.state, b'Z' | b'X') || self.flags & EXITING != 0) && self.threads <= 1
     }
 
     /// Returns whether a signal or a debugger has stopped the process.

@@ -3,8 +3,8 @@
 //! A process belongs to the tree if any of these matches: the control group, if there is one; the resource limit that
 //! marks all of them (the limit mark); the session; an ancestor; the mark in the environment; the pipe that takes the
 //! output. A process can leave its session, empty its environment, lose its parent and redirect its output, and a
-//! daemon does all of these. It cannot remove the limit. A process that another service started on request does not
-//! belong to the tree: it never was a child of the command.
+//! daemon does all of these. It can lower the limit, but cannot raise it again, unless root lets it. A process that
+//! another service started on request does not belong to the tree: it never was a child of the command.
 
 #[cfg(target_os = "linux")]
 use std::collections::HashSet;
@@ -258,11 +258,13 @@ impl ProcessTree {
             .collect()
     }
 
-    /// Returns whether the process has one of our marks or holds our pipe.
+    /// Returns whether the process has one of our marks or holds our pipe. Of a process whose limit nobody has lowered
+    /// nothing else is read: its environment would keep this waiting while it loads a program from a busy disk.
     fn is_tagged(&self, pid: u32) -> bool {
-        LimitMark::is_any_set_on(&self.limits, pid)
-            || has_env_entry(pid, &self.mark)
-            || self.pipe.as_ref().is_some_and(|pipe| holds_pipe(pid, pipe))
+        LimitMark::is_any_set_on(&self.limits, pid).unwrap_or_else(|| {
+            has_env_entry(pid, &self.mark)
+                || self.pipe.as_ref().is_some_and(|pipe| holds_pipe(pid, pipe))
+        })
     }
 
     /// Returns the processes that hold the output open, or all if none is known to.
