@@ -33,6 +33,8 @@ use super::sandbox_rules::SandboxRules;
 #[cfg(target_os = "linux")]
 use super::seccomp::OtherRestrictions;
 #[cfg(target_os = "linux")]
+use super::unix_sockets::VisibleSockets;
+#[cfg(target_os = "linux")]
 use super::view::ViewPlan;
 #[cfg(target_os = "linux")]
 use super::view_signature::{SignedPaths, ViewSignature};
@@ -78,6 +80,7 @@ struct CachedView {
     /// The conversation's folder for temporary files.
     temp: PathBuf,
     signature: ViewSignature,
+    sockets: VisibleSockets,
     view: Arc<HeldView>,
 }
 
@@ -221,7 +224,9 @@ impl ProfileBuilder {
         let views = self.views.lock();
         let find = |signature: &ViewSignature| {
             let mut held = views.iter();
-            let found = held.find(|held| held.temp == temp && held.signature == *signature);
+            let found = held.find(|held| {
+                held.temp == temp && held.signature.still_holds(signature, &held.sockets)
+            });
             found.map(|held| Arc::clone(&held.view))
         };
         let known = signed.as_ref().map(|paths| paths.take_signature(temp));
@@ -278,6 +283,7 @@ impl ProfileBuilder {
             views.push(CachedView {
                 temp,
                 signature,
+                sockets: plan.sockets.clone(),
                 view,
             });
         }

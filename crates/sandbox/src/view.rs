@@ -18,7 +18,7 @@ use super::cache_layers::{CacheContent, CommandCache};
 use super::covered_folders::{Covered, TEMP_FOLDERS, is_inside};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
-use super::unix_sockets::bound_sockets;
+use super::unix_sockets::{VisibleSockets, bound_sockets};
 use super::view_contents::ViewContents;
 
 /// The mounts of a view.
@@ -30,6 +30,8 @@ pub struct ViewPlan {
     pub covered: Vec<PathBuf>,
     /// The overlays over the user's caches.
     pub(super) shared_caches: Vec<CString>,
+    /// The sockets that commands would see.
+    pub(super) sockets: VisibleSockets,
     /// The folders on the disk that commands may write through the view, beside those of the rules.
     pub(super) writable: Vec<PathBuf>,
     /// The paths on the disk that commands may read through the view.
@@ -109,7 +111,8 @@ impl ViewPlan {
         }
         steps.add_settings(&contents, stage);
         steps.add_links(&contents);
-        steps.hide_paths(&contents, stage, &empty);
+        let sockets = contents.visible_sockets();
+        steps.hide_paths(&contents, &sockets, stage, &empty);
         steps.move_covered(&contents, stage, &empty);
         let steps = steps.list;
         let covered = contents
@@ -121,6 +124,7 @@ impl ViewPlan {
             steps,
             covered,
             shared_caches,
+            sockets,
             writable: contents.private,
             readable: contents.readable,
         }
@@ -228,9 +232,15 @@ impl ViewSteps {
     }
 
     /// Covers the sockets of other programs, and what is hidden in shown folders.
-    fn hide_paths(&mut self, contents: &ViewContents, stage: &Path, empty: &Path) {
+    fn hide_paths(
+        &mut self,
+        contents: &ViewContents,
+        sockets: &VisibleSockets,
+        stage: &Path,
+        empty: &Path,
+    ) {
         for socket in bound_sockets() {
-            if contents.is_foreign_socket(&socket) {
+            if sockets.is_foreign(&socket) {
                 self.bind(empty, &contents.staged(&socket), BindAccess::Unchanged);
             }
         }

@@ -11,17 +11,32 @@ use super::home_table::{PRIVATE, PrivateFolder};
 use super::sandbox_rules::{KnownFolders, SandboxRules};
 use super::settings_files::settings_sources;
 use super::shown_parts::ShownParts;
-use super::unix_sockets::bound_sockets;
+use super::unix_sockets::{VisibleSockets, bound_sockets};
 
 /// Device, inode, and for a folder whose entries count the ctime in seconds and nanoseconds.
 type PathState = Option<(u64, u64, i64, u64)>;
 
 /// The state of the paths that decide what a view shows.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ViewSignature {
     paths: Vec<PathState>,
     sockets: Vec<PathBuf>,
     known_folders: Vec<PathBuf>,
+}
+
+impl ViewSignature {
+    /// Returns whether a view that was made at this signature is right at a later one. Of sockets those count that
+    /// commands would see: programs of the user's come and go with others all the time.
+    pub(super) fn still_holds(&self, later: &Self, visible: &VisibleSockets) -> bool {
+        let seen = |signature: &Self| -> Vec<PathBuf> {
+            let sockets = signature.sockets.iter();
+            let seen = sockets.filter(|socket| visible.is_foreign(socket));
+            seen.cloned().collect()
+        };
+        self.paths == later.paths
+            && self.known_folders == later.known_folders
+            && (self.sockets == later.sockets || seen(self) == seen(later))
+    }
 }
 
 /// The paths to look at, chosen when a view is made.
@@ -84,5 +99,49 @@ impl SignedPaths {
             sockets: bound_sockets(),
             known_folders: self.known_folders.list_folders(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view_contents::Entry;
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_commands_would_see_makes_a_view_anew() {
+        let at = |sockets: &[&str]| ViewSignature {
+            paths: Vec::new(),
+            sockets: sockets.iter().map(PathBuf::from).collect(),
+            known_folders: Vec::new(),
+        };
+        let entry = |path: &str, writable| Entry {
+            path: path.into(),
+            writable,
+        };
+        let visible = VisibleSockets {
+            own_home: "/home/me/.punie".into(),
+            covered: vec!["/home/me".into(), "/tmp".into()],
+            entries: vec![
+                entry("/home/me/project", true),
+                entry("/home/me/.cargo/bin", false),
+            ],
+        };
+        let before = at(&["/srv/one"]);
+        for (socket, still_holds) in [
+            ("/tmp/test-4711/socket", true),
+            ("/home/me/.cache/agent", true),
+            ("/home/me/.punie/proxy", true),
+            ("/home/me/project/socket", true),
+            ("/home/me/.cargo/bin/socket", false),
+            ("/srv/two", false),
+        ] {
+            let later = at(&["/srv/one", socket]);
+            assert_eq!(
+                before.still_holds(&later, &visible),
+                still_holds,
+                "{socket}"
+            );
+        }
+        assert!(!before.still_holds(&at(&[]), &visible));
     }
 }
