@@ -253,7 +253,7 @@ impl Edit {
         path: WorkspacePath,
         plan: EditPlan,
     ) -> Result<ToolReply, ToolError> {
-        let shown = path.display_text();
+        let shown = path.head_text();
         let PreparedEdit {
             places,
             view,
@@ -308,7 +308,7 @@ impl Edit {
     ) -> Result<ToolReply, ToolError> {
         mask_guard::refuse_masked_overwrite(cx, deps, &path, ("new_string", &self.new_string))
             .await?;
-        let shown = path.display_text();
+        let shown = path.head_text();
         let only_if = if path.existed_when_resolved() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
             check_expected_hash(&shown, expected.as_deref(), || loaded.bytes_sha256())?;

@@ -25,7 +25,7 @@ pub(super) async fn show_folder_entries(
     asked: LineSelection,
     can_continue: bool,
 ) -> Result<ToolReply, ToolError> {
-    let shown = path.display_text();
+    let shown = path.head_text();
     let limit = usize::try_from(asked.limit)
         .unwrap_or(MAX_FOLDER_ENTRIES)
         .min(MAX_FOLDER_ENTRIES);

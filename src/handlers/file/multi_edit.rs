@@ -291,7 +291,7 @@ impl MultiEdit {
         loaded: Option<LoadedFile>,
         plan: MultiEditPlan,
     ) -> Result<ToolReply, ToolError> {
-        let shown = path.display_text();
+        let shown = path.head_text();
         let report = plan.report.trim_end();
         if loaded.is_some() && plan.new == *plan.text {
             let meta = ResultMeta {

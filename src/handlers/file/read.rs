@@ -186,7 +186,7 @@ impl Tool for Read {
                 deps.seen
                     .record_seen_window(cx, &path, &window, encoding.is_some());
                 let mut reply = window_reply(
-                    &path.display_text(),
+                    &path.head_text(),
                     &window,
                     start,
                     lines.limit,

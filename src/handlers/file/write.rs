@@ -78,7 +78,7 @@ impl Tool for Write {
         let path = deps.resolve_for_call(cx, &self.file_path).await?;
         mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
         refuse_placeholder_overwrite(cx, deps, &path, &self.content).await?;
-        let shown = path.display_text();
+        let shown = path.head_text();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
         let new_lines = SeenLines::from_whole_text(self.content.as_bytes());

@@ -13,6 +13,7 @@ mod repositories;
 mod serving;
 mod sessions;
 mod starting;
+mod warnings;
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -23,6 +23,7 @@ pub use held::FolderHandle;
 pub(crate) use io_error_text::explain_io_error;
 pub use narrowed_workspace::ReachableFolders;
 pub use workspace_folder::find_workspace_fault;
+use workspace_path::PathForm;
 pub use workspace_path::{DanglingLink, WorkspacePath};
 
 use std::fs::File;
@@ -175,6 +176,9 @@ impl Workspace {
         let asked_absolute = join_names(&root.canonical, &rel);
         let mut found = self.locate_through_links(raw, root, rel)?;
         found.asked_absolute = Some(asked_absolute.into());
+        if asked.path.is_relative() {
+            found.asked_form = PathForm::Relative;
+        }
         refuse_runner_home(raw, &found)?;
         if asked.names_folder {
             match found.file_metadata() {

@@ -25,9 +25,17 @@ pub struct WorkspacePath {
     is_staged: bool,
     dangling: Option<Box<DanglingLink>>,
     pub(super) names_folder: bool,
+    pub(super) asked_form: PathForm,
     /// The requested path as an absolute one, before links were followed.
     pub(super) asked_absolute: Option<Arc<Path>>,
     shown: Option<Arc<str>>,
+}
+
+/// The form of a requested path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathForm {
+    Absolute,
+    Relative,
 }
 
 /// A symbolic link to a file that does not exist.
@@ -62,6 +70,7 @@ impl WorkspacePath {
             is_staged: false,
             dangling: dangling.map(Box::new),
             names_folder: false,
+            asked_form: PathForm::Absolute,
             asked_absolute: None,
             shown: None,
         }
@@ -107,6 +116,18 @@ impl WorkspacePath {
         match &self.shown {
             Some(shown) => shown.to_string(),
             None => path_text(&self.absolute),
+        }
+    }
+
+    /// Returns the path for the head of an answer: relative if the call gave it so and no link led elsewhere.
+    pub fn head_text(&self) -> String {
+        let is_as_asked = self.asked_form == PathForm::Relative
+            && self.shown.is_none()
+            && self.asked_absolute.as_deref() == Some(self.absolute.as_path());
+        if is_as_asked && !self.rel.as_os_str().is_empty() {
+            path_text(&self.rel)
+        } else {
+            self.display_text()
         }
     }
 

@@ -55,7 +55,7 @@ pub(in super::super) async fn read_notebook(
         )));
     }
     let source = DocumentSource {
-        shown: path.display_text(),
+        shown: path.head_text(),
         size: opened.size,
         kind: "a notebook",
         advice: NOTEBOOK_ADVICE,
@@ -86,7 +86,7 @@ pub(in super::super) async fn show_document(
     let Err(binary) = opened.content else {
         return Err(refusal);
     };
-    let shown = path.display_text();
+    let shown = path.head_text();
     if query.pages.is_some() && binary.format != BinaryFormat::Pdf {
         return Err(ToolError::invalid_args(format!(
             "pages is for PDF documents; {shown} is {}. Leave it out.",

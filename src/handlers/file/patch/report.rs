@@ -16,7 +16,7 @@ const MAX_NAMED: usize = 12;
 pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
     let mut out = String::new();
     for change in changes {
-        let shown = change.path.display_text();
+        let shown = change.path.head_text();
         let (added, removed) = change.count_lines();
         let line = match &change.action {
             PlannedAction::Add { executable, .. } => {
@@ -40,7 +40,7 @@ pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
                 };
                 let lines = list_lines(&edit.text, &edit.splices);
                 let (mark, to) = match move_to {
-                    Some(to) => ('R', format!(" -> {}", to.display_text())),
+                    Some(to) => ('R', format!(" -> {}", to.head_text())),
                     None => ('M', String::new()),
                 };
                 format!("{mark} {shown}{to} (+{added} -{removed}{mode}){lines}")

@@ -149,7 +149,7 @@ async fn h18_a_name_that_is_no_text_is_listed_safely() {
         .read(json!({"file_path": r#""bad\377\033[2J\nname""#}))
         .await;
     assert!(
-        shown.contains("     1\t1\n") && shown.contains("/bad\\377\\033[2J\\nname\" (1 byte"),
+        shown.contains("     1\t1\n") && shown.starts_with("\"bad\\377\\033[2J\\nname\" (1 byte"),
         "{shown}"
     );
 }
