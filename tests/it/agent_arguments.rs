@@ -1,6 +1,6 @@
 //! Calls as known agents write them: each is taken, or refused with the tool or the key to use instead.
 
-use crate::harness::whole::whole;
+use crate::harness::whole::all_tools;
 use punie_tool::{ToolError, ToolRegistry};
 
 /// The call is taken by the tool that is called, or by the one that the refusal of its name suggests.
@@ -328,20 +328,20 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-fn decoded(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(), ToolError> {
+fn decode_arguments(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(), ToolError> {
     registry.find_tool(tool)?.decode_call(args).map(drop)
 }
 
 #[test]
 fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
-    let whole = whole();
+    let whole = all_tools();
     for (agent, called, tool, args) in TAKEN {
-        if let Err(error) = decoded(&whole.registry, tool, args) {
+        if let Err(error) = decode_arguments(&whole.registry, tool, args) {
             panic!("{agent}: {tool} {args}: {error}");
         }
         if called != tool && !whole.registry.has_device_tool(called) {
             let unknown =
-                decoded(&whole.registry, called, args).expect_err("there is no such tool");
+                decode_arguments(&whole.registry, called, args).expect_err("there is no such tool");
             assert!(
                 unknown.model_text().contains(tool),
                 "{agent}: {called}: {unknown}"
@@ -349,7 +349,7 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
         }
     }
     for (tool, args, text) in REFUSED {
-        let refused = decoded(&whole.registry, tool, args).expect_err(args);
+        let refused = decode_arguments(&whole.registry, tool, args).expect_err(args);
         assert!(
             refused.model_text().contains(text),
             "{tool} {args}: {refused}"
@@ -359,20 +359,20 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
 
 #[test]
 fn a_near_key_is_named_without_all_the_others() {
-    let whole = whole();
-    let near = decoded(&whole.registry, "Grep", r#"{"patern":"x"}"#).expect_err("unknown");
+    let whole = all_tools();
+    let near = decode_arguments(&whole.registry, "Grep", r#"{"patern":"x"}"#).expect_err("unknown");
     assert!(
         near.model_text()
             .ends_with("Did you mean `pattern` or `path`?"),
         "{near}"
     );
-    let far = decoded(&whole.registry, "Grep", r#"{"zzz":"x"}"#).expect_err("unknown");
+    let far = decode_arguments(&whole.registry, "Grep", r#"{"zzz":"x"}"#).expect_err("unknown");
     assert!(far.model_text().contains("It takes pattern, path"), "{far}");
 }
 
 #[test]
 fn a_refusal_is_short_and_names_nothing_of_the_program() {
-    let whole = whole();
+    let whole = all_tools();
     for (tool, args) in [
         ("Bash", r#"{"zzz":1}"#),
         ("Grep", r#"{"pattern":"x","zzz":1}"#),
@@ -386,7 +386,7 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
         ("NoSuchTool", "{}"),
         ("mcp__punie__Nothing", "{}"),
     ] {
-        let refused = decoded(&whole.registry, tool, args).expect_err(args);
+        let refused = decode_arguments(&whole.registry, tool, args).expect_err(args);
         let text = refused.model_text();
         assert!(text.len() < 200, "{}: {text}", text.len());
         assert!(
@@ -395,7 +395,7 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
         );
     }
     for name in ["mcp__punie__Read", "functions.Read", "punie:read"] {
-        let refused = decoded(&whole.registry, name, "{}").expect_err("unknown");
+        let refused = decode_arguments(&whole.registry, name, "{}").expect_err("unknown");
         assert!(
             refused.model_text().ends_with("Did you mean Read?"),
             "{refused}"
@@ -405,7 +405,7 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
 
 #[test]
 fn a_path_may_be_an_address_or_end_in_a_line() {
-    let whole = whole();
+    let whole = all_tools();
     let canonical = |args: &str| {
         let entry = whole.registry.find_tool("Read").expect("known");
         entry.tool_spec().canonical_args(args).expect("it is taken")
@@ -433,7 +433,7 @@ fn a_path_may_be_an_address_or_end_in_a_line() {
 
 #[test]
 fn the_policy_reads_the_arguments_as_the_tool_does() {
-    let whole = whole();
+    let whole = all_tools();
     let canonical = |tool: &str, args: &str| {
         whole
             .registry

@@ -6,14 +6,14 @@ use std::fmt::Write;
 use punie_tool::ToolSpec;
 use serde_json::{Map, Value};
 
-use crate::harness::whole::{whole, whole_switched_on};
+use crate::harness::whole::{all_tools, whole_switched_on};
 
 /// Every tool of the device.
-fn specs() -> Vec<ToolSpec> {
-    whole().registry.device_specs().cloned().collect()
+fn tool_specs() -> Vec<ToolSpec> {
+    all_tools().registry.device_specs().cloned().collect()
 }
 
-fn properties(spec: &ToolSpec) -> Map<String, Value> {
+fn schema_properties(spec: &ToolSpec) -> Map<String, Value> {
     match spec.schema.to_value()["properties"].take() {
         Value::Object(properties) => properties,
         _ => Map::new(),
@@ -21,19 +21,19 @@ fn properties(spec: &ToolSpec) -> Map<String, Value> {
 }
 
 /// The same with its keys sorted at every depth: their order is not what was agreed.
-fn sorted(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let in_order: BTreeMap<&String, Value> = map
                 .iter()
-                .map(|(key, value)| (key, sorted(value)))
+                .map(|(key, value)| (key, sort_keys(value)))
                 .collect();
             in_order
                 .into_iter()
                 .map(|(key, value)| (key.clone(), value))
                 .collect()
         }
-        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Array(items) => items.iter().map(sort_keys).collect(),
         other => other.clone(),
     }
 }
@@ -54,7 +54,7 @@ fn the_catalog_is_as_it_was_agreed() {
         write!(
             catalog,
             "== {head}\n\n{:#}\n\n",
-            sorted(&Value::Object(spec.model_view()))
+            sort_keys(&Value::Object(spec.model_view()))
         )
         .expect("a text");
     }
@@ -65,7 +65,7 @@ fn the_catalog_is_as_it_was_agreed() {
 
 #[test]
 fn every_description_says_what_the_tool_does_and_something_more() {
-    for spec in specs() {
+    for spec in tool_specs() {
         let text = format!("{} ", spec.description.replace('\n', " "));
         assert!(
             text.matches([':', '.', ';']).count() >= 2,
@@ -98,7 +98,7 @@ fn every_description_says_what_the_tool_does_and_something_more() {
 /// What a model reads of the whole catalog, without what the owner has to switch on, fits into these bytes; a quarter of it stands for its tokens.
 #[test]
 fn the_catalog_costs_a_model_29_500_bytes_at_most() {
-    let bytes: usize = specs()
+    let bytes: usize = tool_specs()
         .iter()
         .filter(|spec| spec.offered)
         .map(|spec| Value::Object(spec.model_view()).to_string().len())
@@ -108,7 +108,7 @@ fn the_catalog_costs_a_model_29_500_bytes_at_most() {
 
 #[test]
 fn twins_are_marked_and_say_whose_they_are() {
-    let specs = specs();
+    let specs = tool_specs();
     let twins: Vec<&ToolSpec> = specs.iter().filter(|spec| spec.same_as.is_some()).collect();
     assert_eq!(twins.len(), 14);
     for twin in twins {
@@ -132,7 +132,7 @@ fn twins_are_marked_and_say_whose_they_are() {
 
 #[test]
 fn a_schema_says_nothing_that_goes_without_saying() {
-    for spec in specs() {
+    for spec in tool_specs() {
         let text = spec.catalog_body()["schema"].to_string();
         for empty in [
             r#""minimum":0"#,
@@ -147,7 +147,7 @@ fn a_schema_says_nothing_that_goes_without_saying() {
         }
     }
     let body = |name: &str| {
-        specs()
+        tool_specs()
             .iter()
             .find(|spec| spec.name == name)
             .expect("known")
@@ -172,8 +172,8 @@ fn a_schema_says_nothing_that_goes_without_saying() {
 
 #[test]
 fn every_key_has_a_description_and_every_alias_a_key() {
-    for spec in specs() {
-        let properties = properties(&spec);
+    for spec in tool_specs() {
+        let properties = schema_properties(&spec);
         let keys: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
         for (key, schema) in properties
             .iter()
@@ -204,8 +204,8 @@ fn every_key_has_a_description_and_every_alias_a_key() {
 #[test]
 fn keys_of_one_meaning_have_one_description() {
     let mut seen: Vec<(String, String, String)> = Vec::new();
-    for spec in specs() {
-        for (key, schema) in properties(&spec)
+    for spec in tool_specs() {
+        for (key, schema) in schema_properties(&spec)
             .into_iter()
             .filter(|(_, schema)| schema.get("description").is_some())
         {
@@ -229,7 +229,7 @@ fn keys_of_one_meaning_have_one_description() {
 
 #[test]
 fn every_tool_has_two_examples_that_it_takes() {
-    let whole = whole();
+    let whole = all_tools();
     for spec in whole.registry.device_specs() {
         assert!(
             spec.examples.len() >= 2,
@@ -248,7 +248,7 @@ fn every_tool_has_two_examples_that_it_takes() {
 
 #[test]
 fn a_tool_that_another_names_is_there() {
-    let specs = specs();
+    let specs = tool_specs();
     let names: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_ref()).collect();
     let words = |spec: &ToolSpec| {
         let text = format!("{} {}", spec.description, spec.schema.to_value());

@@ -13,11 +13,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
 use crate::harness::instant_backend::InstantBackend;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hosted.md");
 /// The hours of a month of 30 days.
@@ -33,22 +33,22 @@ const BYTES_OFF_BY: f64 = 0.1;
 
 /// What was seen of one function.
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
+struct FunctionTraffic {
     calls: u64,
     /// Questions and answers with their HTTP heads.
     bytes: u64,
 }
 
-type Counts = BTreeMap<String, Seen>;
+type Counts = BTreeMap<String, FunctionTraffic>;
 
 /// Passes bytes on between a device and its backend, and counts what it sees.
-struct Meter {
+struct TrafficMeter {
     url: String,
     counts: Arc<Mutex<Counts>>,
     _serving: JoinSet<()>,
 }
 
-impl Meter {
+impl TrafficMeter {
     async fn before(upstream: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -67,7 +67,7 @@ impl Meter {
                     near.set_nodelay(true)
                         .and(far.set_nodelay(true))
                         .expect("set");
-                    pass(near, far, &counts).await;
+                    pass_connection(near, far, &counts).await;
                 });
             }
         });
@@ -91,7 +91,7 @@ impl Meter {
 
 /// Until either end is gone. One call after the other comes on a connection, so that bytes belong to the last one asked
 /// for; on a sync socket each new value of the query is a run of its function.
-async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
+async fn pass_connection(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
     let (from_near, to_near) = near.into_split();
     let (from_far, to_far) = far.into_split();
     let current = Mutex::new(String::new());
@@ -102,7 +102,7 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
         seen.bytes += bytes as u64;
     };
     let mut head = 0;
-    let asked = copy(from_near, to_far, |chunk| {
+    let asked = copy_bytes(from_near, to_far, |chunk| {
         let text = String::from_utf8_lossy(chunk);
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         if text.starts_with("GET /api/sync") {
@@ -121,7 +121,7 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
             None => add(&current, 0, chunk.len()),
         }
     });
-    let answered = copy(from_far, to_near, |chunk| {
+    let answered = copy_bytes(from_far, to_near, |chunk| {
         let current = current.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = String::from_utf8_lossy(chunk)
             .matches("\"QueryUpdated\"")
@@ -134,7 +134,7 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
     }
 }
 
-async fn copy(
+async fn copy_bytes(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut see: impl FnMut(&[u8]),
@@ -152,17 +152,17 @@ async fn copy(
 const CATALOGS: u64 = 4;
 
 /// The calls of an idle device in some hours, after those of its start.
-async fn idle(wakeup: WakeupMode, hours: u64) -> Counts {
-    let stage = Stage::unheld("").await;
-    let meter = Meter::before(&stage.setting.url).await;
+async fn measure_idle(wakeup: WakeupMode, hours: u64) -> Counts {
+    let stage = RunnerFixture::with_unheld_polls("").await;
+    let meter = TrafficMeter::before(&stage.setting.url).await;
     let settings = settings_with(|settings| {
         settings.poll.wakeup = wakeup;
     });
     let none = ToolRegistry::new([]).expect("no tools");
-    let runner = Inside::with_at(&stage, &meter.url, none, settings, |parts| {
+    let runner = RunnerInProcess::with_at(&stage, &meter.url, none, settings, |parts| {
         parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
     });
-    until("the start to be over", || {
+    wait_until("the start to be over", || {
         let socket = wakeup == WakeupMode::Off || meter.calls("events:head") > 0;
         socket
             && meter.calls("catalog:upsertMany") == CATALOGS
@@ -180,7 +180,7 @@ async fn idle(wakeup: WakeupMode, hours: u64) -> Counts {
 }
 
 /// The rows of a table of the page, by what is in backticks in their first column; the numbers in the others.
-fn table(heading: &str) -> BTreeMap<String, Vec<f64>> {
+fn read_table(heading: &str) -> BTreeMap<String, Vec<f64>> {
     let page = std::fs::read_to_string(PAGE).expect("the page");
     let (_, rest) = page
         .split_once(heading)
@@ -210,25 +210,25 @@ fn is_near(counted: f64, said: f64, off_by: f64) -> bool {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-fn float(n: u64) -> f64 {
+fn to_float(n: u64) -> f64 {
     n as f64
 }
 
 /// Compares the months of an idle device with a column of the page.
-fn compare(counts: &Counts, hours: u64, column: usize) {
-    let per_month = float(MONTH_HOURS / hours);
-    let said = table("An idle device");
+fn compare_with_table(counts: &Counts, hours: u64, column: usize) {
+    let per_month = to_float(MONTH_HOURS / hours);
+    let said = read_table("An idle device");
     for (path, seen) in counts.iter().filter(|(_, seen)| seen.calls > 0) {
         let row = said
             .get(path)
             .unwrap_or_else(|| panic!("the page says nothing of {path}: {counts:?}"));
-        let month = float(seen.calls) * per_month;
+        let month = to_float(seen.calls) * per_month;
         assert!(
             is_near(month, row[column], CALLS_OFF_BY),
             "{path}: {month} calls, the page says {row:?}"
         );
         if path != "events:head" {
-            let each = float(seen.bytes) / float(seen.calls);
+            let each = to_float(seen.bytes) / to_float(seen.calls);
             assert!(
                 is_near(each, row[2], BYTES_OFF_BY),
                 "{path}: {each:.0} bytes, the page says {row:?}"
@@ -244,7 +244,11 @@ fn compare(counts: &Counts, hours: u64, column: usize) {
             "{path} is never called: {row:?}"
         );
     }
-    let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>() * per_month;
+    let month = counts
+        .values()
+        .map(|seen| to_float(seen.calls))
+        .sum::<f64>()
+        * per_month;
     assert!(
         is_near(month, said["a device"][column], CALLS_OFF_BY),
         "{month} calls in all"
@@ -253,48 +257,51 @@ fn compare(counts: &Counts, hours: u64, column: usize) {
 
 #[tokio::test]
 async fn an_idle_device_with_the_wake_up_socket_costs_what_the_page_says() {
-    let counts = idle(WakeupMode::Auto, HOURS_LISTENING).await;
-    compare(&counts, HOURS_LISTENING, 0);
-    let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>()
-        * float(MONTH_HOURS / HOURS_LISTENING);
+    let counts = measure_idle(WakeupMode::Auto, HOURS_LISTENING).await;
+    compare_with_table(&counts, HOURS_LISTENING, 0);
+    let month = counts
+        .values()
+        .map(|seen| to_float(seen.calls))
+        .sum::<f64>()
+        * to_float(MONTH_HOURS / HOURS_LISTENING);
     assert!(month < 30_000.0, "{month} calls a month: {counts:?}");
 }
 
 #[tokio::test]
 async fn an_idle_device_without_it_costs_what_the_page_says() {
-    let counts = idle(WakeupMode::Off, HOURS_POLLING).await;
-    compare(&counts, HOURS_POLLING, 1);
+    let counts = measure_idle(WakeupMode::Off, HOURS_POLLING).await;
+    compare_with_table(&counts, HOURS_POLLING, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_request_costs_the_device_what_the_page_says() {
-    let stage = Stage::unheld("").await;
+    let stage = RunnerFixture::with_unheld_polls("").await;
     stage.configure(
         "unauthorized_ms = 200",
         "unauthorized_ms = 200\nlistening_ms = 3600000",
     );
-    let meter = Meter::before(&stage.setting.url).await;
+    let meter = TrafficMeter::before(&stage.setting.url).await;
     let runner = stage.run_at(&meter.url);
     runner.logs("the catalog is published").await;
-    eventually("the wake-up socket", async || {
+    wait_for_some("the wake-up socket", async || {
         (stage.status().await["backend"]["link"] == "up").then_some(())
     })
     .await;
-    until("the first heartbeat", || {
+    wait_until("the first heartbeat", || {
         meter.calls("devices:heartbeat") > 0
     })
     .await;
-    let said = table("A short request");
+    let said = read_table("A short request");
     stage.write("there.txt", "words\n");
     for ask in [
-        Ask::bash("echo words"),
-        Ask::new("Read", &json!({ "file_path": "there.txt" })),
+        ToolCall::bash("echo words"),
+        ToolCall::new("Read", &json!({ "file_path": "there.txt" })),
     ] {
         // Each in the peace after the one before: a wake-up may bring one more look when it is over.
         meter.take();
         let id = stage.ask(ask).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
-        stage.reaches(&id, RequestState::Delivered).await;
+        stage.wait_for_state(&id, RequestState::Delivered).await;
         let counts = meter.take();
         let calls: BTreeMap<_, _> = counts
             .iter()
@@ -308,7 +315,7 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
                 .get(path)
                 .unwrap_or_else(|| panic!("the page says nothing of {path}"));
             assert!(
-                float(calls) <= row[0],
+                to_float(calls) <= row[0],
                 "{path}: {calls} calls, the page says {row:?}"
             );
         }

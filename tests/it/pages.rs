@@ -13,7 +13,7 @@ fn repository_file(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("the file")
 }
 
-fn page(name: &str) -> String {
+fn read_page(name: &str) -> String {
     repository_file(&format!("docs/{name}"))
 }
 
@@ -48,7 +48,7 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
 fn the_page_of_tools_is_what_the_program_writes() {
     let whole = whole_switched_on();
     let (written, page) = (
-        page("tools.md"),
+        read_page("tools.md"),
         punie_tool::render_catalog_markdown(whole.registry.device_specs()),
     );
     let differs = written
@@ -78,7 +78,7 @@ fn every_tool_on_the_page_has_limits_and_two_examples() {
 #[test]
 fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
     let tests = all_tests();
-    let text = page("capabilities.md");
+    let text = read_page("capabilities.md");
     let rows: Vec<Vec<&str>> = text
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| feature"))
@@ -102,7 +102,7 @@ fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
 
 #[test]
 fn every_promise_of_the_page_has_tests_that_are_there() {
-    let (tests, text) = (all_tests(), page("contributing/promises.md"));
+    let (tests, text) = (all_tests(), read_page("contributing/promises.md"));
     let rows = text.lines().filter(|line| line.starts_with("| "));
     let rows: Vec<&str> = rows.filter(|row| !row.starts_with("| promise |")).collect();
     assert!(rows.len() > 70, "{rows:?}");
@@ -119,7 +119,7 @@ fn every_promise_of_the_page_has_tests_that_are_there() {
 #[test]
 fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     let tests = all_tests();
-    let text = page("contributing/faults.md");
+    let text = read_page("contributing/faults.md");
     let mut named = BTreeSet::new();
     for number in 1..=68 {
         let start = format!("| F{number:02} |");
@@ -166,12 +166,12 @@ fn the_readme_is_short_and_its_agent_is_the_example() {
 }
 
 /// The texts of all sources, with strings that go over several lines joined.
-fn sources(folder: &Path) -> String {
+fn read_sources(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            text += &sources(&path);
+            text += &read_sources(&path);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let file = fs::read_to_string(&path).expect("the file can be read");
             let mut pieces = file.split("\\\n");
@@ -186,9 +186,9 @@ fn sources(folder: &Path) -> String {
 fn every_message_on_the_page_about_trouble_is_one_of_the_programs() {
     let program: String = ["src", "crates"]
         .iter()
-        .map(|folder| sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
+        .map(|folder| read_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
         .collect();
-    let page = page("troubleshooting.md");
+    let page = read_page("troubleshooting.md");
     let messages: Vec<&str> = page
         .lines()
         .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
@@ -201,7 +201,7 @@ fn every_message_on_the_page_about_trouble_is_one_of_the_programs() {
 
 #[test]
 fn every_recipe_of_the_page_about_rules_is_sound() {
-    let page = page("policy.md");
+    let page = read_page("policy.md");
     let recipes = page
         .split("```toml\n")
         .skip(1)
@@ -251,7 +251,7 @@ fn variables_in(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() {
     let readme = repository_file("README.md");
-    let named = variables_in(&[readme, page("configuration.md")].concat());
+    let named = variables_in(&[readme, read_page("configuration.md")].concat());
     assert!(named.len() >= 5, "{named:?}");
     let (home, work) = (
         tempfile::tempdir().expect("a folder"),

@@ -7,7 +7,7 @@ use crate::harness::process::PROGRAM;
 use crate::harness::process::copy_program;
 
 /// Makes a file that both searches find.
-fn put(root: &Path, path: &str) {
+fn write_file(root: &Path, path: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
     fs::write(path, "needle\n").expect("a file");
@@ -22,7 +22,7 @@ fn what_cannot_be_opened_is_counted() {
     let base = tempfile::tempdir().expect("a folder");
     let tree = tempfile::tempdir().expect("a folder");
     for path in ["a.txt", "shut/b.txt", "c.txt"] {
-        put(tree.path(), path);
+        write_file(tree.path(), path);
     }
     let mode = |path: &std::path::Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
@@ -75,7 +75,7 @@ fn a_wide_tree_costs_little_memory() {
             .expect("a file");
     }
     for i in 0..500 {
-        put(
+        write_file(
             tree.path(),
             &format!("deep/d{i:03}/{}.txt", "f".repeat(200)),
         );

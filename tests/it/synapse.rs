@@ -7,13 +7,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::harness::process::{Program, Setting};
-use crate::harness::wait::eventually;
+use crate::harness::process::{ProcessSetting, RunningProgram};
+use crate::harness::wait::wait_for_some;
 
 const TOKEN: &str = "the-token-of-the-synapse-worker";
 
 /// The worker's script, where it can run.
-fn script() -> Option<PathBuf> {
+fn find_script() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/synapse");
     let node = Command::new("node")
         .arg("--version")
@@ -42,7 +42,7 @@ fn script() -> Option<PathBuf> {
     None
 }
 
-fn git(folder: &Path, args: &[&str]) {
+fn run_git(folder: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
     let done = Command::new("git")
         .args(who)
@@ -57,7 +57,7 @@ fn git(folder: &Path, args: &[&str]) {
     );
 }
 
-fn folder(path: PathBuf) -> PathBuf {
+fn make_folder(path: PathBuf) -> PathBuf {
     std::fs::DirBuilder::new()
         .mode(0o700)
         .create(&path)
@@ -67,22 +67,24 @@ fn folder(path: PathBuf) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
-    let Some(script) = script() else { return };
+    let Some(find_script) = find_script() else {
+        return;
+    };
     let dir = tempfile::tempdir().expect("a folder");
     let [home, workspace, logs] =
-        ["home", "work", "logs"].map(|name| folder(dir.path().join(name)));
+        ["home", "work", "logs"].map(|name| make_folder(dir.path().join(name)));
     std::fs::write(dir.path().join("outside"), "mine\n").expect("written");
     std::fs::write(workspace.join("README.md"), "# A repository\n").expect("written");
-    git(&workspace, &["init", "-q"]);
-    git(&workspace, &["add", "."]);
-    git(&workspace, &["commit", "-q", "-m", "begin"]);
+    run_git(&workspace, &["init", "-q"]);
+    run_git(&workspace, &["add", "."]);
+    run_git(&workspace, &["commit", "-q", "-m", "begin"]);
     std::fs::write(
         home.join("config.toml"),
         "[backend]\nkind = \"websocket\"\n",
     )
     .expect("written");
     let mut options = File::options();
-    let token = folder(home.join("tokens")).join("backend");
+    let token = make_folder(home.join("tokens")).join("backend");
     let mut token = options
         .create_new(true)
         .write(true)
@@ -93,7 +95,7 @@ async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
 
     let (out, err) = (dir.path().join("worker.out"), dir.path().join("worker.err"));
     let mut worker = Command::new("node")
-        .arg(script)
+        .arg(find_script)
         .arg(&workspace)
         .stdin(Stdio::null())
         .stdout(File::create(&out).expect("a file"))
@@ -101,20 +103,20 @@ async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
         .spawn()
         .expect("node starts");
     let said = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let port = eventually("the worker's port", async || {
+    let port = wait_for_some("the worker's port", async || {
         said(&out).split_once('\n').map(|(port, _)| port.to_owned())
     })
     .await;
     let url = format!("ws://127.0.0.1:{port}/synapse");
-    let setting = Setting {
+    let setting = ProcessSetting {
         home,
         workspace,
         url,
         logs,
         roots: None,
     };
-    let runner = Program::start(&setting, &["run"]);
-    let ended = eventually("the end of the conversation", async || {
+    let runner = RunningProgram::start(&setting, &["run"]);
+    let ended = wait_for_some("the end of the conversation", async || {
         worker.try_wait().expect("it can be asked")
     })
     .await;

@@ -8,14 +8,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::harness::tools::{call, text};
-use crate::harness::whole::whole;
+use crate::harness::tools::{call_tool, reply_text};
+use crate::harness::whole::all_tools;
 
 /// Says what it was given. It has a key of every kind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "its fields are shown by Debug")]
-struct Echo {
+struct EchoTool {
     /// A text.
     file_path: String,
     /// A number of either sign.
@@ -30,7 +30,7 @@ struct Echo {
     replace_all: bool,
     /// A choice.
     #[serde(default)]
-    order: Order,
+    order: SortOrder,
     /// Texts.
     #[serde(default)]
     words: Vec<String>,
@@ -38,13 +38,13 @@ struct Echo {
 
 #[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+enum SortOrder {
     #[default]
     ByName,
     ByTime,
 }
 
-impl Tool for Echo {
+impl Tool for EchoTool {
     const NAME: &'static str = "Echo";
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] =
@@ -61,21 +61,23 @@ impl Tool for Echo {
     }
 }
 
-fn echo() -> ToolRegistry {
-    ToolRegistry::new([ToolSet::new("echo", ()).with_tool::<Echo>().into_entries()])
-        .expect("one tool")
+fn echo_registry() -> ToolRegistry {
+    ToolRegistry::new([ToolSet::new("echo", ())
+        .with_tool::<EchoTool>()
+        .into_entries()])
+    .expect("one tool")
 }
 
-async fn taken(args: Value) -> String {
-    let reply = call(&echo(), "Echo", args.clone())
+async fn echo_arguments(args: Value) -> String {
+    let reply = call_tool(&echo_registry(), "Echo", args.clone())
         .await
         .unwrap_or_else(|error| panic!("{args}: {error}"));
-    text(&reply).to_owned()
+    reply_text(&reply).to_owned()
 }
 
 /// What arguments as text are refused with.
-fn refused(args: &str) -> String {
-    let registry = echo();
+fn argument_error(args: &str) -> String {
+    let registry = echo_registry();
     let error = registry
         .find_tool("Echo")
         .expect("there")
@@ -88,7 +90,7 @@ fn refused(args: &str) -> String {
 
 #[tokio::test]
 async fn what_is_meant_is_taken() {
-    let plain = taken(json!({"file_path": "a"})).await;
+    let plain = echo_arguments(json!({"file_path": "a"})).await;
     for (args, shows) in [
         (json!({"filePath": "a"}), "file_path: \"a\""),
         (json!({"path": "a"}), "file_path: \"a\""),
@@ -108,11 +110,11 @@ async fn what_is_meant_is_taken() {
         (json!({"path": "a", "words": ["b"]}), "words: [\"b\"]"),
         (json!({"path": "12"}), "file_path: \"12\""),
     ] {
-        let shown = taken(args.clone()).await;
+        let shown = echo_arguments(args.clone()).await;
         assert!(shown.contains(shows), "{args}: {shown}");
     }
     let nothing = json!({"file_path": "a", "offset": null, "limit": null, "replace_all": null, "order": null});
-    assert_eq!(taken(nothing).await, plain, "null is absent");
+    assert_eq!(echo_arguments(nothing).await, plain, "null is absent");
 }
 
 #[test]
@@ -176,22 +178,23 @@ fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
             "`file_path` must be a string, not an object",
         ),
     ] {
-        let said = refused(&args.to_string());
+        let said = argument_error(&args.to_string());
         assert!(
             said.starts_with("Echo: ") && said.contains(words),
             "{args}: {said}"
         );
     }
     assert!(
-        !refused(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string()).contains("xxxx")
+        !argument_error(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string())
+            .contains("xxxx")
     );
 }
 
 #[test]
 fn keys_that_are_not_there_and_keys_that_nobody_knows() {
-    assert!(refused("{}").contains("missing field `file_path`"));
+    assert!(argument_error("{}").contains("missing field `file_path`"));
     assert!(
-        refused(r#"{"file_path": null}"#).contains("missing field `file_path`"),
+        argument_error(r#"{"file_path": null}"#).contains("missing field `file_path`"),
         "null is absent"
     );
     for (key, hint) in [
@@ -199,10 +202,10 @@ fn keys_that_are_not_there_and_keys_that_nobody_knows() {
         ("Offset_", "Did you mean `offset`?"),
         ("replaceal", "Did you mean `replace_all`?"),
     ] {
-        let said = refused(&json!({"file_path": "a", key: 1}).to_string());
+        let said = argument_error(&json!({"file_path": "a", key: 1}).to_string());
         assert_eq!(said, format!("Echo: unknown key `{key}`. {hint}"));
     }
-    let said = refused(r#"{"file_path": "a", "zzz": 1}"#);
+    let said = argument_error(r#"{"file_path": "a", "zzz": 1}"#);
     assert!(
         said.contains("unknown key `zzz`.") && !said.contains("mean"),
         "{said}"
@@ -212,12 +215,16 @@ fn keys_that_are_not_there_and_keys_that_nobody_knows() {
 #[test]
 fn a_key_that_is_given_twice_is_refused() {
     assert!(
-        refused(r#"{"file_path": "a", "file_path": "b"}"#).contains("\"file_path\" is there twice")
+        argument_error(r#"{"file_path": "a", "file_path": "b"}"#)
+            .contains("\"file_path\" is there twice")
     );
-    assert!(refused(r#"{"file_path": "a", "path": "b"}"#).contains("`file_path` is given twice"));
-    assert!(refused(r#"{"filePath": "a", "file_path": "b"}"#).contains("given twice"));
     assert!(
-        refused(r#"{"file_path": "a", "words": [{"x": 1, "x": 2}]}"#).contains("is there twice"),
+        argument_error(r#"{"file_path": "a", "path": "b"}"#).contains("`file_path` is given twice")
+    );
+    assert!(argument_error(r#"{"filePath": "a", "file_path": "b"}"#).contains("given twice"));
+    assert!(
+        argument_error(r#"{"file_path": "a", "words": [{"x": 1, "x": 2}]}"#)
+            .contains("is there twice"),
         "within"
     );
 }
@@ -239,18 +246,18 @@ fn text_that_no_two_readers_agree_about_is_refused() {
         ("true", "must be a JSON object, not a boolean"),
     ];
     for (args, words) in cases {
-        let said = refused(args);
+        let said = argument_error(args);
         assert!(said.contains(words), "{args:.60}: {said}");
     }
     assert!(
-        refused("").contains("missing field"),
+        argument_error("").contains("missing field"),
         "no text is an empty object"
     );
 }
 
 #[test]
 fn an_unknown_tool_is_answered_with_what_was_meant() {
-    let whole = whole();
+    let whole = all_tools();
     let said = |name: &str| {
         let error = whole.registry.find_tool(name).map(drop).expect_err(name);
         assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
@@ -274,7 +281,7 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
 
 #[test]
 fn refusals_of_real_tools_read_well() {
-    let whole = whole();
+    let whole = all_tools();
     let cases = [
         ("Read", r#"{"file_pth":"a"}"#),
         ("Read", r#"{"file_path":"a","offset":"last"}"#),
@@ -305,7 +312,7 @@ fn refusals_of_real_tools_read_well() {
 
 #[test]
 fn a_title_says_what_a_call_would_do_and_is_never_json() {
-    let whole = whole();
+    let whole = all_tools();
     let cases = [
         (
             "run_command",
@@ -355,7 +362,7 @@ fn a_title_says_what_a_call_would_do_and_is_never_json() {
 
 #[test]
 fn a_yes_for_the_session_is_wider_only_where_a_tool_says_so() {
-    let whole = whole();
+    let whole = all_tools();
     let scope = |tool: &str, args: Value| whole.registry.describe_tool_call(tool, &args).scope;
     assert_eq!(
         scope("Bash", json!({ "command": "ls", "timeout": 5_000 })),

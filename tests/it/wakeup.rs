@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// No poll comes by itself while a test runs.
 const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000";
@@ -24,16 +24,16 @@ const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3
 const OFTEN: &str =
     "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
 
-async fn stage(rhythm: &str) -> Stage {
-    let stage = Stage::unheld("").await;
+async fn fixture_with_rhythm(rhythm: &str) -> RunnerFixture {
+    let stage = RunnerFixture::with_unheld_polls("").await;
     stage.configure("unauthorized_ms = 200", rhythm);
     stage
 }
 
-async fn listens(stage: &Stage, runner: &Program) {
+async fn wait_for_socket(stage: &RunnerFixture, runner: &RunningProgram) {
     // By then there is a journal to read.
     runner.logs("the runner is up").await;
-    eventually("the wake-up socket", async || {
+    wait_for_some("the wake-up socket", async || {
         (stage.status().await["backend"]["link"] == "up").then_some(())
     })
     .await;
@@ -41,15 +41,19 @@ async fn listens(stage: &Stage, runner: &Program) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
-    let mut stage = stage(AN_HOUR).await;
+    let mut stage = fixture_with_rhythm(AN_HOUR).await;
     let runner = stage.run();
-    listens(&stage, &runner).await;
+    wait_for_socket(&stage, &runner).await;
     for n in 0..5 {
-        let id = stage.ask(Ask::bash(&format!("echo {n} >> order"))).await;
+        let id = stage
+            .ask(ToolCall::bash(&format!("echo {n} >> order")))
+            .await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
     }
     assert_eq!(stage.read("order"), "0\n1\n2\n3\n4\n");
-    let long = stage.ask(Ask::bash("echo begun > begun; sleep 600")).await;
+    let long = stage
+        .ask(ToolCall::bash("echo begun > begun; sleep 600"))
+        .await;
     stage.line("begun").await;
     stage.caller.cancel(&long).await;
     assert_eq!(
@@ -61,50 +65,55 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     stage.stop_backend().await;
     runner.logs("the wake-up socket is closed").await;
     stage.start_backend().await;
-    let id = stage.ask(Ask::bash("echo 5 >> order")).await;
+    let id = stage.ask(ToolCall::bash("echo 5 >> order")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
-    let stage = stage(AN_HOUR).await;
+    let stage = fixture_with_rhythm(AN_HOUR).await;
     let runner = stage.run();
-    listens(&stage, &runner).await;
+    wait_for_socket(&stage, &runner).await;
     let code = stage.pairing_code().to_owned();
     let paired = stage.command(&["--json", "pair", &code]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
-    let id = stage.ask(Ask::bash("echo still here")).await;
+    let id = stage.ask(ToolCall::bash("echo still here")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_usable_socket_polls_do_as_before() {
-    for mode in [Mode::HangUp, Mode::Silence, Mode::Garbage, Mode::Nonsense] {
-        let stage = stage(OFTEN).await;
-        let front = Front::before(&stage.setting.url, mode).await;
+    for mode in [
+        SocketMode::HangUp,
+        SocketMode::Silence,
+        SocketMode::Garbage,
+        SocketMode::Nonsense,
+    ] {
+        let stage = fixture_with_rhythm(OFTEN).await;
+        let front = SyncFront::before(&stage.setting.url, mode).await;
         let _runner = stage.run_at(&front.url);
-        until("somebody who wants to listen", || {
+        wait_until("somebody who wants to listen", || {
             front.sockets.load(Ordering::SeqCst) > 0
         })
         .await;
-        let id = stage.ask(Ask::bash("echo heard")).await;
+        let id = stage.ask(ToolCall::bash("echo heard")).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok", "{mode:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
-    let stage = stage(AN_HOUR).await;
-    let front = Front::before(&stage.setting.url, Mode::Lies).await;
+    let stage = fixture_with_rhythm(AN_HOUR).await;
+    let front = SyncFront::before(&stage.setting.url, SocketMode::Lies).await;
     let _runner = stage.run_at(&front.url);
-    until("many lies", || front.lies.load(Ordering::SeqCst) >= 20_000).await;
+    wait_until("many lies", || front.lies.load(Ordering::SeqCst) >= 20_000).await;
     let polls = front.polls.load(Ordering::SeqCst);
     assert!(
         polls < front.lies.load(Ordering::SeqCst) / 100,
         "{polls} polls"
     );
     // It still is a bell: what is there is fetched.
-    let id = stage.ask(Ask::bash("echo heard")).await;
+    let id = stage.ask(ToolCall::bash("echo heard")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 
@@ -117,19 +126,19 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
     ] {
         let config = format!("[backend]\nwakeup = \"{wish}\"\n");
         let stage = if holds {
-            Stage::with(&config).await
+            RunnerFixture::with_config(&config).await
         } else {
-            Stage::unheld(&config).await
+            RunnerFixture::with_unheld_polls(&config).await
         };
         stage.configure(
             "unauthorized_ms = 200",
             "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50",
         );
-        let front = Front::before(&stage.setting.url, Mode::HangUp).await;
+        let front = SyncFront::before(&stage.setting.url, SocketMode::HangUp).await;
         let _runner = stage.run_at(&front.url);
-        until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
+        wait_until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
         if opened {
-            until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;
+            wait_until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;
         }
         assert_eq!(
             front.sockets.load(Ordering::SeqCst) > 0,
@@ -141,7 +150,7 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
 
 /// What stands in the place of the backend's sync socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum SocketMode {
     HangUp,
     Silence,
     /// No HTTP.
@@ -152,7 +161,7 @@ enum Mode {
 }
 
 /// Passes calls on and plays the sync socket itself.
-struct Front {
+struct SyncFront {
     url: String,
     sockets: Arc<AtomicUsize>,
     polls: Arc<AtomicUsize>,
@@ -160,8 +169,8 @@ struct Front {
     _serving: JoinSet<()>,
 }
 
-impl Front {
-    async fn before(upstream: &str, mode: Mode) -> Self {
+impl SyncFront {
+    async fn before(upstream: &str, mode: SocketMode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let upstream = upstream.trim_start_matches("http://").to_owned();
@@ -182,9 +191,9 @@ impl Front {
                     let known = near.peek(&mut head).await.unwrap_or(0);
                     if head[..known].starts_with(b"GET /api/sync") {
                         seen.fetch_add(1, Ordering::SeqCst);
-                        play(near, mode, &told).await;
+                        play_socket(near, mode, &told).await;
                     } else {
-                        pass(near, &upstream, &asked).await;
+                        pass_connection(near, &upstream, &asked).await;
                     }
                 });
             }
@@ -199,7 +208,7 @@ impl Front {
     }
 }
 
-async fn pass(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
+async fn pass_connection(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
     let Ok(far) = TcpStream::connect(upstream).await else {
         return;
     };
@@ -226,21 +235,21 @@ async fn pass(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
     }
 }
 
-async fn play(mut near: TcpStream, mode: Mode, lies: &AtomicUsize) {
+async fn play_socket(mut near: TcpStream, mode: SocketMode, lies: &AtomicUsize) {
     match mode {
-        Mode::HangUp => {}
-        Mode::Silence => std::future::pending().await,
-        Mode::Garbage => {
+        SocketMode::HangUp => {}
+        SocketMode::Silence => std::future::pending().await,
+        SocketMode::Garbage => {
             let _ = near.write_all(b"\0\x01 what is this?\r\n\r\n").await;
         }
-        Mode::Nonsense => {
+        SocketMode::Nonsense => {
             let Ok(mut socket) = accept_async(near).await else {
                 return;
             };
             let _ = socket.send(Message::text("[\"hello\"]")).await;
             while socket.next().await.is_some() {}
         }
-        Mode::Lies => {
+        SocketMode::Lies => {
             let Ok(socket) = accept_async(near).await else {
                 return;
             };

@@ -1,8 +1,8 @@
 //! Commands in a connected editor's terminals: which run there, how they get there, and how they end.
 
 use super::*;
-use crate::harness::fake_client::Fault;
-use crate::harness::wait::until;
+use crate::harness::fake_client::ClientFault;
+use crate::harness::wait::wait_until;
 use punie_editor::protocol::{Error, TerminalExitStatus, resource_missing};
 use punie_host::TerminalClient;
 use punie_host::terminals::{CommandLaunch, CreateTerminal};
@@ -12,34 +12,34 @@ use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
 
 /// An editor whose terminals are a shell of this machine that gets everything joined with blanks.
-fn editor(bench: &Bench) -> Arc<FakeClient> {
+fn editor_with_terminal(bench: &EditorBench) -> Arc<FakeClient> {
     Arc::new(FakeClient::with_shell(Arc::new(bench.local.clone())))
 }
 
-fn code(code: u32) -> TerminalExitStatus {
+fn exit_status(code: u32) -> TerminalExitStatus {
     TerminalExitStatus::new().exit_code(code)
 }
 
 /// The scripts that are there now.
-fn scripts(bench: &Bench) -> usize {
+fn count_scripts(bench: &EditorBench) -> usize {
     let folder = std::fs::canonicalize(bench.dir.path())
         .expect("there")
         .join("scripts");
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-fn meta(error: ToolError) -> punie_tool::ResultMeta {
+fn error_meta(error: ToolError) -> punie_tool::ResultMeta {
     CallFailure::from(error).meta
 }
 
 #[tokio::test]
 async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks() {
-    let bench = Bench::new();
-    let fake = editor(&bench);
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let bench = EditorBench::new();
+    let fake = editor_with_terminal(&bench);
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let line = "printf '%s|' 'a  b' \"it's\" \\$HOME '*'; echo; echo err >&2; cat; exit 4";
     let reply = bench.ok("Bash", json!({"command": line})).await;
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(
         text.starts_with("a  b|it's|$HOME|*|\nerr\nExit code 4 ("),
         "{text}"
@@ -51,15 +51,19 @@ async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks
     let methods = fake.methods();
     assert_eq!(methods[0], "terminal/create");
     assert_eq!(methods.last(), Some(&"terminal/release"));
-    assert_eq!(scripts(&bench), 0, "the script is gone with the terminal");
+    assert_eq!(
+        count_scripts(&bench),
+        0,
+        "the script is gone with the terminal"
+    );
 }
 
 #[tokio::test]
 async fn a_script_is_private_and_lies_where_nobody_else_looks() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bench = Bench::new();
-    let fake = editor(&bench);
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let bench = EditorBench::new();
+    let fake = editor_with_terminal(&bench);
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let folder = std::fs::canonicalize(bench.dir.path())
         .expect("there")
         .join("scripts");
@@ -82,9 +86,9 @@ async fn a_script_is_private_and_lies_where_nobody_else_looks() {
 
 #[tokio::test]
 async fn every_command_goes_over_in_a_script() {
-    let bench = Bench::new();
-    let fake = editor(&bench);
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let bench = EditorBench::new();
+    let fake = editor_with_terminal(&bench);
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let plain = json!({"command": "echo", "args": ["one", "two/three.txt"]});
     assert_eq!(bench.text("run_command", plain).await, "one two/three.txt");
     let odd = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "", "; exit 9", "it's"]});
@@ -123,9 +127,9 @@ async fn every_command_goes_over_in_a_script() {
 
 #[tokio::test]
 async fn it_starts_in_its_folder_with_its_environment() {
-    let bench = Bench::new();
-    let fake = editor(&bench);
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let bench = EditorBench::new();
+    let fake = editor_with_terminal(&bench);
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     std::fs::create_dir(bench.root.join("sub dir")).expect("a folder");
     let command = json!({"command": "pwd; echo \"$GREETING $PAGER\"", "working_directory": "sub dir", "env": {"GREETING": "hi there"}});
     let told = bench.text("Bash", command).await;
@@ -134,25 +138,29 @@ async fn it_starts_in_its_folder_with_its_environment() {
         format!("{}\nhi there cat", bench.root.join("sub dir").display())
     );
     assert!(
-        !fake.envs()[0]
+        !fake.command_environments()[0]
             .iter()
             .any(|(name, _)| name == "TERM" || name == "PATH"),
         "{:?}",
-        fake.envs()
+        fake.command_environments()
     );
     let loader = json!({"command": "true", "env": {"LD_PRELOAD": "/x.so"}});
     assert_eq!(
         bench.refused("Bash", loader).await.stable_code(),
         ErrorCode::PolicyDenied
     );
-    assert_eq!(fake.envs().len(), 1, "what is refused here is not sent");
+    assert_eq!(
+        fake.command_environments().len(),
+        1,
+        "what is refused here is not sent"
+    );
 }
 
 #[tokio::test]
 async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("hello\n", Some(code(0)));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    fake.prepare("hello\n", Some(exit_status(0)));
     assert_eq!(
         bench.text("Bash", json!({"command": "anything"})).await,
         "hello"
@@ -174,8 +182,8 @@ async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
 
 #[tokio::test]
 async fn a_death_by_signal_is_told_as_one() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     for (said, meant) in [
         ("SIGSEGV", "SIGSEGV"),
         ("KILL", "SIGKILL"),
@@ -196,8 +204,8 @@ async fn a_death_by_signal_is_told_as_one() {
 
 #[tokio::test]
 async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     fake.prepare("so far\n", None);
     let error = bench
         .refused("Bash", json!({"command": "x", "timeout": 20}))
@@ -208,7 +216,7 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
             && error.model_text().contains("Fake Editor was told to stop"),
         "{error}"
     );
-    let facts = meta(error);
+    let facts = error_meta(error);
     assert!(
         facts.timed_out && facts.may_have_run && facts.signal.as_deref() == Some("SIGKILL"),
         "{facts:?}"
@@ -226,12 +234,15 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
 
 #[tokio::test]
 async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("said\n", Some(code(0)));
-    fake.fail("terminal/output", Fault::Error(Error::internal_error()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    fake.prepare("said\n", Some(exit_status(0)));
+    fake.fail(
+        "terminal/output",
+        ClientFault::Error(Error::internal_error()),
+    );
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(
         text.contains("what it printed is not known") && !text.contains("no output"),
         "{text}"
@@ -249,8 +260,8 @@ async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
 
 #[tokio::test]
 async fn a_cancelled_command_is_killed_and_released() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     fake.prepare("so far\n", None);
     let cancel = CancellationToken::new();
     let cx = ToolContext {
@@ -260,7 +271,7 @@ async fn a_cancelled_command_is_killed_and_released() {
     let (answer, ()) = tokio::join!(
         bench.call_with("Bash", json!({"command": "x"}), cx),
         async {
-            until("the wait", || {
+            wait_until("the wait", || {
                 fake.methods().contains(&"terminal/wait_for_exit")
             })
             .await;
@@ -276,18 +287,21 @@ async fn a_cancelled_command_is_killed_and_released() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_releases_its_terminal() {
-    let (bench, fake) = (Arc::new(Bench::new()), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (
+        Arc::new(EditorBench::new()),
+        Arc::new(FakeClient::default()),
+    );
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     fake.prepare("", None);
     let mut calls = tokio::task::JoinSet::new();
     let theirs = Arc::clone(&bench);
     calls.spawn(async move { theirs.call("Bash", json!({"command": "x"})).await.map(drop) });
-    until("the wait", || {
+    wait_until("the wait", || {
         fake.methods().contains(&"terminal/wait_for_exit")
     })
     .await;
     calls.shutdown().await;
-    until("the release", || {
+    wait_until("the release", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;
@@ -295,8 +309,8 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 
 #[tokio::test]
 async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let refusals = [
         (
             Error::invalid_params().data("no terminals today"),
@@ -309,12 +323,12 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
         ),
     ];
     for (n, (error, said)) in refusals.into_iter().enumerate() {
-        fake.fail("terminal/create", Fault::Error(error));
+        fake.fail("terminal/create", ClientFault::Error(error));
         let reply = bench
             .ok("Bash", json!({"command": "echo here; exit 3"}))
             .await;
         assert!(
-            tools::text(&reply).starts_with("here\nExit code 3"),
+            tools::reply_text(&reply).starts_with("here\nExit code 3"),
             "{reply:?}"
         );
         assert!(reply.meta.warnings[0].contains(said), "{:?}", reply.meta);
@@ -322,52 +336,52 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
             (reply.meta.source, fake.methods()),
             (None, vec!["terminal/create"; n + 1])
         );
-        assert_eq!(scripts(&bench), 0);
+        assert_eq!(count_scripts(&bench), 0);
     }
 }
 
 #[tokio::test]
 async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     for error in [
         Error::parse_error(),
         Error::internal_error().data("it broke"),
         Error::new(-32_000, "odd"),
     ] {
-        fake.prepare("", Some(code(0)));
-        fake.fail("terminal/create", Fault::DoneWithError(error));
+        fake.prepare("", Some(exit_status(0)));
+        fake.fail("terminal/create", ClientFault::DoneWithError(error));
         let refused = bench.refused("Bash", json!({"command": "touch ran"})).await;
         assert!(
             refused.model_text().contains("it may run there"),
             "{refused}"
         );
-        assert!(meta(refused).may_have_run);
+        assert!(error_meta(refused).may_have_run);
     }
     assert!(!bench.root.join("ran").exists());
 }
 
 #[tokio::test]
 async fn a_start_that_is_not_answered_is_not_made_a_second_time_here() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach_with(
         &fake,
-        serves(false, false, true),
+        client_capabilities(false, false, true),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
-    fake.fail("terminal/create", Fault::Silence);
+    fake.fail("terminal/create", ClientFault::Silence);
     let error = bench.refused("Bash", json!({"command": "touch ran"})).await;
     assert!(error.model_text().contains("did not answer"), "{error}");
-    assert!(meta(error).may_have_run);
+    assert!(error_meta(error).may_have_run);
     assert!(!bench.root.join("ran").exists());
 }
 
 #[tokio::test]
 async fn what_needs_more_than_an_editor_has_runs_here() {
-    let bench = Bench::new();
-    let fake = editor(&bench);
-    let _turn = bench.attach(&fake, serves(true, true, true));
+    let bench = EditorBench::new();
+    let fake = editor_with_terminal(&bench);
+    let _turn = bench.attach(&fake, client_capabilities(true, true, true));
     let typed = json!({"command": "cat", "stdin": "typed"});
     assert_eq!(bench.text("Bash", typed).await, "typed");
     let at_a_terminal = bench
@@ -397,12 +411,17 @@ async fn what_needs_more_than_an_editor_has_runs_here() {
 
 #[tokio::test]
 async fn an_owner_who_wants_no_terminals_gets_none() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let no = EditorSettings {
         terminals: false,
-        ..settings()
+        ..editor_settings()
     };
-    let _turn = bench.attach_with(&fake, serves(true, true, true), &[&bench.root], no);
+    let _turn = bench.attach_with(
+        &fake,
+        client_capabilities(true, true, true),
+        &[&bench.root],
+        no,
+    );
     assert_eq!(
         bench.text("Bash", json!({"command": "echo here"})).await,
         "here"
@@ -412,9 +431,9 @@ async fn an_owner_who_wants_no_terminals_gets_none() {
 
 #[tokio::test]
 async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("theirs\n", Some(code(0)));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    fake.prepare("theirs\n", Some(exit_status(0)));
     let followed = ToolContext::for_detached_call(RequestId::new());
     let _shown = bench.observed(&followed, "Bash", &json!({"command": "x"}));
     let create = |request: &RequestId| {
@@ -474,9 +493,9 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
 }
 
 /// Masks one word.
-struct Hides;
+struct WordMask;
 
-impl StreamFilter for Hides {
+impl StreamFilter for WordMask {
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(
             String::from_utf8_lossy(chunk)
@@ -493,15 +512,15 @@ impl StreamFilter for Hides {
 #[tokio::test]
 async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_here() {
     let (bench, fake) = (
-        Bench::filtered(Arc::new(|| Box::new(Hides))),
+        EditorBench::filtered(Arc::new(|| Box::new(WordMask))),
         Arc::new(FakeClient::default()),
     );
-    let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", Some(code(0)));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", Some(exit_status(0)));
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
-    assert_eq!(tools::text(&reply), "red [masked]");
+    assert_eq!(tools::reply_text(&reply), "red [masked]");
     assert_eq!(reply.meta.redactions, Some(1));
-    fake.prepare(&"a long line of it\n".repeat(9_000), Some(code(0)));
+    fake.prepare(&"a long line of it\n".repeat(9_000), Some(exit_status(0)));
     let reply = bench
         .ok("Bash", json!({"command": "x", "max_chars": 2_000}))
         .await;
@@ -510,22 +529,22 @@ async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_her
         "{:?}",
         reply.meta
     );
-    assert!(tools::text(&reply).chars().count() <= 2_000);
+    assert!(tools::reply_text(&reply).chars().count() <= 2_000);
 }
 
 #[tokio::test]
 async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, true));
-    fake.prepare("", Some(code(0)));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    fake.prepare("", Some(exit_status(0)));
     fake.fail(
         "terminal/wait_for_exit",
-        Fault::Error(Error::internal_error().data("lost it")),
+        ClientFault::Error(Error::internal_error().data("lost it")),
     );
     let error = bench.refused("Bash", json!({"command": "x"})).await;
     assert!(error.model_text().contains("lost it"), "{error}");
-    assert!(meta(error).may_have_run);
-    until("the release", || {
+    assert!(error_meta(error).may_have_run);
+    wait_until("the release", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;
@@ -533,7 +552,7 @@ async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
 
 #[tokio::test]
 async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     let startup = bench.put("startup.sh", "echo hijacked\n");
     let prefix = format!(
         "export SERVICE_TOKEN=s3cret my_password=s3cret LD_LIBRARY_PATH=/s3cret GIT_DIR=/s3cret NODE_OPTIONS=s3cret \
@@ -544,7 +563,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
         Arc::new(bench.local.clone()),
         prefix,
     ));
-    let _turn = bench.attach(&fake, serves(false, false, true));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let line = json!({"command": "echo done; env", "env": {"ASKED": "for"}});
     for (tool, args) in [
         ("Bash", line),
@@ -552,7 +571,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
     ] {
         let reply = bench.ok(tool, args).await;
         assert_eq!(reply.meta.source.as_deref(), Some("editor"));
-        let text = tools::text(&reply);
+        let text = tools::reply_text(&reply);
         for gone in ["s3cret", "hijacked", "BASH_ENV", "SHELLOPTS"] {
             assert!(!text.contains(gone), "{tool}, {gone}: {text}");
         }

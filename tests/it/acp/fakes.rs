@@ -1,7 +1,7 @@
 //! The editor that is not there, held to what the tests rely on.
 
 use super::*;
-use crate::harness::fake_client::{Fault, Saving};
+use crate::harness::fake_client::{ClientFault, SaveBehaviour};
 use punie_editor::protocol::{
     CreateTerminalRequest, Error, KillTerminalRequest, ReadTextFileRequest, ReleaseTerminalRequest,
     RequestPermissionOutcome, RequestPermissionRequest, TerminalExitStatus, TerminalOutputRequest,
@@ -9,11 +9,11 @@ use punie_editor::protocol::{
 };
 use punie_editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 
-fn fake() -> FakeClient {
+fn fake_client() -> FakeClient {
     FakeClient::default()
 }
 
-async fn read(fake: &FakeClient, path: &Path) -> Result<String, i32> {
+async fn read_text(fake: &FakeClient, path: &Path) -> Result<String, i32> {
     let answer = fake
         .read_text_file(ReadTextFileRequest::new("s", path))
         .await;
@@ -25,19 +25,19 @@ async fn read(fake: &FakeClient, path: &Path) -> Result<String, i32> {
 #[tokio::test]
 async fn a_file_that_nobody_opened_is_an_error() {
     let dir = tempfile::tempdir().expect("a folder");
-    let (fake, path) = (fake(), dir.path().join("a.txt"));
+    let (fake, path) = (fake_client(), dir.path().join("a.txt"));
     std::fs::write(&path, "disk").expect("written");
-    assert_eq!(read(&fake, &path).await, Err(-32_002));
+    assert_eq!(read_text(&fake, &path).await, Err(-32_002));
     fake.read_from_disk();
-    assert_eq!(read(&fake, &path).await.as_deref(), Ok("disk"));
+    assert_eq!(read_text(&fake, &path).await.as_deref(), Ok("disk"));
     fake.open(&path, "open");
-    assert_eq!(read(&fake, &path).await.as_deref(), Ok("open"));
+    assert_eq!(read_text(&fake, &path).await.as_deref(), Ok("open"));
     fake.next_text(&path, "first");
     fake.next_text(&path, "second");
     let texts = [
-        read(&fake, &path).await,
-        read(&fake, &path).await,
-        read(&fake, &path).await,
+        read_text(&fake, &path).await,
+        read_text(&fake, &path).await,
+        read_text(&fake, &path).await,
     ];
     assert_eq!(
         texts.map(Result::unwrap),
@@ -49,11 +49,11 @@ async fn a_file_that_nobody_opened_is_an_error() {
 #[tokio::test]
 async fn a_write_is_saved_as_the_test_wants() {
     let dir = tempfile::tempdir().expect("a folder");
-    let (fake, path) = (fake(), dir.path().join("a.txt"));
+    let (fake, path) = (fake_client(), dir.path().join("a.txt"));
     for (saving, on_disk) in [
-        (Saving::AtOnce, "new"),
-        (Saving::Never, "new"),
-        (Saving::As(str::to_uppercase), "NEWER"),
+        (SaveBehaviour::AtOnce, "new"),
+        (SaveBehaviour::Never, "new"),
+        (SaveBehaviour::As(str::to_uppercase), "NEWER"),
     ] {
         fake.save(saving);
         let text = if on_disk == "new" { "new" } else { "newer" };
@@ -66,7 +66,7 @@ async fn a_write_is_saved_as_the_test_wants() {
 
 #[tokio::test]
 async fn questions_are_answered_in_order_and_then_put_away() {
-    let fake = fake();
+    let fake = fake_client();
     fake.choose("one");
     fake.choose("two");
     let mut chosen = Vec::new();
@@ -90,7 +90,7 @@ async fn questions_are_answered_in_order_and_then_put_away() {
 
 #[tokio::test]
 async fn prepared_commands_are_the_ones_that_are_created() {
-    let fake = fake();
+    let fake = fake_client();
     let create = |command: &str| fake.create_terminal(CreateTerminalRequest::new("s", command));
     assert!(create("x").await.is_err(), "none was prepared");
     fake.prepare("first", Some(TerminalExitStatus::new().exit_code(1)));
@@ -134,13 +134,16 @@ async fn prepared_commands_are_the_ones_that_are_created() {
 
 #[tokio::test]
 async fn calls_are_recorded_in_order_and_go_wrong_when_they_shall() {
-    let (fake, path) = (fake(), Path::new("/a.txt"));
+    let (fake, path) = (fake_client(), Path::new("/a.txt"));
     fake.open(path, "text");
-    fake.fail("fs/read_text_file", Fault::Error(Error::internal_error()));
-    assert_eq!(read(&fake, path).await, Err(-32_603));
-    assert_eq!(read(&fake, path).await.as_deref(), Ok("text"), "once");
-    fake.fail("fs/read_text_file", Fault::Silence);
-    let silent = tokio::time::timeout(Duration::from_millis(1), read(&fake, path)).await;
+    fake.fail(
+        "fs/read_text_file",
+        ClientFault::Error(Error::internal_error()),
+    );
+    assert_eq!(read_text(&fake, path).await, Err(-32_603));
+    assert_eq!(read_text(&fake, path).await.as_deref(), Ok("text"), "once");
+    fake.fail("fs/read_text_file", ClientFault::Silence);
+    let silent = tokio::time::timeout(Duration::from_millis(1), read_text(&fake, path)).await;
     assert!(silent.is_err(), "{silent:?}");
     let tool = ToolDescriptor {
         name: "rename".to_owned(),
@@ -150,7 +153,7 @@ async fn calls_are_recorded_in_order_and_go_wrong_when_they_shall() {
         requires_permission: false,
         categories: Vec::new(),
     };
-    fake.offer(ToolCatalog::new(vec![tool]));
+    fake.offer_tools(ToolCatalog::new(vec![tool]));
     assert_eq!(
         fake.discover_tools("s-7".into())
             .await

@@ -7,15 +7,19 @@ use punie_editor::protocol::{
     ToolCallUpdate, ToolCallUpdateFields, WriteTextFileRequest,
 };
 
-fn local(bench: &Bench) -> &dyn ClientTools {
+fn local_client(bench: &EditorBench) -> &dyn ClientTools {
     &bench.local
 }
 
-async fn part(bench: &Bench, line: Option<u32>, limit: Option<u32>) -> Result<String, i32> {
+async fn read_part(
+    bench: &EditorBench,
+    line: Option<u32>,
+    limit: Option<u32>,
+) -> Result<String, i32> {
     let request = ReadTextFileRequest::new("s", bench.root.join("a.txt"))
         .line(line)
         .limit(limit);
-    local(bench)
+    local_client(bench)
         .read_text_file(request)
         .await
         .map(|a| a.content)
@@ -24,43 +28,48 @@ async fn part(bench: &Bench, line: Option<u32>, limit: Option<u32>) -> Result<St
 
 #[tokio::test]
 async fn lines_are_counted_from_1_and_keep_their_endings() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     bench.put("a.txt", "one\r\ntwo\u{c}same line\nthree\nfour");
     assert_eq!(
-        part(&bench, None, None).await.expect("all"),
+        read_part(&bench, None, None).await.expect("all"),
         "one\r\ntwo\u{c}same line\nthree\nfour"
     );
     assert_eq!(
-        part(&bench, Some(2), Some(2)).await.expect("two"),
+        read_part(&bench, Some(2), Some(2)).await.expect("two"),
         "two\u{c}same line\nthree\n"
     );
-    assert_eq!(part(&bench, Some(4), None).await.expect("the rest"), "four");
     assert_eq!(
-        part(&bench, None, Some(1)).await.expect("the first"),
+        read_part(&bench, Some(4), None).await.expect("the rest"),
+        "four"
+    );
+    assert_eq!(
+        read_part(&bench, None, Some(1)).await.expect("the first"),
         "one\r\n"
     );
     assert_eq!(
-        part(&bench, Some(9), Some(2)).await.expect("past the end"),
+        read_part(&bench, Some(9), Some(2))
+            .await
+            .expect("past the end"),
         ""
     );
     assert_eq!(
-        part(&bench, Some(1), Some(u32::MAX))
+        read_part(&bench, Some(1), Some(u32::MAX))
             .await
             .expect("more than there is")
             .len(),
         29
     );
-    assert_eq!(part(&bench, Some(0), None).await, Err(-32_602));
-    assert_eq!(part(&bench, None, Some(0)).await, Err(-32_602));
+    assert_eq!(read_part(&bench, Some(0), None).await, Err(-32_602));
+    assert_eq!(read_part(&bench, None, Some(0)).await, Err(-32_602));
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_not_found() {
-    let bench = Bench::new();
-    assert_eq!(part(&bench, None, None).await, Err(-32_002));
+    let bench = EditorBench::new();
+    assert_eq!(read_part(&bench, None, None).await, Err(-32_002));
     bench.put("a.txt", b"\x89PNG\r\n\x1a\n\0\0");
     assert_eq!(
-        part(&bench, None, None).await,
+        read_part(&bench, None, None).await,
         Err(-32_602),
         "it is no text"
     );
@@ -68,7 +77,7 @@ async fn what_is_not_there_is_not_found() {
 
 #[tokio::test]
 async fn a_write_puts_exactly_what_is_sent() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     bench.put("a.txt", "old\r\nlines\r\n");
     for (name, text) in [
         ("a.txt", "new\nlines\n"),
@@ -76,16 +85,19 @@ async fn a_write_puts_exactly_what_is_sent() {
         ("a.txt", ""),
     ] {
         let request = WriteTextFileRequest::new("s", bench.root.join(name), text);
-        local(&bench).write_text_file(request).await.expect(name);
+        local_client(&bench)
+            .write_text_file(request)
+            .await
+            .expect(name);
         assert_eq!(bench.get(name), text, "line endings, too, are the agent's");
     }
 }
 
-async fn asked(policy: LocalPolicy, kinds: &[PermissionOptionKind]) -> Option<String> {
-    let bench = Bench::new();
+async fn ask_policy(policy: LocalPolicy, kinds: &[PermissionOptionKind]) -> Option<String> {
+    let bench = EditorBench::new();
     let filters: FilterFactory = Arc::new(|| Box::new(UnfilteredStream));
     let local = LocalClient::new(
-        processes(&bench.root, filters),
+        local_terminals(&bench.root, filters),
         bench.workspace.clone(),
         policy,
     );
@@ -108,27 +120,27 @@ async fn consent_follows_the_owners_policy_and_what_an_option_means() {
     use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let all = [RejectOnce, AllowAlways, AllowOnce, RejectAlways];
     assert_eq!(
-        asked(LocalPolicy::AllowOnce, &all).await.as_deref(),
+        ask_policy(LocalPolicy::AllowOnce, &all).await.as_deref(),
         Some("option-2")
     );
     assert_eq!(
-        asked(LocalPolicy::Deny, &all).await.as_deref(),
+        ask_policy(LocalPolicy::Deny, &all).await.as_deref(),
         Some("option-0")
     );
     assert_eq!(
-        asked(LocalPolicy::AllowOnce, &[RejectOnce, AllowAlways]).await,
+        ask_policy(LocalPolicy::AllowOnce, &[RejectOnce, AllowAlways]).await,
         None,
         "never for always"
     );
-    assert_eq!(asked(LocalPolicy::Deny, &[AllowOnce]).await, None);
-    assert_eq!(asked(LocalPolicy::AllowOnce, &[]).await, None);
+    assert_eq!(ask_policy(LocalPolicy::Deny, &[AllowOnce]).await, None);
+    assert_eq!(ask_policy(LocalPolicy::AllowOnce, &[]).await, None);
     assert_eq!(LocalPolicy::default(), LocalPolicy::Deny);
 }
 
 #[tokio::test]
 async fn it_has_no_extensions_and_knows_who_is_connected() {
-    let bench = Bench::new();
-    let local = local(&bench);
+    let bench = EditorBench::new();
+    let local = local_client(&bench);
     let refused = local
         .ext_method("_x/y".to_owned(), json!({}))
         .await

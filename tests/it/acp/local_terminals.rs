@@ -11,9 +11,9 @@ use punie_editor::protocol::{
 
 const MISSING: i32 = -32_002;
 
-struct Lent<'a>(&'a dyn ClientTools, &'static str);
+struct LentTerminals<'a>(&'a dyn ClientTools, &'static str);
 
-impl Lent<'_> {
+impl LentTerminals<'_> {
     fn bash(&self, line: &str) -> CreateTerminalRequest {
         CreateTerminalRequest::new(self.1, "bash").args(vec!["-c".to_owned(), line.to_owned()])
     }
@@ -62,14 +62,14 @@ impl Lent<'_> {
     }
 }
 
-fn code(error: Result<impl std::fmt::Debug, Error>) -> i32 {
+fn error_code(error: Result<impl std::fmt::Debug, Error>) -> i32 {
     error.expect_err("an error").code.value()
 }
 
 #[tokio::test]
 async fn a_command_is_created_waited_for_read_and_released() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let id = lent
         .create(lent.bash("echo out; echo err >&2; echo out again; exit 5"))
         .await;
@@ -84,10 +84,10 @@ async fn a_command_is_created_waited_for_read_and_released() {
     assert!(!output.truncated);
     lent.release(&id).await.expect("released");
     for gone in [
-        code(lent.output(&id).await),
-        code(lent.wait(&id).await),
-        code(lent.kill(&id).await),
-        code(lent.release(&id).await),
+        error_code(lent.output(&id).await),
+        error_code(lent.wait(&id).await),
+        error_code(lent.kill(&id).await),
+        error_code(lent.release(&id).await),
     ] {
         assert_eq!(gone, MISSING);
     }
@@ -95,8 +95,8 @@ async fn a_command_is_created_waited_for_read_and_released() {
 
 #[tokio::test]
 async fn its_environment_is_added_to_what_commands_have() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let request = lent.bash("echo \"$GREETING ${PATH:+has a path}\"");
     let output = lent
         .run(request.env(vec![EnvVariable::new("GREETING", "hi")]))
@@ -110,8 +110,8 @@ async fn its_environment_is_added_to_what_commands_have() {
 
 #[tokio::test]
 async fn it_starts_at_the_top_of_the_workspace_or_where_it_is_told() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     std::fs::create_dir(bench.root.join("sub")).expect("a folder");
     assert_eq!(
         lent.run(lent.bash("pwd")).await.output.trim(),
@@ -126,10 +126,10 @@ async fn it_starts_at_the_top_of_the_workspace_or_where_it_is_told() {
 
 #[tokio::test]
 async fn what_is_killed_stays_to_be_read_and_dies_by_a_signal() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let id = lent.create(lent.bash("echo before; exec sleep 60")).await;
-    let answered = crate::harness::wait::eventually("the first words", async || {
+    let answered = crate::harness::wait::wait_for_some("the first words", async || {
         lent.output(&id)
             .await
             .ok()
@@ -152,10 +152,10 @@ async fn what_is_killed_stays_to_be_read_and_dies_by_a_signal() {
 
 #[tokio::test]
 async fn releasing_ends_what_runs() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let id = lent.create(lent.bash("echo $$; exec sleep 60")).await;
-    let pid = crate::harness::wait::eventually("its number", async || {
+    let pid = crate::harness::wait::wait_for_some("its number", async || {
         lent.output(&id)
             .await
             .ok()
@@ -169,8 +169,8 @@ async fn releasing_ends_what_runs() {
 
 #[tokio::test]
 async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let id = lent.create(lent.bash("sleep 60 & echo left; exit 0")).await;
     let ended = tokio::time::timeout(PATIENCE, lent.wait(&id)).await;
     let status = ended.expect("an end in time").expect("an end");
@@ -180,13 +180,13 @@ async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
 
 #[tokio::test]
 async fn it_can_be_read_while_another_waits() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let id = lent
         .create(lent.bash("echo early; until [ -e go ]; do :; done; echo late"))
         .await;
     let (status, ()) = tokio::join!(lent.wait(&id), async {
-        crate::harness::wait::eventually("the first word", async || {
+        crate::harness::wait::wait_for_some("the first word", async || {
             lent.output(&id)
                 .await
                 .ok()
@@ -204,8 +204,8 @@ async fn it_can_be_read_while_another_waits() {
 
 #[tokio::test]
 async fn a_limit_keeps_the_end_on_a_characters_border() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let output = lent
         .run(
             lent.bash("printf 'begin%05000dend: äöü' 0")
@@ -231,15 +231,18 @@ async fn a_limit_keeps_the_end_on_a_characters_border() {
 
 #[tokio::test]
 async fn an_id_belongs_to_its_session() {
-    let bench = Bench::new();
-    let (one, two) = (Lent(&bench.local, "one"), Lent(&bench.local, "two"));
+    let bench = EditorBench::new();
+    let (one, two) = (
+        LentTerminals(&bench.local, "one"),
+        LentTerminals(&bench.local, "two"),
+    );
     let id = one.create(one.bash("echo mine")).await;
     one.wait(&id).await.expect("an end");
     for refused in [
-        code(two.output(&id).await),
-        code(two.kill(&id).await),
-        code(two.release(&id).await),
-        code(two.wait(&id).await),
+        error_code(two.output(&id).await),
+        error_code(two.kill(&id).await),
+        error_code(two.release(&id).await),
+        error_code(two.wait(&id).await),
     ] {
         assert_eq!(refused, MISSING);
     }
@@ -249,14 +252,14 @@ async fn an_id_belongs_to_its_session() {
 
 #[tokio::test]
 async fn a_program_is_started_as_it_is_named() {
-    let bench = Bench::new();
-    let lent = Lent(&bench.local, "s");
+    let bench = EditorBench::new();
+    let lent = LentTerminals(&bench.local, "s");
     let words =
         CreateTerminalRequest::new("s", "printf").args(vec!["%s|".to_owned(), "a b".to_owned()]);
     assert_eq!(lent.run(words).await.output, "a b|");
     let line = CreateTerminalRequest::new("s", "echo two words");
     assert_eq!(
-        code(lent.0.create_terminal(line).await),
+        error_code(lent.0.create_terminal(line).await),
         MISSING,
         "no shell reads it"
     );

@@ -44,7 +44,7 @@ use crate::harness::process::worker_program;
 use crate::harness::tools;
 
 /// A workspace with its tools, over which an editor can be laid.
-struct Bench {
+struct EditorBench {
     dir: TempDir,
     root: PathBuf,
     workspace: Workspace,
@@ -54,7 +54,7 @@ struct Bench {
     registry: ToolRegistry,
 }
 
-impl Bench {
+impl EditorBench {
     fn new() -> Self {
         Self::filtered(Arc::new(|| Box::new(UnfilteredStream)))
     }
@@ -66,7 +66,7 @@ impl Bench {
         std::fs::create_dir(&root).expect("a folder");
         let workspace = Workspace::open_roots(std::slice::from_ref(&root)).expect("a workspace");
         let local = LocalClient::new(
-            processes(&base, filters),
+            local_terminals(&base, filters),
             workspace.clone(),
             LocalPolicy::Deny,
         );
@@ -120,7 +120,7 @@ impl Bench {
 
     /// Attaches an editor to everything.
     fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> TurnHandle {
-        self.attach_with(fake, serves, &[&self.root], settings())
+        self.attach_with(fake, serves, &[&self.root], editor_settings())
     }
 
     fn attach_with(
@@ -194,18 +194,18 @@ impl Bench {
     }
 
     async fn text(&self, tool: &str, args: Value) -> String {
-        tools::text(&self.ok(tool, args).await).to_owned()
+        tools::reply_text(&self.ok(tool, args).await).to_owned()
     }
 
     async fn refused(&self, tool: &str, args: Value) -> ToolError {
         match self.call(tool, args.clone()).await {
-            Ok(reply) => panic!("{tool} {args} was served: {}", tools::text(&reply)),
+            Ok(reply) => panic!("{tool} {args} was served: {}", tools::reply_text(&reply)),
             Err(error) => error,
         }
     }
 }
 
-fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
+fn local_terminals(base: &Path, filters: FilterFactory) -> LocalTerminals {
     let store = OutputStore::open_output_folder(&base.join("outputs")).expect("a store");
     let base_env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/")];
     let base_env = base_env
@@ -222,7 +222,7 @@ fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
 }
 
 /// What an owner sets who wants everything of an editor; it answers at once or never.
-fn settings() -> EditorSettings {
+fn editor_settings() -> EditorSettings {
     EditorSettings {
         terminals: true,
         timeout: Duration::from_mins(1),
@@ -230,15 +230,15 @@ fn settings() -> EditorSettings {
     }
 }
 
-fn impatient() -> EditorSettings {
+fn impatient_settings() -> EditorSettings {
     EditorSettings {
         timeout: Duration::from_millis(30),
-        ..settings()
+        ..editor_settings()
     }
 }
 
 /// What an editor says that it serves.
-fn serves(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
+fn client_capabilities(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
     let fs = FileSystemCapabilities::new()
         .read_text_file(read)
         .write_text_file(write);
@@ -250,6 +250,6 @@ fn sha256(bytes: impl AsRef<[u8]>) -> String {
     punie_core::ids::to_hex(&sha2::Sha256::digest(bytes.as_ref()))
 }
 
-fn file(path: &Path) -> Value {
+fn file_argument(path: &Path) -> Value {
     json!({ "file_path": path })
 }

@@ -6,21 +6,21 @@ use punie_editor::protocol::{
     CreateTerminalRequest, Error, ReadTextFileRequest, WriteTextFileRequest,
 };
 
-async fn read(bench: &Bench, path: impl Into<PathBuf>) -> Result<String, Error> {
+async fn read_path(bench: &EditorBench, path: impl Into<PathBuf>) -> Result<String, Error> {
     let request = ReadTextFileRequest::new("s", path);
     ClientTools::read_text_file(&bench.local, request)
         .await
         .map(|answer| answer.content)
 }
 
-async fn write(bench: &Bench, path: impl Into<PathBuf>) -> Result<(), Error> {
+async fn write_path(bench: &EditorBench, path: impl Into<PathBuf>) -> Result<(), Error> {
     let request = WriteTextFileRequest::new("s", path, "written");
     ClientTools::write_text_file(&bench.local, request)
         .await
         .map(drop)
 }
 
-async fn start_in(bench: &Bench, cwd: impl Into<PathBuf>) -> Result<(), Error> {
+async fn start_in(bench: &EditorBench, cwd: impl Into<PathBuf>) -> Result<(), Error> {
     let request = CreateTerminalRequest::new("s", "true").cwd(cwd.into());
     ClientTools::create_terminal(&bench.local, request)
         .await
@@ -29,7 +29,7 @@ async fn start_in(bench: &Bench, cwd: impl Into<PathBuf>) -> Result<(), Error> {
 
 #[tokio::test]
 async fn every_name_of_a_file_inside_is_good() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     std::fs::create_dir(bench.root.join("sub")).expect("a folder");
     bench.put("a.txt", "top");
     bench.put("sub/b.txt", "below");
@@ -41,17 +41,20 @@ async fn every_name_of_a_file_inside_is_good() {
         ("./sub/./b.txt", "below"),
         ("link/b.txt", "below"),
     ] {
-        assert_eq!(read(&bench, path).await.expect(path), text);
-        assert_eq!(read(&bench, bench.root.join(path)).await.expect(path), text);
+        assert_eq!(read_path(&bench, path).await.expect(path), text);
+        assert_eq!(
+            read_path(&bench, bench.root.join(path)).await.expect(path),
+            text
+        );
     }
-    write(&bench, bench.root.join("new/deep/c.txt"))
+    write_path(&bench, bench.root.join("new/deep/c.txt"))
         .await
         .expect("with its folders");
     assert_eq!(
-        read(&bench, "new/deep/c.txt").await.expect("there"),
+        read_path(&bench, "new/deep/c.txt").await.expect("there"),
         "written"
     );
-    write(&bench, "link/new.txt")
+    write_path(&bench, "link/new.txt")
         .await
         .expect("below a linked folder");
     assert_eq!(bench.get("sub/new.txt"), "written");
@@ -62,7 +65,7 @@ async fn every_name_of_a_file_inside_is_good() {
 
 #[tokio::test]
 async fn what_is_outside_is_refused_and_not_told_of() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     let outside = std::fs::canonicalize(bench.dir.path())
         .expect("there")
         .join("outside");
@@ -79,8 +82,8 @@ async fn what_is_outside_is_refused_and_not_told_of() {
         bench.root.join("../outside/f"),
     ] {
         for refused in [
-            read(&bench, &path).await.expect_err("outside"),
-            write(&bench, &path).await.expect_err("outside"),
+            read_path(&bench, &path).await.expect_err("outside"),
+            write_path(&bench, &path).await.expect_err("outside"),
             start_in(&bench, &path).await.expect_err("outside"),
         ] {
             assert_eq!(refused.code.value(), REFUSED_CODE, "{path:?}: {refused}");
@@ -95,7 +98,7 @@ async fn what_is_outside_is_refused_and_not_told_of() {
             );
         }
     }
-    write(&bench, "out/new.txt")
+    write_path(&bench, "out/new.txt")
         .await
         .expect_err("through a linked folder");
     assert!(!outside.join("new.txt").exists());
@@ -107,21 +110,21 @@ async fn what_is_outside_is_refused_and_not_told_of() {
 
 #[tokio::test]
 async fn what_is_no_path_of_a_file_is_an_error() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     for path in ["", "with\0nul"] {
-        assert!(read(&bench, path).await.is_err(), "{path:?}");
-        assert!(write(&bench, path).await.is_err(), "{path:?}");
+        assert!(read_path(&bench, path).await.is_err(), "{path:?}");
+        assert!(write_path(&bench, path).await.is_err(), "{path:?}");
     }
     for root in [bench.root.clone(), PathBuf::from(".")] {
         assert_eq!(
-            read(&bench, &root)
+            read_path(&bench, &root)
                 .await
                 .expect_err("a folder")
                 .code
                 .value(),
             -32_602
         );
-        assert!(write(&bench, &root).await.is_err());
+        assert!(write_path(&bench, &root).await.is_err());
         start_in(&bench, &root)
             .await
             .expect("commands may start at the top");
@@ -131,11 +134,11 @@ async fn what_is_no_path_of_a_file_is_an_error() {
 
 #[tokio::test]
 async fn without_a_workspace_that_is_there_no_terminal_starts() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     let base = std::fs::canonicalize(bench.dir.path()).expect("there");
     for roots in [vec![], vec![base.join("unplugged")]] {
         let local = LocalClient::new(
-            processes(&base, Arc::new(|| Box::new(UnfilteredStream))),
+            local_terminals(&base, Arc::new(|| Box::new(UnfilteredStream))),
             Workspace::open_existing(&roots, None),
             LocalPolicy::Deny,
         );
@@ -148,13 +151,17 @@ async fn without_a_workspace_that_is_there_no_terminal_starts() {
 
 #[tokio::test]
 async fn a_workspace_may_be_given_by_a_link() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     let base = std::fs::canonicalize(bench.dir.path()).expect("there");
     std::os::unix::fs::symlink(&bench.root, base.join("door")).expect("a link");
     bench.put("a.txt", "inside");
     let workspace = Workspace::open_roots(&[base.join("door")]).expect("a workspace");
     let filters: FilterFactory = Arc::new(|| Box::new(UnfilteredStream));
-    let local = LocalClient::new(processes(&base, filters), workspace, LocalPolicy::Deny);
+    let local = LocalClient::new(
+        local_terminals(&base, filters),
+        workspace,
+        LocalPolicy::Deny,
+    );
     for path in [
         base.join("door/a.txt"),
         bench.root.join("a.txt"),
@@ -173,9 +180,9 @@ async fn a_workspace_may_be_given_by_a_link() {
 
 #[tokio::test]
 async fn what_is_protected_is_not_written() {
-    let bench = Bench::new();
+    let bench = EditorBench::new();
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
-    let refused = write(&bench, ".git/hooks/pre-commit")
+    let refused = write_path(&bench, ".git/hooks/pre-commit")
         .await
         .expect_err("it would be run later");
     assert_eq!(refused.code.value(), REFUSED_CODE);

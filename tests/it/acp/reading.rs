@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::harness::fake_client::Fault;
+use crate::harness::fake_client::ClientFault;
 use punie_editor::protocol::Error;
 use punie_tool::ErrorCode;
 
@@ -11,12 +11,12 @@ const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";
 
 #[tokio::test]
 async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(false, false, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(false, false, false));
     let path = bench.put("a.txt", "on disk\n");
     assert!(
         bench
-            .text("Read", file(&path))
+            .text("Read", file_argument(&path))
             .await
             .ends_with("\ton disk\n")
     );
@@ -42,12 +42,12 @@ async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
 
 #[tokio::test]
 async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "one\ntwo\nthree\n");
-    let reply = bench.ok("Read", file(&path)).await;
-    let text = tools::text(&reply);
+    let reply = bench.ok("Read", file_argument(&path)).await;
+    let text = tools::reply_text(&reply);
     assert!(
         text.lines().next().expect("a head").ends_with(UNSAVED),
         "{text}"
@@ -78,12 +78,12 @@ async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
 
 #[tokio::test]
 async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
-    let reply = bench.ok("Read", file(&path)).await;
-    assert!(!tools::text(&reply).contains("unsaved"), "{reply:?}");
+    let reply = bench.ok("Read", file_argument(&path)).await;
+    assert!(!tools::reply_text(&reply).contains("unsaved"), "{reply:?}");
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
     assert_eq!(
         bench.text("read_file", json!({"path": path})).await,
@@ -97,46 +97,51 @@ async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
 
 #[tokio::test]
 async fn a_text_in_the_editors_own_form_is_not_unsaved() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
     fake.open(&path, "one\ntwo\n");
-    let text = bench.text("Read", file(&path)).await;
+    let text = bench.text("Read", file_argument(&path)).await;
     assert!(!text.contains("unsaved") && text.contains("crlf"), "{text}");
 }
 
 #[tokio::test]
 async fn a_file_that_is_only_in_the_editor_is_read() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.root.join("new.txt");
     fake.open(&path, "not saved yet\n");
-    let text = bench.text("Read", file(&path)).await;
+    let text = bench.text("Read", file_argument(&path)).await;
     assert!(
         text.contains("\tnot saved yet\n") && text.contains(UNSAVED),
         "{text}"
     );
     let missing = bench
-        .refused("Read", file(&bench.root.join("nowhere.txt")))
+        .refused("Read", file_argument(&bench.root.join("nowhere.txt")))
         .await;
     assert_eq!(missing.stable_code(), ErrorCode::NotFound);
 }
 
 #[tokio::test]
 async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let wide: Vec<u8> = "\u{FEFF}wide\n"
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
         .collect();
     let wide = bench.put("wide.txt", wide);
-    assert!(bench.text("Read", file(&wide)).await.contains("utf-16le"));
+    assert!(
+        bench
+            .text("Read", file_argument(&wide))
+            .await
+            .contains("utf-16le")
+    );
     let latin = bench.put("latin.txt", b"un caf\xe9 ferm\xe9 \xe0 midi\n");
-    bench.text("Read", file(&latin)).await;
+    bench.text("Read", file_argument(&latin)).await;
     let image = bench.put("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
-    drop(bench.call("Read", file(&image)).await);
+    drop(bench.call("Read", file_argument(&image)).await);
     assert_eq!(fake.methods(), Vec::<&str>::new());
     let large = bench.put("large.txt", "line\n".repeat(900_000));
     let reply = bench
@@ -152,34 +157,34 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
 
 #[tokio::test]
 async fn files_outside_the_editors_project_are_none_of_its_own() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     std::fs::create_dir(bench.root.join("project")).expect("a folder");
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root.join("project")],
-        settings(),
+        editor_settings(),
     );
     let beside = bench.put("beside.txt", "x\n");
-    bench.text("Read", file(&beside)).await;
+    bench.text("Read", file_argument(&beside)).await;
     // By its name it would be inside.
     std::os::unix::fs::symlink(&beside, bench.root.join("project/link.txt")).expect("a link");
     bench
-        .text("Read", file(&bench.root.join("project/link.txt")))
+        .text("Read", file_argument(&bench.root.join("project/link.txt")))
         .await;
     assert_eq!(fake.methods(), Vec::<&str>::new());
     let inside = bench.put("project/in.txt", "x\n");
-    bench.text("Read", file(&inside)).await;
+    bench.text("Read", file_argument(&inside)).await;
     assert_eq!(fake.methods(), ["fs/read_text_file"]);
 }
 
 #[tokio::test]
 async fn where_the_editor_has_no_text_the_disk_has_it() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
-    let reply = bench.ok("Read", file(&path)).await;
+    let reply = bench.ok("Read", file_argument(&path)).await;
     assert_eq!(
         (reply.meta.source, reply.meta.warnings),
         (None, Vec::new()),
@@ -187,31 +192,34 @@ async fn where_the_editor_has_no_text_the_disk_has_it() {
     );
     fake.fail(
         "fs/read_text_file",
-        Fault::Error(Error::internal_error().data("a bad day")),
+        ClientFault::Error(Error::internal_error().data("a bad day")),
     );
-    let reply = bench.ok("Read", file(&path)).await;
+    let reply = bench.ok("Read", file_argument(&path)).await;
     assert!(
         reply.meta.warnings[0].contains("a bad day"),
         "{:?}",
         reply.meta
     );
-    assert!(tools::text(&reply).contains("\ton disk\n"));
+    assert!(tools::reply_text(&reply).contains("\ton disk\n"));
 }
 
 #[tokio::test]
 async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
-    fake.fail("fs/read_text_file", Fault::Silence);
-    let reply = bench.ok("Read", file(&path)).await;
-    assert!(tools::text(&reply).contains("\ton disk\n"), "{reply:?}");
+    fake.fail("fs/read_text_file", ClientFault::Silence);
+    let reply = bench.ok("Read", file_argument(&path)).await;
+    assert!(
+        tools::reply_text(&reply).contains("\ton disk\n"),
+        "{reply:?}"
+    );
     assert!(
         reply.meta.warnings[0].contains("Fake Editor did not answer"),
         "{:?}",
@@ -222,18 +230,19 @@ async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
 
 #[tokio::test]
 async fn a_cancelled_call_waits_for_no_editor() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
-    fake.fail("fs/read_text_file", Fault::Silence);
+    fake.fail("fs/read_text_file", ClientFault::Silence);
     let cancel = CancellationToken::new();
     let cx = ToolContext {
         cancel: cancel.clone(),
         ..ToolContext::for_detached_call(RequestId::new())
     };
-    let reading = bench.call_with("Read", file(&path), cx);
+    let reading = bench.call_with("Read", file_argument(&path), cx);
     let (answer, ()) = tokio::join!(reading, async {
-        crate::harness::wait::until("the editor to be asked", || !fake.methods().is_empty()).await;
+        crate::harness::wait::wait_until("the editor to be asked", || !fake.methods().is_empty())
+            .await;
         cancel.cancel();
     });
     assert_eq!(
@@ -244,14 +253,14 @@ async fn a_cancelled_call_waits_for_no_editor() {
 
 #[tokio::test]
 async fn a_call_whose_turn_is_over_is_served_here() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let turn = bench.attach(&fake, serves(true, true, true));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let turn = bench.attach(&fake, client_capabilities(true, true, true));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     turn.stop_turn().await;
     assert!(
         bench
-            .text("Read", file(&path))
+            .text("Read", file_argument(&path))
             .await
             .contains("\ton disk\n")
     );

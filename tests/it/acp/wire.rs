@@ -2,8 +2,8 @@
 //! a call when it is cut.
 
 use super::*;
-use crate::harness::fake_client::Fault;
-use crate::harness::wait::{eventually, until};
+use crate::harness::fake_client::ClientFault;
+use crate::harness::wait::{wait_for_some, wait_until};
 use punie_editor::EditorClient;
 use punie_editor::client_server::{initialize_agent, serve_client};
 use punie_editor::protocol::{
@@ -18,14 +18,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// A client that is served in the background, and the agent's end of the connection to it.
-struct Wire {
+struct ServedClient {
     agent: ConnectionTo<Client>,
     /// Dropping it ends the client's side.
     hang_up: Option<oneshot::Sender<()>>,
     running: JoinSet<()>,
 }
 
-impl Wire {
+impl ServedClient {
     /// Connects both and has them introduce each other.
     async fn connect(client: Arc<dyn ClientTools>) -> Self {
         let (theirs, ours) = Channel::duplex();
@@ -35,7 +35,7 @@ impl Wire {
         running.spawn(async move {
             let served = Arc::clone(&client);
             let ended = serve_client(client, theirs, async move |agent: ConnectionTo<Agent>| {
-                initialize_agent(&*served, &agent, serves(true, true, true)).await?;
+                initialize_agent(&*served, &agent, client_capabilities(true, true, true)).await?;
                 let _ = introduced.send(());
                 let _ = cut.await;
                 Ok(())
@@ -73,7 +73,7 @@ impl Wire {
     fn editor(&self) -> EditorClient {
         EditorClient::new(
             self.agent.clone(),
-            serves(true, true, true),
+            client_capabilities(true, true, true),
             Duration::from_mins(1),
             None,
         )
@@ -82,8 +82,8 @@ impl Wire {
 
 #[tokio::test]
 async fn an_agent_reads_and_writes_through_the_client() {
-    let bench = Bench::new();
-    let wire = Wire::connect(Arc::new(bench.local.clone())).await;
+    let bench = EditorBench::new();
+    let wire = ServedClient::connect(Arc::new(bench.local.clone())).await;
     assert_eq!(
         bench.local.connected_agent().expect("introduced").name,
         "test-agent"
@@ -111,8 +111,8 @@ async fn an_agent_reads_and_writes_through_the_client() {
 
 #[tokio::test]
 async fn a_call_that_waits_holds_up_no_other() {
-    let bench = Bench::new();
-    let wire = Wire::connect(Arc::new(bench.local.clone())).await;
+    let bench = EditorBench::new();
+    let wire = ServedClient::connect(Arc::new(bench.local.clone())).await;
     let editor = wire.editor();
     let create = CreateTerminalRequest::new("s", "sleep").args(vec!["60".to_owned()]);
     let id = editor
@@ -137,14 +137,14 @@ async fn a_call_that_waits_holds_up_no_other() {
 #[tokio::test]
 async fn updates_arrive_in_order() {
     let fake = Arc::new(FakeClient::default());
-    let wire = Wire::connect(fake.clone()).await;
+    let wire = ServedClient::connect(fake.clone()).await;
     let editor = wire.editor();
     for n in 0..100 {
         let update = ToolCallUpdate::new(format!("call-{n}"), ToolCallUpdateFields::new());
         let update = SessionNotification::new("s", SessionUpdate::ToolCallUpdate(update));
         editor.session_update(update).await.expect("sent");
     }
-    until("all of them", || fake.updates().len() == 100).await;
+    wait_until("all of them", || fake.updates().len() == 100).await;
     let order: Vec<usize> = (0..100)
         .map(|n| {
             fake.shown()
@@ -166,8 +166,8 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
         requires_permission: true,
         categories: vec!["ide".to_owned()],
     };
-    fake.offer(ToolCatalog::new(vec![tool]));
-    let wire = Wire::connect(fake.clone()).await;
+    fake.offer_tools(ToolCatalog::new(vec![tool]));
+    let wire = ServedClient::connect(fake.clone()).await;
     let editor = wire.editor();
     let echoed = editor
         .ext_method("_test/echo".to_owned(), json!({"a": [1, 2]}))
@@ -183,7 +183,7 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
         .ext_notification("_test/told".to_owned(), json!({}))
         .await
         .expect("sent");
-    until("the notification", || {
+    wait_until("the notification", || {
         fake.methods().contains(&"ext notification")
     })
     .await;
@@ -222,10 +222,10 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
 #[tokio::test]
 async fn what_a_client_does_not_serve_is_not_sent() {
     let fake = Arc::new(FakeClient::default());
-    let wire = Wire::connect(fake.clone()).await;
+    let wire = ServedClient::connect(fake.clone()).await;
     let editor = EditorClient::new(
         wire.agent.clone(),
-        serves(false, false, false),
+        client_capabilities(false, false, false),
         Duration::from_mins(1),
         None,
     );
@@ -252,16 +252,16 @@ async fn what_a_client_does_not_serve_is_not_sent() {
 #[tokio::test]
 async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
     let fake = Arc::new(FakeClient::default());
-    let wire = Wire::connect(fake.clone()).await;
+    let wire = ServedClient::connect(fake.clone()).await;
     let editor = wire.editor();
-    fake.fail("fs/read_text_file", Fault::Silence);
+    fake.fail("fs/read_text_file", ClientFault::Silence);
     let path = PathBuf::from("/a.txt");
     fake.open(&path, "text");
     let given_up = {
         let reading = editor.read_text_file(ReadTextFileRequest::new("s", &path));
         tokio::select! {
             answer = reading => Some(answer.is_ok()),
-            () = until("the question", || fake.methods().contains(&"fs/read_text_file")) => None,
+            () = wait_until("the question", || fake.methods().contains(&"fs/read_text_file")) => None,
         }
     };
     assert_eq!(given_up, None);
@@ -274,18 +274,30 @@ async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
 
 #[tokio::test]
 async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let mut wire = Wire::connect(fake.clone()).await;
+    let mut wire = ServedClient::connect(fake.clone()).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-    let _turn = bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
-    for (fault, written) in [(Fault::DoneInSilence, true), (Fault::Silence, false)] {
+    let _turn = bench.attach_client(
+        editor,
+        client_capabilities(true, true, true),
+        &[&bench.root],
+        editor_settings(),
+    );
+    for (fault, written) in [
+        (ClientFault::DoneInSilence, true),
+        (ClientFault::Silence, false),
+    ] {
         if wire.hang_up.is_none() {
-            wire = Wire::connect(fake.clone()).await;
+            wire = ServedClient::connect(fake.clone()).await;
         }
         let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-        let _turn =
-            bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
+        let _turn = bench.attach_client(
+            editor,
+            client_capabilities(true, true, true),
+            &[&bench.root],
+            editor_settings(),
+        );
         let path = bench.put("a.txt", "old\n");
         fake.open(&path, "old\n");
         let before = fake.methods().len();
@@ -293,7 +305,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
         let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
         let hang_up = wire.hang_up.take();
         let (answer, ()) = tokio::join!(bench.call("Edit", edit), async {
-            until("the write", || {
+            wait_until("the write", || {
                 fake.methods()[before..].contains(&"fs/write_text_file")
             })
             .await;
@@ -322,20 +334,30 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
 
 #[tokio::test]
 async fn an_editor_that_is_gone_is_left_out() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let mut wire = Wire::connect(fake.clone()).await;
+    let mut wire = ServedClient::connect(fake.clone()).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-    let _turn = bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
+    let _turn = bench.attach_client(
+        editor,
+        client_capabilities(true, true, true),
+        &[&bench.root],
+        editor_settings(),
+    );
     let path = bench.put("a.txt", "old\n");
     assert_eq!(
-        bench.ok("Read", file(&path)).await.meta.source.as_deref(),
+        bench
+            .ok("Read", file_argument(&path))
+            .await
+            .meta
+            .source
+            .as_deref(),
         Some("editor")
     );
     drop(wire.hang_up.take());
     while wire.running.join_next().await.is_some() {}
-    let reply = eventually("the end to be seen", async || {
-        let reply = bench.ok("Read", file(&path)).await;
+    let reply = wait_for_some("the end to be seen", async || {
+        let reply = bench.ok("Read", file_argument(&path)).await;
         reply.meta.source.is_none().then_some(reply)
     });
     assert!(reply.await.meta.warnings[0].contains("was closed"));
@@ -346,23 +368,28 @@ async fn an_editor_that_is_gone_is_left_out() {
 
 #[tokio::test]
 async fn a_terminal_that_comes_too_late_is_released() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let wire = Wire::connect(fake.clone()).await;
-    let timeout = impatient().timeout;
-    let editor = EditorClient::new(wire.agent.clone(), serves(true, true, true), timeout, None);
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let wire = ServedClient::connect(fake.clone()).await;
+    let timeout = impatient_settings().timeout;
+    let editor = EditorClient::new(
+        wire.agent.clone(),
+        client_capabilities(true, true, true),
+        timeout,
+        None,
+    );
     let _turn = bench.attach_client(
         Arc::new(editor),
-        serves(false, false, true),
+        client_capabilities(false, false, true),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let (open, gate) = oneshot::channel();
     fake.prepare("", None);
-    fake.fail("terminal/create", Fault::Held(gate));
+    fake.fail("terminal/create", ClientFault::Held(gate));
     let error = bench.refused("Bash", json!({"command": "x"})).await;
     assert!(CallFailure::from(error).meta.may_have_run);
     open.send(()).expect("it waits");
-    until("the release", || {
+    wait_until("the release", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;

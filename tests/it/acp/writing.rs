@@ -1,8 +1,8 @@
 //! Files that a connected editor has: how they are changed through it.
 
 use super::*;
-use crate::harness::fake_client::{Fault, Saving};
-use crate::harness::wait::until;
+use crate::harness::fake_client::{ClientFault, SaveBehaviour};
+use crate::harness::wait::wait_until;
 use punie_host::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::local::intent_recovery;
 use punie_host::{FileClient, RawPath};
@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "typed by a person\n");
     let edit = json!({"file_path": path, "old_string": "a person", "new_string": "somebody"});
@@ -28,7 +28,7 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
         "what was read"
     );
     assert!(
-        tools::text(&reply)
+        tools::reply_text(&reply)
             .contains("had unsaved text of this file; it is written with the change"),
         "{reply:?}"
     );
@@ -45,8 +45,8 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
 
 #[tokio::test]
 async fn every_tool_that_writes_goes_the_same_way() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let (a, b) = (
         bench.put("a.txt", "disk a\n"),
         bench.put("b.txt", "disk b\n"),
@@ -90,9 +90,9 @@ async fn every_tool_that_writes_goes_the_same_way() {
 
 #[tokio::test]
 async fn what_takes_away_or_renames_a_file_is_done_here() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "one\n");
     bench.put("b.txt", "two\n");
     let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
@@ -107,8 +107,8 @@ async fn what_takes_away_or_renames_a_file_is_done_here() {
 
 #[tokio::test]
 async fn a_file_in_another_encoding_is_written_here() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let wide: Vec<u8> = "\u{FEFF}wide\n"
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
@@ -133,10 +133,10 @@ async fn a_file_in_another_encoding_is_written_here() {
 
 #[tokio::test]
 async fn a_text_that_the_editor_has_not_saved_is_told() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    fake.save(Saving::Never);
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    fake.save(SaveBehaviour::Never);
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     let reply = bench
         .ok(
@@ -151,8 +151,8 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
     );
     assert_eq!(bench.get("a.txt"), "old\n");
     // What is read next is what was written, under the hash that was told.
-    let read = bench.ok("Read", file(&path)).await;
-    assert!(tools::text(&read).contains("\tnew\n"), "{read:?}");
+    let read = bench.ok("Read", file_argument(&path)).await;
+    assert!(tools::reply_text(&read).contains("\tnew\n"), "{read:?}");
     assert_eq!(read.meta.sha256, reply.meta.sha256);
     let again = json!({"file_path": path, "content": "newest\n", "overwrite": "if_unchanged", "expected_sha256": reply.meta.sha256});
     bench.ok("Write", again).await;
@@ -160,10 +160,10 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
 
 #[tokio::test]
 async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_there() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    fake.save(Saving::As(str::to_uppercase));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    fake.save(SaveBehaviour::As(str::to_uppercase));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let reply = bench
         .ok("Write", json!({"file_path": "a.txt", "content": "loud\n"}))
         .await;
@@ -178,8 +178,8 @@ async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_
 
 #[tokio::test]
 async fn what_somebody_typed_meanwhile_is_not_lost() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "one\n");
     fake.open(&path, "one\nand typed\n");
     fake.next_text(&path, "one\n");
@@ -212,8 +212,8 @@ async fn what_somebody_typed_meanwhile_is_not_lost() {
 
 #[tokio::test]
 async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     fake.open(&bench.root.join("new.txt"), "typed");
     let never = bench
         .refused(
@@ -236,8 +236,8 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
 
 #[tokio::test]
 async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench
         .ok(
             "Write",
@@ -250,8 +250,8 @@ async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
 
 #[tokio::test]
 async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, false, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, false, false));
     let path = bench.put("a.txt", "one\n");
     fake.open(&path, "one\ntyped\n");
     let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
@@ -283,8 +283,8 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
 #[tokio::test]
 async fn who_may_run_a_file_is_set_here() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let script = json!({"file_path": "run.sh", "content": "#!/bin/sh\n", "executable": true});
     bench.ok("Write", script).await;
     let mode = std::fs::metadata(bench.root.join("run.sh"))
@@ -297,8 +297,8 @@ async fn who_may_run_a_file_is_set_here() {
 
 #[tokio::test]
 async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
     let hook = json!({"file_path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"});
     assert_eq!(
@@ -315,11 +315,11 @@ async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
 
 #[tokio::test]
 async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neither() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    fake.save(Saving::As(|text| {
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    fake.save(SaveBehaviour::As(|text| {
         format!("\u{FEFF}{}", text.replace('\n', "\r\n"))
     }));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
     fake.open(&path, "one\ntwo\n");
     let reply = bench
@@ -338,9 +338,9 @@ async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neith
 
 #[tokio::test]
 async fn a_text_that_is_there_already_is_not_sent() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "same\n");
     let text = bench
         .text("Write", json!({"file_path": "a.txt", "content": "same\n"}))
@@ -351,18 +351,18 @@ async fn a_text_that_is_there_already_is_not_sent() {
 
 /// Takes declarations, with the wire's calls before each.
 #[derive(Default)]
-struct Declarations {
+struct RecordedDeclarations {
     made: Mutex<Vec<(CallIntent, Vec<&'static str>)>>,
     fake: Arc<FakeClient>,
 }
 
-impl std::fmt::Debug for Declarations {
+impl std::fmt::Debug for RecordedDeclarations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Declarations")
     }
 }
 
-impl IntentRecorder for Declarations {
+impl IntentRecorder for RecordedDeclarations {
     fn record_intents<'a>(
         &'a self,
         _request: &'a RequestId,
@@ -379,13 +379,13 @@ impl IntentRecorder for Declarations {
 
 #[tokio::test]
 async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
-    let declared = Arc::new(Declarations {
+    let declared = Arc::new(RecordedDeclarations {
         fake: Arc::clone(&fake),
-        ..Declarations::default()
+        ..RecordedDeclarations::default()
     });
     let cx = ToolContext {
         intents: declared.clone(),
@@ -414,19 +414,19 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
 }
 
 /// Text of more bytes than are hashed before a write of this machine's is made.
-fn long(first: &str) -> String {
+fn long_text(first: &str) -> String {
     format!("{first}\n{}", "a line of a long file\n".repeat(80_000))
 }
 
 #[tokio::test]
 async fn a_long_write_is_declared_with_its_hashes_too() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
-    let path = bench.put("a.txt", long("old"));
-    let declared = Arc::new(Declarations {
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let path = bench.put("a.txt", long_text("old"));
+    let declared = Arc::new(RecordedDeclarations {
         fake: Arc::clone(&fake),
-        ..Declarations::default()
+        ..RecordedDeclarations::default()
     });
     let cx = ToolContext {
         intents: declared.clone(),
@@ -443,8 +443,8 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
     let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
         panic!("{made:?}")
     };
-    assert_eq!(*before, Some(sha256(long("old"))));
-    assert_eq!(*after, Some(sha256(long("an inserted line\nold"))));
+    assert_eq!(*before, Some(sha256(long_text("old"))));
+    assert_eq!(*after, Some(sha256(long_text("an inserted line\nold"))));
     assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
     let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
     assert!(
@@ -458,14 +458,14 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
 
 #[tokio::test]
 async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "one\n");
-    bench.put("b.txt", long("two"));
-    let declared = Arc::new(Declarations {
+    bench.put("b.txt", long_text("two"));
+    let declared = Arc::new(RecordedDeclarations {
         fake: Arc::clone(&fake),
-        ..Declarations::default()
+        ..RecordedDeclarations::default()
     });
     let cx = ToolContext {
         intents: declared.clone(),
@@ -478,10 +478,10 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
         .expect("it is made");
     assert_eq!(
         (bench.get("a.txt").as_str(), bench.get("b.txt")),
-        ("1\n", long("2"))
+        ("1\n", long_text("2"))
     );
     // As if the end had come between the two.
-    bench.put("b.txt", long("two"));
+    bench.put("b.txt", long_text("two"));
     let intents: Vec<CallIntent> = declared
         .made
         .lock()
@@ -497,8 +497,8 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
 
 #[tokio::test]
 async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
     let cx = ToolContext::for_detached_call(RequestId::new());
@@ -540,8 +540,8 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
 
 #[tokio::test]
 async fn a_file_with_unsaved_text_can_be_deleted() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
     let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
@@ -551,15 +551,15 @@ async fn a_file_with_unsaved_text_can_be_deleted() {
 
 #[tokio::test]
 async fn a_cancelled_write_is_not_sent_any_more() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     let (open, gate) = tokio::sync::oneshot::channel();
     // Read, checked, and looked at once more before it is sent.
-    fake.fail("fs/read_text_file", Fault::Nothing);
-    fake.fail("fs/read_text_file", Fault::Nothing);
-    fake.fail("fs/read_text_file", Fault::Held(gate));
+    fake.fail("fs/read_text_file", ClientFault::Nothing);
+    fake.fail("fs/read_text_file", ClientFault::Nothing);
+    fake.fail("fs/read_text_file", ClientFault::Held(gate));
     let cancel = CancellationToken::new();
     let cx = ToolContext {
         cancel: cancel.clone(),
@@ -567,7 +567,7 @@ async fn a_cancelled_write_is_not_sent_any_more() {
     };
     let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
     let (answer, ()) = tokio::join!(bench.call_with("Edit", edit, cx), async {
-        until("the last look", || fake.methods().len() == 3).await;
+        wait_until("the last look", || fake.methods().len() == 3).await;
         cancel.cancel();
         let _ = open.send(());
     });

@@ -1,12 +1,12 @@
 //! Writes that an editor refuses, does not answer, or is closed over: the answer says what is on the disk.
 
 use super::*;
-use crate::harness::fake_client::{Fault, Saving};
+use crate::harness::fake_client::{ClientFault, SaveBehaviour};
 use punie_editor::protocol::Error;
 use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 
-fn edit(path: &Path) -> Value {
+fn edit_arguments(path: &Path) -> Value {
     json!({"file_path": path, "old_string": "old", "new_string": "new"})
 }
 
@@ -16,15 +16,15 @@ fn may_have_run(error: ToolError) -> bool {
 
 #[tokio::test]
 async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     fake.fail(
         "fs/write_text_file",
-        Fault::Error(Error::internal_error().data("the buffer is locked")),
+        ClientFault::Error(Error::internal_error().data("the buffer is locked")),
     );
-    let refused = bench.refused("Edit", edit(&path)).await;
+    let refused = bench.refused("Edit", edit_arguments(&path)).await;
     assert_eq!(refused.stable_code(), ErrorCode::Io);
     assert!(
         refused.model_text().contains("the buffer is locked"),
@@ -40,17 +40,17 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
 
 #[tokio::test]
 async fn a_write_that_is_not_answered_may_have_happened() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/write_text_file", Fault::Silence);
-    let unclear = bench.refused("Edit", edit(&path)).await;
+    fake.fail("fs/write_text_file", ClientFault::Silence);
+    let unclear = bench.refused("Edit", edit_arguments(&path)).await;
     assert!(
         unclear.model_text().contains("did not answer")
             && unclear.model_text().contains("as it was before"),
@@ -62,17 +62,17 @@ async fn a_write_that_is_not_answered_may_have_happened() {
 
 #[tokio::test]
 async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/write_text_file", Fault::DoneInSilence);
-    let reply = bench.ok("Edit", edit(&path)).await;
+    fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
+    let reply = bench.ok("Edit", edit_arguments(&path)).await;
     assert!(
         reply.meta.warnings[0].contains("did not answer"),
         "{:?}",
@@ -86,33 +86,33 @@ async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
 
 #[tokio::test]
 async fn an_unanswered_write_that_changed_the_file_otherwise_says_what_is_there() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    fake.save(Saving::As(str::to_uppercase));
+    fake.save(SaveBehaviour::As(str::to_uppercase));
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/write_text_file", Fault::DoneInSilence);
-    let unclear = bench.refused("Edit", edit(&path)).await;
+    fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
+    let unclear = bench.refused("Edit", edit_arguments(&path)).await;
     assert!(unclear.model_text().contains(&sha256("NEW\n")), "{unclear}");
     assert!(may_have_run(unclear));
 }
 
 #[tokio::test]
 async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach_with(
         &fake,
-        serves(true, true, false),
+        client_capabilities(true, true, false),
         &[&bench.root],
-        impatient(),
+        impatient_settings(),
     );
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/read_text_file", Fault::Silence);
+    fake.fail("fs/read_text_file", ClientFault::Silence);
     let refused = bench
         .refused("Write", json!({"file_path": path, "content": "x"}))
         .await;
@@ -126,8 +126,8 @@ async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it()
 
 #[tokio::test]
 async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let (a, b) = (bench.put("a.txt", "one\n"), bench.put("b.txt", "two\n"));
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
@@ -149,15 +149,23 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
 
 #[tokio::test]
 async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_changed() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], settings());
+    let _turn = bench.attach_with(
+        &fake,
+        client_capabilities(true, true, false),
+        &[&bench.root],
+        editor_settings(),
+    );
     bench.put("a.txt", "one\n");
     bench.put("b.txt", "two\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
-    fake.fail("fs/write_text_file", Fault::Nothing);
+    fake.fail("fs/write_text_file", ClientFault::Nothing);
     // What cannot be read says neither yes nor no.
-    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    fake.fail(
+        "fs/write_text_file",
+        ClientFault::Error(Error::parse_error()),
+    );
     let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
     assert!(
         !unclear.model_text().contains("no file is changed"),
@@ -170,19 +178,25 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
     assert!(may_have_run(unclear));
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     // The same where it is the first of them.
-    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
+    fake.fail(
+        "fs/write_text_file",
+        ClientFault::Error(Error::parse_error()),
+    );
     let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
     assert!(may_have_run(unclear));
 }
 
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
-    let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, serves(true, true, false));
+    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
-    let unclear = bench.refused("Edit", edit(&path)).await;
+    fake.fail(
+        "fs/write_text_file",
+        ClientFault::Error(Error::parse_error()),
+    );
+    let unclear = bench.refused("Edit", edit_arguments(&path)).await;
     assert!(
         unclear.model_text().contains("as it was before"),
         "{unclear}"
@@ -194,9 +208,9 @@ async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
     assert!(may_have_run(unclear));
     fake.fail(
         "fs/write_text_file",
-        Fault::DoneWithError(Error::parse_error()),
+        ClientFault::DoneWithError(Error::parse_error()),
     );
-    let reply = bench.ok("Edit", edit(&path)).await;
+    let reply = bench.ok("Edit", edit_arguments(&path)).await;
     assert!(
         reply.meta.warnings[0].contains("cannot be read"),
         "{:?}",

@@ -11,30 +11,36 @@ use punie_tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::editor::{Connected, Desk, Says, announced, connect, connect_with, offers, tool};
-use crate::harness::tools::text;
+use super::editor::{
+    ConnectedEditor, DeviceTools, EditorReply, connect_editor, connect_with, discovery_capability,
+    tool_description, tool_listing,
+};
+use crate::harness::tools::reply_text;
 
 const METHOD: &str = "_ide_find";
 
 /// An editor that offers `ide_find`, says this to it, and has a turn open for everything.
-struct Attached {
-    desk: Desk,
-    editor: Connected,
+struct AttachedEditor {
+    desk: DeviceTools,
+    editor: ConnectedEditor,
     turn: TurnHandle,
     _found: EditorToolDiscovery,
 }
 
-async fn attached(kind: &str, says: Says) -> Attached {
+async fn attach_editor(kind: &str, says: EditorReply) -> AttachedEditor {
     attached_with(kind, says, EditorSettings::default()).await
 }
 
-async fn attached_with(kind: &str, says: Says, settings: EditorSettings) -> Attached {
-    let desk = Desk::new();
-    let says = [offers(&[tool("ide_find", kind)]), (METHOD, says)];
-    let editor = connect_with("one", announced(), &says, settings).await;
+async fn attached_with(kind: &str, says: EditorReply, settings: EditorSettings) -> AttachedEditor {
+    let desk = DeviceTools::new();
+    let says = [
+        tool_listing(&[tool_description("ide_find", kind)]),
+        (METHOD, says),
+    ];
+    let editor = connect_with("one", discovery_capability(), &says, settings).await;
     let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     let turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
-    Attached {
+    AttachedEditor {
         desk,
         editor,
         turn,
@@ -42,7 +48,7 @@ async fn attached_with(kind: &str, says: Says, settings: EditorSettings) -> Atta
     }
 }
 
-impl Attached {
+impl AttachedEditor {
     async fn call(&self) -> Result<ToolReply, ToolError> {
         self.desk.call("ide_find", json!({"symbol": "main"})).await
     }
@@ -52,21 +58,21 @@ impl Attached {
     }
 }
 
-fn refused(answer: Result<ToolReply, ToolError>) -> (ErrorCode, String) {
+fn error_parts(answer: Result<ToolReply, ToolError>) -> (ErrorCode, String) {
     let error = answer.expect_err("it is refused");
     (error.stable_code(), error.model_text().to_owned())
 }
 
 #[tokio::test]
 async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
-    let it = attached("search", Says::This(json!("src/main.rs:1"))).await;
+    let it = attach_editor("search", EditorReply::This(json!("src/main.rs:1"))).await;
     let cx = ToolContext::for_detached_call(RequestId::parse("r-1").expect("an id"));
     let answer = it
         .desk
         .call_with("ide_find", json!({"symbol": "main"}), cx)
         .await
         .expect("answered");
-    assert_eq!(text(&answer), "src/main.rs:1", "text is text");
+    assert_eq!(reply_text(&answer), "src/main.rs:1", "text is text");
     let params = json!({
         "sessionId": "one",
         "args": {"symbol": "main"},
@@ -80,9 +86,9 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
         (json!(12), "12"),
         (json!(["a"]), r#"["a"]"#),
     ] {
-        let it = attached("search", Says::This(value)).await;
+        let it = attach_editor("search", EditorReply::This(value)).await;
         assert_eq!(
-            text(&it.call().await.expect("answered")),
+            reply_text(&it.call().await.expect("answered")),
             shown,
             "everything else is JSON"
         );
@@ -91,7 +97,7 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
 
 #[tokio::test]
 async fn arguments_that_do_not_fit_reach_no_editor() {
-    let it = attached("search", Says::This(json!("found"))).await;
+    let it = attach_editor("search", EditorReply::This(json!("found"))).await;
     for (args, words) in [
         (json!({}), "ide_find: missing key `symbol`."),
         (
@@ -107,7 +113,7 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
             "the arguments must be a JSON object, not an array",
         ),
     ] {
-        let (code, said) = refused(it.desk.call("ide_find", args.clone()).await);
+        let (code, said) = error_parts(it.desk.call("ide_find", args.clone()).await);
         assert_eq!(code, ErrorCode::InvalidArgs);
         assert!(said.contains(words), "{args}: {said}");
     }
@@ -129,7 +135,7 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
 
 #[tokio::test]
 async fn what_a_call_may_do_follows_from_kind_and_permission() {
-    let desk = Desk::new();
+    let desk = DeviceTools::new();
     let kinds = [
         "read",
         "search",
@@ -144,13 +150,13 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
     ];
     let mut tools: Vec<Value> = kinds
         .iter()
-        .map(|kind| tool(&format!("ide_{kind}"), kind))
+        .map(|kind| tool_description(&format!("ide_{kind}"), kind))
         .collect();
-    let mut guarded = tool("ide_guarded", "read");
+    let mut guarded = tool_description("ide_guarded", "read");
     guarded["requires_permission"] = json!(true);
     guarded["categories"] = json!(["python", "editor"]);
     tools.push(guarded);
-    let editor = connect("one", announced(), &[offers(&tools)]).await;
+    let editor = connect_editor("one", discovery_capability(), &[tool_listing(&tools)]).await;
     let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     for kind in kinds {
         let entry = desk
@@ -197,15 +203,21 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
 
 #[tokio::test]
 async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_about() {
-    let desk = Desk::new();
-    let mut guarded = tool("ide_guarded", "read");
+    let desk = DeviceTools::new();
+    let mut guarded = tool_description("ide_guarded", "read");
     guarded["requires_permission"] = json!(true);
     let settings = EditorSettings {
         ask: Vec::new(),
         ..EditorSettings::default()
     };
-    let tools = [guarded, tool("ide_edits", "edit")];
-    let editor = connect_with("one", announced(), &[offers(&tools)], settings).await;
+    let tools = [guarded, tool_description("ide_edits", "edit")];
+    let editor = connect_with(
+        "one",
+        discovery_capability(),
+        &[tool_listing(&tools)],
+        settings,
+    )
+    .await;
     let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     let _turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
     for (name, asks) in [("ide_guarded", true), ("ide_edits", false)] {
@@ -249,13 +261,17 @@ async fn an_editors_error_is_told_in_its_words_with_a_code() {
             "cancelled",
         ),
     ] {
-        let it = attached("search", Says::Fails(error)).await;
-        let (stable, said) = refused(it.call().await);
+        let it = attach_editor("search", EditorReply::Fails(error)).await;
+        let (stable, said) = error_parts(it.call().await);
         assert_eq!(stable, code, "{said}");
         assert!(said.contains(words), "{said}");
     }
-    let it = attached("search", Says::Fails(Error::new(1, "é".repeat(10_000)))).await;
-    assert!(refused(it.call().await).1.len() < 2_200);
+    let it = attach_editor(
+        "search",
+        EditorReply::Fails(Error::new(1, "é".repeat(10_000))),
+    )
+    .await;
+    assert!(error_parts(it.call().await).1.len() < 2_200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +280,7 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
         tool_timeout: Duration::from_secs(5),
         ..EditorSettings::default()
     };
-    let it = attached_with("edit", Says::Nothing, settings).await;
+    let it = attached_with("edit", EditorReply::Nothing, settings).await;
     let error = it.call().await.expect_err("no answer");
     assert_eq!(error.stable_code(), ErrorCode::Timeout);
     assert!(
@@ -286,10 +302,10 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
     );
     told_to_give_up(&it).await;
 
-    let look = attached("search", Says::Nothing).await;
+    let look = attach_editor("search", EditorReply::Nothing).await;
     let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.deadline = Some(Instant::now() + Duration::from_secs(3));
-    let (code, said) = refused(
+    let (code, said) = error_parts(
         look.desk
             .call_with("ide_find", json!({"symbol": "a"}), cx)
             .await,
@@ -299,12 +315,12 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
         said.contains("within 3 s") && said.ends_with("told to give it up."),
         "the nearer deadline: {said}"
     );
-    let (_, said) = refused(look.call().await);
+    let (_, said) = error_parts(look.call().await);
     assert!(said.contains("within 60 s"), "{said}");
 }
 
-async fn told_to_give_up(it: &Attached) {
-    crate::harness::wait::until("the editor to be told", || {
+async fn told_to_give_up(it: &AttachedEditor) {
+    crate::harness::wait::wait_until("the editor to be told", || {
         it.editor.log.given_up() == [METHOD]
     })
     .await;
@@ -312,18 +328,18 @@ async fn told_to_give_up(it: &Attached) {
 
 #[tokio::test]
 async fn a_call_that_is_taken_back_is_given_up() {
-    let it = attached("edit", Says::Nothing).await;
+    let it = attach_editor("edit", EditorReply::Nothing).await;
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let sent = async {
-        crate::harness::wait::until("the editor to be asked", || !it.asked().is_empty()).await;
+        crate::harness::wait::wait_until("the editor to be asked", || !it.asked().is_empty()).await;
         cancel.cancel();
     };
     let (answer, ()) = tokio::join!(
         it.desk.call_with("ide_find", json!({"symbol": "a"}), cx),
         sent
     );
-    let (code, said) = refused(answer);
+    let (code, said) = error_parts(answer);
     assert_eq!(code, ErrorCode::Cancelled);
     assert!(
         said.starts_with("Pad one was told to give up ide_find."),
@@ -338,7 +354,7 @@ async fn a_call_that_is_taken_back_is_given_up() {
         .desk
         .call_with("ide_find", json!({"symbol": "a"}), cx)
         .await;
-    assert_eq!(refused(answer).0, ErrorCode::Cancelled);
+    assert_eq!(error_parts(answer).0, ErrorCode::Cancelled);
     assert_eq!(
         it.asked().len(),
         before,
@@ -348,9 +364,9 @@ async fn a_call_that_is_taken_back_is_given_up() {
 
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
-    let it = attached("search", Says::This(json!("found"))).await;
+    let it = attach_editor("search", EditorReply::This(json!("found"))).await;
     it.turn.stop_turn().await;
-    let (code, said) = refused(it.call().await);
+    let (code, said) = error_parts(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
     assert!(
         said.contains("no editor has attached itself") && said.contains("Attach"),
@@ -361,7 +377,7 @@ async fn without_a_turn_nothing_is_sent() {
 
 #[tokio::test]
 async fn an_editor_that_has_gone_answers_nothing() {
-    let mut it = attached("edit", Says::This(json!("done"))).await;
+    let mut it = attach_editor("edit", EditorReply::This(json!("done"))).await;
     it.editor.leave().await;
     let error = it.call().await.expect_err("nobody is there");
     assert_eq!(error.stable_code(), ErrorCode::Interrupted, "{error}");
@@ -377,7 +393,7 @@ async fn an_editor_that_has_gone_answers_nothing() {
 async fn a_long_answer_is_clipped_as_every_other() {
     let lines: Vec<String> = (0..20_000).map(|n| format!("line {n}\n")).collect();
     let long = lines.concat();
-    let it = attached("search", Says::This(json!(long))).await;
+    let it = attach_editor("search", EditorReply::This(json!(long))).await;
     let answer = it.call().await.expect("answered");
     let folder = tempfile::tempdir().expect("a folder");
     let outputs =
@@ -403,18 +419,26 @@ async fn a_long_answer_is_clipped_as_every_other() {
 
 #[tokio::test]
 async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls() {
-    let desk = Desk::new();
-    let mut other = tool("ide_find", "edit");
+    let desk = DeviceTools::new();
+    let mut other = tool_description("ide_find", "edit");
     other["parameters"] =
         json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
-    let says = |text: &str| (METHOD, Says::This(json!(text)));
-    let one = connect(
+    let says = |text: &str| (METHOD, EditorReply::This(json!(text)));
+    let one = connect_editor(
         "one",
-        announced(),
-        &[offers(&[tool("ide_find", "search")]), says("of one")],
+        discovery_capability(),
+        &[
+            tool_listing(&[tool_description("ide_find", "search")]),
+            says("of one"),
+        ],
     )
     .await;
-    let two = connect("two", announced(), &[offers(&[other]), says("of two")]).await;
+    let two = connect_editor(
+        "two",
+        discovery_capability(),
+        &[tool_listing(&[other]), says("of two")],
+    )
+    .await;
     let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
     let promised = desk
         .registry()
@@ -461,10 +485,13 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         .call_with("ide_find", json!({"name": "a"}), cx("t2"))
         .await
         .expect("answered");
-    assert_eq!((text(&of_one), text(&of_two)), ("of one", "of two"));
+    assert_eq!(
+        (reply_text(&of_one), reply_text(&of_two)),
+        ("of one", "of two")
+    );
 
     // Arguments of the one are none of the other, and reach neither.
-    let (code, said) = refused(
+    let (code, said) = error_parts(
         desk.call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
             .await,
     );
@@ -480,17 +507,17 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     // What was promised as a look is not run by an editor that would change something.
     let late = cx("t2");
     let followed = desk.follow("ide_find", &late, &json!({"symbol": "a"}));
-    let (code, said) = refused(promised.run_call(late).await);
+    let (code, said) = error_parts(promised.run_call(late).await);
     assert_eq!(code, ErrorCode::Stale, "{said}");
     drop(followed);
 
     // A session that does not offer it is no other's stand-in.
     drop((second, two_turn));
-    let three = connect("three", json!({}), &[]).await;
+    let three = connect_editor("three", json!({}), &[]).await;
     let _three = desk
         .editors
         .open_turn(Arc::clone(&three.session), Some(talk("t3")));
-    let (code, said) = refused(
+    let (code, said) = error_parts(
         desk.call_with("ide_find", json!({"symbol": "a"}), cx("t3"))
             .await,
     );
@@ -504,9 +531,10 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run() {
-    let too_long = || Says::Fails(Error::new(punie_editor::agent::TOO_LONG_ERROR, "too long"));
+    let too_long =
+        || EditorReply::Fails(Error::new(punie_editor::agent::TOO_LONG_ERROR, "too long"));
     for (kind, may_have_run) in [("edit", true), ("search", false)] {
-        let error = attached(kind, too_long())
+        let error = attach_editor(kind, too_long())
             .await
             .call()
             .await

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::harness::whole::{Whole, whole};
+use crate::harness::whole::{AllTools, all_tools};
 
 /// What an editor says to a method.
 #[derive(Clone)]
-pub enum Says {
+pub enum EditorReply {
     This(Value),
     Fails(Error),
     /// Nothing, until it is told that nobody waits any more.
@@ -30,19 +30,19 @@ pub enum Says {
 
 /// What became of an editor: what it was asked, and what it was told not to answer any more.
 #[derive(Default)]
-pub struct Log {
+pub struct EditorLog {
     asked: Mutex<Vec<(String, Value)>>,
     given_up: Mutex<Vec<String>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Log {
+impl EditorLog {
     /// What it was asked by this method.
     pub fn asked(&self, method: &str) -> Vec<Value> {
-        locked(&self.asked)
+        lock_mutex(&self.asked)
             .iter()
             .filter(|(name, _)| name == method)
             .map(|(_, params)| params.clone())
@@ -51,39 +51,43 @@ impl Log {
 
     /// All methods, in order.
     pub fn methods(&self) -> Vec<String> {
-        locked(&self.asked)
+        lock_mutex(&self.asked)
             .iter()
             .map(|(name, _)| name.clone())
             .collect()
     }
 
     pub fn given_up(&self) -> Vec<String> {
-        locked(&self.given_up).clone()
+        lock_mutex(&self.given_up).clone()
     }
 }
 
 /// One editor that is connected.
-pub struct Connected {
+pub struct ConnectedEditor {
     pub session: Arc<EditorSession>,
-    pub log: Arc<Log>,
+    pub log: Arc<EditorLog>,
     tasks: JoinSet<()>,
 }
 
 /// A device with its tools, and the editors at it.
-pub struct Desk {
-    pub whole: Whole,
+pub struct DeviceTools {
+    pub whole: AllTools,
     pub editors: AttachedEditors,
 }
 
 /// The announcement that an editor can be asked for its tools.
-pub fn announced() -> Value {
+pub fn discovery_capability() -> Value {
     json!({ "_meta": { "punie": { "discoverTools": true } } })
 }
 
 pub const DISCOVER: &str = "_punie/discover_tools";
 
 /// An editor with these capabilities that says this.
-pub async fn connect(id: &str, capabilities: Value, says: &[(&str, Says)]) -> Connected {
+pub async fn connect_editor(
+    id: &str,
+    capabilities: Value,
+    says: &[(&str, EditorReply)],
+) -> ConnectedEditor {
     connect_with(id, capabilities, says, EditorSettings::default()).await
 }
 
@@ -91,16 +95,16 @@ pub async fn connect(id: &str, capabilities: Value, says: &[(&str, Says)]) -> Co
 pub async fn connect_with(
     id: &str,
     capabilities: Value,
-    says: &[(&str, Says)],
+    says: &[(&str, EditorReply)],
     settings: EditorSettings,
-) -> Connected {
+) -> ConnectedEditor {
     let (agent_end, client_end) = Channel::duplex();
     let mut tasks = JoinSet::new();
     let (met, meeting) = oneshot::channel();
     let met = Mutex::new(Some(met));
     let agent = Agent.v1().on_receive_request(
         async move |hello: InitializeRequest, responder, connection: ConnectionTo<Client>| {
-            if let Some(met) = locked(&met).take() {
+            if let Some(met) = lock_mutex(&met).take() {
                 let _ = met.send((connection, hello.client_capabilities));
             }
             responder.respond(InitializeResponse::new(hello.protocol_version))
@@ -112,8 +116,13 @@ pub async fn connect_with(
     });
     let capabilities: ClientCapabilities =
         serde_json::from_value(capabilities).expect("capabilities");
-    let log = Arc::new(Log::default());
-    tasks.spawn(edit(client_end, capabilities, Arc::clone(&log), says));
+    let log = Arc::new(EditorLog::default());
+    tasks.spawn(serve_editor(
+        client_end,
+        capabilities,
+        Arc::clone(&log),
+        says,
+    ));
     let (connection, capabilities) = meeting.await.expect("they met");
     let client = EditorClient::new(connection, capabilities.clone(), settings.timeout, None);
     let session = EditorSession::new(
@@ -124,7 +133,7 @@ pub async fn connect_with(
         Vec::new(),
         settings,
     );
-    Connected {
+    ConnectedEditor {
         session: Arc::new(session),
         log,
         tasks,
@@ -132,13 +141,13 @@ pub async fn connect_with(
 }
 
 /// The editor's end.
-fn edit(
+fn serve_editor(
     end: Channel,
     capabilities: ClientCapabilities,
-    log: Arc<Log>,
-    says: &[(&str, Says)],
+    log: Arc<EditorLog>,
+    says: &[(&str, EditorReply)],
 ) -> impl Future<Output = ()> + Send + 'static {
-    let says: HashMap<String, Says> = says
+    let says: HashMap<String, EditorReply> = says
         .iter()
         .map(|(name, says)| ((*name).to_owned(), says.clone()))
         .collect();
@@ -152,11 +161,11 @@ fn edit(
         )
         .on_receive_request(
             async move |asked: UntypedMessage, responder: Responder<Value>, _| {
-                locked(&heard.asked).push((asked.method.clone(), asked.params.clone()));
+                lock_mutex(&heard.asked).push((asked.method.clone(), asked.params.clone()));
                 match says.get(&asked.method) {
-                    Some(Says::This(value)) => responder.respond(value.clone()),
-                    Some(Says::Fails(error)) => responder.respond_with_error(error.clone()),
-                    Some(Says::Nothing) => {
+                    Some(EditorReply::This(value)) => responder.respond(value.clone()),
+                    Some(EditorReply::Fails(error)) => responder.respond_with_error(error.clone()),
+                    Some(EditorReply::Nothing) => {
                         let _ = waiting.send((asked.method, responder));
                         Ok(())
                     }
@@ -173,7 +182,7 @@ fn edit(
             // Somebody always holds the other end of this, so that it ends with the connection.
             while let Some((method, responder)) = waiters.recv().await {
                 responder.cancellation().cancelled().await;
-                locked(&log.given_up).push(method);
+                lock_mutex(&log.given_up).push(method);
             }
             Ok(())
         });
@@ -181,17 +190,17 @@ fn edit(
     }
 }
 
-impl Connected {
+impl ConnectedEditor {
     /// The editor goes away.
     pub async fn leave(&mut self) {
         self.tasks.shutdown().await;
     }
 }
 
-impl Desk {
+impl DeviceTools {
     pub fn new() -> Self {
         Self {
-            whole: whole(),
+            whole: all_tools(),
             editors: AttachedEditors::default(),
         }
     }
@@ -241,7 +250,7 @@ impl Desk {
 }
 
 /// A descriptor with what it must have.
-pub fn tool(name: &str, kind: &str) -> Value {
+pub fn tool_description(name: &str, kind: &str) -> Value {
     json!({
         "name": name,
         "kind": kind,
@@ -256,6 +265,6 @@ pub fn tool(name: &str, kind: &str) -> Value {
 }
 
 /// What an editor says that offers these.
-pub fn offers(tools: &[Value]) -> (&'static str, Says) {
-    (DISCOVER, Says::This(json!({ "tools": tools })))
+pub fn tool_listing(tools: &[Value]) -> (&'static str, EditorReply) {
+    (DISCOVER, EditorReply::This(json!({ "tools": tools })))
 }

@@ -7,15 +7,17 @@ use punie_engine::runner::RunnerSettings;
 use punie_tool::{ErrorCode, ToolRegistry};
 use serde_json::json;
 
-use super::editor::{Desk, announced, connect, offers, tool};
-use crate::harness::inside::Inside;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use super::editor::{
+    DeviceTools, connect_editor, discovery_capability, tool_description, tool_listing,
+};
+use crate::harness::inside::RunnerInProcess;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 #[tokio::test]
 async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
-    let desk = Desk::new();
-    let own = |desk: &Desk| {
+    let desk = DeviceTools::new();
+    let own = |desk: &DeviceTools| {
         desk.registry()
             .device_specs()
             .map(|spec| spec.catalog_body().to_string())
@@ -23,12 +25,12 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
     };
     let before = own(&desk);
     let mut changes = desk.registry().subscribe_tool_changes();
-    let editor = connect(
+    let editor = connect_editor(
         "one",
-        announced(),
-        &[offers(&[
-            tool("ide_find", "search"),
-            tool("ide/rename", "edit"),
+        discovery_capability(),
+        &[tool_listing(&[
+            tool_description("ide_find", "search"),
+            tool_description("ide/rename", "edit"),
         ])],
     )
     .await;
@@ -84,11 +86,14 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
 
 #[tokio::test]
 async fn a_guest_hides_no_tool_of_this_device() {
-    let desk = Desk::new();
-    let editor = connect(
+    let desk = DeviceTools::new();
+    let editor = connect_editor(
         "one",
-        announced(),
-        &[offers(&[tool("Bash", "read"), tool("Write", "read")])],
+        discovery_capability(),
+        &[tool_listing(&[
+            tool_description("Bash", "read"),
+            tool_description("Write", "read"),
+        ])],
     )
     .await;
     let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
@@ -112,11 +117,11 @@ async fn a_guest_hides_no_tool_of_this_device() {
 
 #[tokio::test]
 async fn one_of_two_that_goes_leaves_the_other() {
-    let desk = Desk::new();
-    let says = [offers(&[tool("ide_find", "search")])];
+    let desk = DeviceTools::new();
+    let says = [tool_listing(&[tool_description("ide_find", "search")])];
     let (one, two) = (
-        connect("one", announced(), &says).await,
-        connect("two", announced(), &says).await,
+        connect_editor("one", discovery_capability(), &says).await,
+        connect_editor("two", discovery_capability(), &says).await,
     );
     let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
     let second = discover_editor_tools(&two.session, desk.registry(), &desk.editors).await;
@@ -137,10 +142,10 @@ async fn one_of_two_that_goes_leaves_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_backend_is_told_when_guests_come_and_go() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let mut held = None;
     let none = ToolRegistry::new([Vec::new()]).expect("no tools");
-    let runner = Inside::with(&stage, none, RunnerSettings::default(), |parts| {
+    let runner = RunnerInProcess::with_tools(&stage, none, RunnerSettings::default(), |parts| {
         held = Some(Arc::clone(&parts.registry));
     });
     let registry = held.expect("the runner has one");
@@ -154,18 +159,18 @@ async fn the_backend_is_told_when_guests_come_and_go() {
             .collect::<Vec<_>>()
     };
 
-    let editor = connect(
+    let editor = connect_editor(
         "one",
-        announced(),
-        &[offers(&[
-            tool("ide_find", "search"),
-            tool("ide_rename", "edit"),
+        discovery_capability(),
+        &[tool_listing(&[
+            tool_description("ide_find", "search"),
+            tool_description("ide_rename", "edit"),
         ])],
     )
     .await;
     let found =
         discover_editor_tools(&editor.session, &registry, &AttachedEditors::default()).await;
-    eventually("both to be published", async || {
+    wait_for_some("both to be published", async || {
         (names().await == ["ide_find", "ide_rename"]).then_some(())
     })
     .await;
@@ -174,7 +179,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
     assert_eq!(body["schema"]["required"], json!(["symbol"]));
 
     drop(found);
-    eventually("both to be gone", async || {
+    wait_for_some("both to be gone", async || {
         names().await.is_empty().then_some(())
     })
     .await;

@@ -3,13 +3,13 @@
 use punie_editor::{ToolCatalog, ToolDescriptor};
 use serde_json::{Value, json};
 
-use super::editor::tool;
+use super::editor::tool_description;
 
-fn read(tools: &Value) -> ToolCatalog {
+fn read_catalog(tools: &Value) -> ToolCatalog {
     ToolCatalog::parse_catalog(&json!({ "tools": tools }))
 }
 
-fn names(catalog: &ToolCatalog) -> Vec<&str> {
+fn tool_names(catalog: &ToolCatalog) -> Vec<&str> {
     catalog
         .tool_descriptors()
         .iter()
@@ -17,7 +17,7 @@ fn names(catalog: &ToolCatalog) -> Vec<&str> {
         .collect()
 }
 
-fn told(catalog: &ToolCatalog) -> String {
+fn catalog_problems(catalog: &ToolCatalog) -> String {
     catalog
         .problems()
         .iter()
@@ -38,8 +38,8 @@ fn a_whole_descriptor_and_one_with_only_what_it_must_have_are_read() {
         "version": 7,
     });
     let least = json!({"name": "a", "description": "Does a.", "parameters": {}});
-    let catalog = read(&json!([whole, least]));
-    assert_eq!(told(&catalog), "");
+    let catalog = read_catalog(&json!([whole, least]));
+    assert_eq!(catalog_problems(&catalog), "");
     let expected = ToolDescriptor {
         name: "ide_rename_symbol".into(),
         kind: "edit".into(),
@@ -62,11 +62,11 @@ fn a_whole_descriptor_and_one_with_only_what_it_must_have_are_read() {
 
 #[test]
 fn tools_are_found_by_name_kind_and_category() {
-    let mut one = tool("one", "search");
+    let mut one = tool_description("one", "search");
     one["categories"] = json!(["python", "navigation"]);
-    let mut two = tool("two", "search");
+    let mut two = tool_description("two", "search");
     two["categories"] = json!(["python"]);
-    let catalog = read(&json!([one, two, tool("three", "edit")]));
+    let catalog = read_catalog(&json!([one, two, tool_description("three", "edit")]));
     let of = |found: Vec<&ToolDescriptor>| {
         found
             .into_iter()
@@ -82,11 +82,11 @@ fn tools_are_found_by_name_kind_and_category() {
 
 #[test]
 fn keys_in_camel_case_are_understood_and_an_unknown_kind_is_other() {
-    let mut asks = tool("asks", "refactor");
+    let mut asks = tool_description("asks", "refactor");
     asks["requiresPermission"] = json!(true);
-    let mut both = tool("both", "read");
+    let mut both = tool_description("both", "read");
     (both["requires_permission"], both["requiresPermission"]) = (json!(false), json!(true));
-    let catalog = read(&json!([asks, both]));
+    let catalog = read_catalog(&json!([asks, both]));
     assert!(
         catalog
             .tool_descriptors()
@@ -100,12 +100,12 @@ fn keys_in_camel_case_are_understood_and_an_unknown_kind_is_other() {
 #[test]
 fn a_bad_descriptor_is_told_and_takes_no_other_with_it() {
     let with = |key: &str, value: Value| {
-        let mut bad = tool("bad", "read");
+        let mut bad = tool_description("bad", "read");
         bad[key] = value;
         bad
     };
     let without = |key: &str| {
-        let mut bad = tool("bad", "read");
+        let mut bad = tool_description("bad", "read");
         bad.as_object_mut().expect("an object").remove(key);
         bad
     };
@@ -160,24 +160,28 @@ fn a_bad_descriptor_is_told_and_takes_no_other_with_it() {
             "a descriptor has 65536 at most",
         ),
     ] {
-        let catalog = read(&json!([tool("first", "read"), bad, tool("last", "read")]));
-        assert_eq!(names(&catalog), ["first", "last"], "{words}");
+        let catalog = read_catalog(&json!([
+            tool_description("first", "read"),
+            bad,
+            tool_description("last", "read")
+        ]));
+        assert_eq!(tool_names(&catalog), ["first", "last"], "{words}");
         assert!(
-            told(&catalog).contains(words),
+            catalog_problems(&catalog).contains(words),
             "{words}: {}",
-            told(&catalog)
+            catalog_problems(&catalog)
         );
     }
 }
 
 #[test]
 fn of_two_tools_of_one_name_the_first_counts() {
-    let catalog = read(&json!([
-        tool("a/b", "read"),
-        tool("a/b", "edit"),
-        tool("a.b", "edit")
+    let catalog = read_catalog(&json!([
+        tool_description("a/b", "read"),
+        tool_description("a/b", "edit"),
+        tool_description("a.b", "edit")
     ]));
-    assert_eq!(names(&catalog), ["a/b"]);
+    assert_eq!(tool_names(&catalog), ["a/b"]);
     assert_eq!(catalog.tool_descriptors()[0].kind, "read");
     assert_eq!(
         catalog.tool_descriptors()[0].tool_name(),
@@ -185,7 +189,7 @@ fn of_two_tools_of_one_name_the_first_counts() {
         "callers have no slash"
     );
     assert_eq!(
-        told(&catalog)
+        catalog_problems(&catalog)
             .matches("an earlier tool has this name")
             .count(),
         2
@@ -194,33 +198,35 @@ fn of_two_tools_of_one_name_the_first_counts() {
 
 #[test]
 fn a_flood_of_tools_ends_somewhere() {
-    let many: Vec<Value> = (0..300).map(|n| tool(&format!("t{n}"), "read")).collect();
-    let catalog = read(&json!(many));
+    let many: Vec<Value> = (0..300)
+        .map(|n| tool_description(&format!("t{n}"), "read"))
+        .collect();
+    let catalog = read_catalog(&json!(many));
     assert_eq!(catalog.tool_descriptors().len(), 256);
     assert!(
-        told(&catalog).contains("the last 44 were not looked at"),
+        catalog_problems(&catalog).contains("the last 44 were not looked at"),
         "{}",
-        told(&catalog)
+        catalog_problems(&catalog)
     );
 
     let bad: Vec<Value> = (0..10_000).map(|n| json!(n)).collect();
-    assert_eq!(read(&json!(bad)).problems().len(), 33);
+    assert_eq!(read_catalog(&json!(bad)).problems().len(), 33);
 
     let long = |n: usize| {
-        let mut long = tool(&format!("t{n}"), "read");
+        let mut long = tool_description(&format!("t{n}"), "read");
         long["description"] = json!("x".repeat(60_000));
         long
     };
-    let catalog = read(&json!((0..20).map(long).collect::<Vec<_>>()));
+    let catalog = read_catalog(&json!((0..20).map(long).collect::<Vec<_>>()));
     assert_eq!(
         catalog.tool_descriptors().len(),
         8,
         "half a megabyte in all"
     );
     assert!(
-        told(&catalog).contains("the last 12 were not looked at"),
+        catalog_problems(&catalog).contains("the last 12 were not looked at"),
         "{}",
-        told(&catalog)
+        catalog_problems(&catalog)
     );
 }
 
@@ -236,10 +242,14 @@ fn an_answer_that_is_no_catalog_is_told() {
         let catalog = ToolCatalog::parse_catalog(&answer);
         assert_eq!(catalog.tool_descriptors(), []);
         assert_eq!(
-            told(&catalog),
+            catalog_problems(&catalog),
             "discovery: the answer has no list `tools`\n",
             "{answer}"
         );
     }
-    assert_eq!(told(&read(&json!([]))), "", "an empty list is no mistake");
+    assert_eq!(
+        catalog_problems(&read_catalog(&json!([]))),
+        "",
+        "an empty list is no mistake"
+    );
 }

@@ -8,14 +8,15 @@ use punie_editor::{
 use serde_json::{Value, json};
 
 use super::editor::{
-    Connected, DISCOVER, Desk, Says, announced, connect, connect_with, offers, tool,
+    ConnectedEditor, DISCOVER, DeviceTools, EditorReply, connect_editor, connect_with,
+    discovery_capability, tool_description, tool_listing,
 };
 
-async fn found(desk: &Desk, editor: &Connected) -> EditorToolDiscovery {
+async fn discover_tools(desk: &DeviceTools, editor: &ConnectedEditor) -> EditorToolDiscovery {
     discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await
 }
 
-fn capable(mut capabilities: Value) -> Value {
+fn with_capability(mut capabilities: Value) -> Value {
     capabilities["fs"] = json!({"readTextFile": true, "writeTextFile": true});
     capabilities["terminal"] = json!(true);
     capabilities
@@ -23,10 +24,18 @@ fn capable(mut capabilities: Value) -> Value {
 
 #[tokio::test]
 async fn the_first_tier_is_the_editors_own_catalog() {
-    let desk = Desk::new();
-    let tools = [tool("ide_rename_symbol", "edit"), tool("read_file", "read")];
-    let editor = connect("one", capable(announced()), &[offers(&tools)]).await;
-    let found = found(&desk, &editor).await;
+    let desk = DeviceTools::new();
+    let tools = [
+        tool_description("ide_rename_symbol", "edit"),
+        tool_description("read_file", "read"),
+    ];
+    let editor = connect_editor(
+        "one",
+        with_capability(discovery_capability()),
+        &[tool_listing(&tools)],
+    )
+    .await;
+    let found = discover_tools(&desk, &editor).await;
     assert_eq!(found.tier, EditorTier::Catalog);
     assert_eq!(
         (found.own.as_slice(), found.known.as_slice()),
@@ -65,14 +74,14 @@ async fn the_first_tier_is_the_editors_own_catalog() {
 
 #[tokio::test]
 async fn the_second_tier_is_what_the_editor_declared() {
-    let desk = Desk::new();
+    let desk = DeviceTools::new();
     for says in [
-        offers(&[]),
-        (DISCOVER, Says::Fails(Error::internal_error())),
-        offers(&[json!(1)]),
+        tool_listing(&[]),
+        (DISCOVER, EditorReply::Fails(Error::internal_error())),
+        tool_listing(&[json!(1)]),
     ] {
-        let editor = connect("one", capable(announced()), &[says]).await;
-        let found = found(&desk, &editor).await;
+        let editor = connect_editor("one", with_capability(discovery_capability()), &[says]).await;
+        let found = discover_tools(&desk, &editor).await;
         assert_eq!(found.tier, EditorTier::Capabilities);
         assert_eq!(
             found.serves,
@@ -85,30 +94,35 @@ async fn the_second_tier_is_what_the_editor_declared() {
         files: false,
         ..EditorSettings::default()
     };
-    let editor = connect_with("two", capable(json!({})), &[], wants_terminals).await;
+    let editor = connect_with("two", with_capability(json!({})), &[], wants_terminals).await;
     assert_eq!(
-        found(&desk, &editor).await.serves,
+        discover_tools(&desk, &editor).await.serves,
         [EditorService::RunsCommands],
         "as the owner wants it"
     );
-    let reads = connect("three", json!({"fs": {"readTextFile": true}}), &[]).await;
+    let reads = connect_editor("three", json!({"fs": {"readTextFile": true}}), &[]).await;
     assert_eq!(
-        found(&desk, &reads).await.serves,
+        discover_tools(&desk, &reads).await.serves,
         [EditorService::ReadsFiles]
     );
 }
 
 #[tokio::test]
 async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
-    let desk = Desk::new();
+    let desk = DeviceTools::new();
     let before = desk.registry().callable_entries().len();
     for capabilities in [
         json!({}),
         json!({"fs": {"writeTextFile": true}}),
         json!({"terminal": true}),
     ] {
-        let editor = connect("one", capabilities, &[offers(&[tool("ide_x", "read")])]).await;
-        let found = found(&desk, &editor).await;
+        let editor = connect_editor(
+            "one",
+            capabilities,
+            &[tool_listing(&[tool_description("ide_x", "read")])],
+        )
+        .await;
+        let found = discover_tools(&desk, &editor).await;
         assert_eq!(
             (found.tier, found.serves.as_slice()),
             (EditorTier::Local, &[][..])
@@ -130,9 +144,9 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
 
 #[tokio::test]
 async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
-    let desk = Desk::new();
+    let desk = DeviceTools::new();
     for (capabilities, discover, asked) in [
-        (announced(), DiscoveryMode::Announced, true),
+        (discovery_capability(), DiscoveryMode::Announced, true),
         (
             json!({"_meta": {"punie.discoverTools": true}}),
             DiscoveryMode::Announced,
@@ -154,7 +168,7 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
             false,
         ),
         (json!({}), DiscoveryMode::Always, true),
-        (announced(), DiscoveryMode::Never, false),
+        (discovery_capability(), DiscoveryMode::Never, false),
     ] {
         let settings = EditorSettings {
             discover,
@@ -163,11 +177,11 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
         let editor = connect_with(
             "one",
             capabilities.clone(),
-            &[offers(&[tool("ide_x", "read")])],
+            &[tool_listing(&[tool_description("ide_x", "read")])],
             settings,
         )
         .await;
-        let tier = found(&desk, &editor).await.tier;
+        let tier = discover_tools(&desk, &editor).await.tier;
         assert_eq!(
             tier == EditorTier::Catalog,
             asked,
@@ -179,15 +193,18 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
 
 #[tokio::test]
 async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
-    let desk = Desk::new();
+    let desk = DeviceTools::new();
     for says in [
-        offers(&[tool("ide_x", "read")]),
-        (DISCOVER, Says::Fails(Error::internal_error())),
+        tool_listing(&[tool_description("ide_x", "read")]),
+        (DISCOVER, EditorReply::Fails(Error::internal_error())),
     ] {
-        let editor = connect("one", announced(), &[says]).await;
+        let editor = connect_editor("one", discovery_capability(), &[says]).await;
         assert!(editor.session.discovered_tools().is_none());
-        let (first, second) = tokio::join!(found(&desk, &editor), found(&desk, &editor));
-        let third = found(&desk, &editor).await;
+        let (first, second) = tokio::join!(
+            discover_tools(&desk, &editor),
+            discover_tools(&desk, &editor)
+        );
+        let third = discover_tools(&desk, &editor).await;
         assert_eq!(
             (first.tier, second.tier, third.tier),
             (third.tier, third.tier, first.tier)
@@ -199,10 +216,23 @@ async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
 
 #[tokio::test]
 async fn each_session_has_a_catalog_of_its_own() {
-    let desk = Desk::new();
-    let one = connect("one", announced(), &[offers(&[tool("ide_one", "read")])]).await;
-    let two = connect("two", announced(), &[offers(&[tool("ide_two", "read")])]).await;
-    let (first, second) = (found(&desk, &one).await, found(&desk, &two).await);
+    let desk = DeviceTools::new();
+    let one = connect_editor(
+        "one",
+        discovery_capability(),
+        &[tool_listing(&[tool_description("ide_one", "read")])],
+    )
+    .await;
+    let two = connect_editor(
+        "two",
+        discovery_capability(),
+        &[tool_listing(&[tool_description("ide_two", "read")])],
+    )
+    .await;
+    let (first, second) = (
+        discover_tools(&desk, &one).await,
+        discover_tools(&desk, &two).await,
+    );
     assert_eq!(
         (first.own, second.own),
         (vec!["ide_one".to_owned()], vec!["ide_two".to_owned()])
@@ -211,11 +241,11 @@ async fn each_session_has_a_catalog_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn an_editor_that_says_nothing_holds_nobody_up() {
-    let desk = Desk::new();
-    let mut capabilities = announced();
+    let desk = DeviceTools::new();
+    let mut capabilities = discovery_capability();
     capabilities["fs"] = json!({"readTextFile": true});
-    let editor = connect("one", capabilities, &[(DISCOVER, Says::Nothing)]).await;
-    let found = found(&desk, &editor).await;
+    let editor = connect_editor("one", capabilities, &[(DISCOVER, EditorReply::Nothing)]).await;
+    let found = discover_tools(&desk, &editor).await;
     assert_eq!(found.tier, EditorTier::Capabilities);
     assert_eq!(
         found.problems[0].to_string(),
@@ -231,19 +261,23 @@ async fn an_editor_that_says_nothing_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_tool_whose_schema_is_none_is_left_out_and_told() {
-    let desk = Desk::new();
-    let mut bad = tool("ide_bad", "read");
+    let desk = DeviceTools::new();
+    let mut bad = tool_description("ide_bad", "read");
     bad["parameters"] = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
-    let mut reads = tool("ide_reads", "read");
+    let mut reads = tool_description("ide_reads", "read");
     reads["parameters"] =
         json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}});
-    let editor = connect(
+    let editor = connect_editor(
         "one",
-        announced(),
-        &[offers(&[bad, reads, tool("ide_good", "read")])],
+        discovery_capability(),
+        &[tool_listing(&[
+            bad,
+            reads,
+            tool_description("ide_good", "read"),
+        ])],
     )
     .await;
-    let found = found(&desk, &editor).await;
+    let found = discover_tools(&desk, &editor).await;
     assert_eq!(found.own, ["ide_good"]);
     assert_eq!(found.problems.len(), 2, "{found}");
     assert!(

@@ -5,30 +5,32 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::editor::{DISCOVER, announced, tool};
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, Reaction};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::editor::{DISCOVER, discovery_capability, tool_description};
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, EditorReaction};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// Offers a tool that looks and one that wants permission, and chooses this of every question.
-fn serving(option: &'static str) -> impl FnMut(&str, &Value) -> Reaction + Send + 'static {
-    let mut renames = tool("ide_rename", "edit");
+fn serve_tools(
+    option: &'static str,
+) -> impl FnMut(&str, &Value) -> EditorReaction + Send + 'static {
+    let mut renames = tool_description("ide_rename", "edit");
     renames["requires_permission"] = json!(true);
     move |method, params| match method {
-        DISCOVER => Reaction::Answer(
-            json!({ "tools": [tool("ide_find", "search"), renames, json!("odd")] }),
+        DISCOVER => EditorReaction::Answer(
+            json!({ "tools": [tool_description("ide_find", "search"), renames, json!("odd")] }),
         ),
-        "session/request_permission" => {
-            Reaction::Answer(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
-        }
-        "_ide_find" => Reaction::Answer(json!({ "found": params["args"]["symbol"] })),
-        "_ide_rename" => Reaction::Answer(json!("3 places in 2 files")),
-        _ => Reaction::Refuse(-32601),
+        "session/request_permission" => EditorReaction::Answer(
+            json!({ "outcome": { "outcome": "selected", "optionId": option } }),
+        ),
+        "_ide_find" => EditorReaction::Answer(json!({ "found": params["args"]["symbol"] })),
+        "_ide_rename" => EditorReaction::Answer(json!("3 places in 2 files")),
+        _ => EditorReaction::Refuse(-32601),
     }
 }
 
-async fn published(stage: &Stage, name: &str) -> Value {
+async fn published_tool(stage: &RunnerFixture, name: &str) -> Value {
     let find = async || {
         stage
             .caller
@@ -38,18 +40,20 @@ async fn published(stage: &Stage, name: &str) -> Value {
             .find(|(key, _)| key == name)
             .map(|(_, body)| body)
     };
-    eventually(&format!("{name} to be published"), find).await
+    wait_for_some(&format!("{name} to be published"), find).await
 }
 
-fn call(name: &str) -> Ask {
-    Ask::new(name, &json!({ "symbol": "main" }))
+fn tool_call(name: &str) -> ToolCall {
+    ToolCall::new(name, &json!({ "symbol": "main" }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, serving("allow_once"));
-    let (session, turn) = editor.attached(&announced(), &stage.setting).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    let (session, turn) = editor
+        .attached(&discovery_capability(), &stage.setting)
+        .await;
     assert_eq!(editor.requests(DISCOVER), [json!({ "sessionId": session })]);
     let said = editor.said(&session);
     assert!(
@@ -60,17 +64,17 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         said.contains("Left out: tools[2]: it is not an object."),
         "{said}"
     );
-    let body = published(&stage, "ide_find").await;
+    let body = published_tool(&stage, "ide_find").await;
     assert_eq!(
         (&body["origin"], &body["requires_permission"]),
         (&json!("editor: Testedit 1.0"), &json!(false))
     );
     assert_eq!(
-        published(&stage, "ide_rename").await["requires_permission"],
+        published_tool(&stage, "ide_rename").await["requires_permission"],
         true
     );
 
-    let id = stage.ask(call("ide_find")).await;
+    let id = stage.ask(tool_call("ide_find")).await;
     assert_eq!(stage.answer(&id).await.text(), r#"{"found":"main"}"#);
     editor.shows(&session, &id, "completed").await;
     assert_eq!(
@@ -83,7 +87,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         json!(id)
     );
 
-    let id = stage.ask(call("ide_rename")).await;
+    let id = stage.ask(tool_call("ide_rename")).await;
     let renamed = stage.answer(&id).await;
     assert_eq!(renamed.text(), "3 places in 2 files");
     assert!(
@@ -92,14 +96,14 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     );
     editor.shows(&session, &id, "completed").await;
     assert_eq!(
-        editor.stages(&session, &id),
+        editor.shown_stages(&session, &id),
         ["pending", "in_progress", "completed"]
     );
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 
     let bad = stage
         .caller
-        .have(Ask::new("ide_rename", &json!({ "name": "main" })))
+        .call_and_wait(ToolCall::new("ide_rename", &json!({ "name": "main" })))
         .await;
     assert_eq!(bad.verdict(), ("error", "invalid_args"));
     assert!(bad.text().contains("missing key `symbol`"), "{bad:?}");
@@ -113,7 +117,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     // Detached, the tool is still in the catalog; calls of it are not the editor's any more.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
-    let late = stage.caller.have(call("ide_find")).await;
+    let late = stage.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "not_found"));
     assert!(
         late.text().contains("no editor has attached itself"),
@@ -126,10 +130,12 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, serving("reject_once"));
-    let (session, _) = editor.attached(&announced(), &stage.setting).await;
-    let id = stage.ask(call("ide_rename")).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("reject_once"));
+    let (session, _) = editor
+        .attached(&discovery_capability(), &stage.setting)
+        .await;
+    let id = stage.ask(tool_call("ide_rename")).await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
         ("error", "policy_denied")
@@ -140,12 +146,14 @@ async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editors_tools_go_with_it_while_the_runner_stays() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut editor = Editor::launch(&stage.setting, serving("allow_once"));
-    editor.attached(&announced(), &stage.setting).await;
-    published(&stage, "ide_find").await;
+    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    editor
+        .attached(&discovery_capability(), &stage.setting)
+        .await;
+    published_tool(&stage, "ide_find").await;
     editor.close();
     editor.end().await;
     let gone = async || {
@@ -153,10 +161,10 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
         (!tools.iter().any(|(name, _)| name.starts_with("ide_"))).then_some(tools.len())
     };
     assert!(
-        eventually("the editor's tools to be gone", gone).await > 30,
+        wait_for_some("the editor's tools to be gone", gone).await > 30,
         "the device's own stay"
     );
-    let late = stage.caller.have(call("ide_find")).await;
+    let late = stage.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "unknown_tool"));
     assert!(
         late.text()
@@ -167,12 +175,12 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, serving("allow_once"));
-    editor.hello(&announced()).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    editor.initialize_client(&discovery_capability()).await;
     let work: &Path = &stage.setting.workspace;
     let (first, second) = (editor.session(work).await, editor.session(work).await);
-    until("both to be asked", || editor.requests(DISCOVER).len() == 2).await;
+    wait_until("both to be asked", || editor.requests(DISCOVER).len() == 2).await;
     for _ in 0..3 {
         let prompt = editor.prompt(&first, "status");
         editor.answer(prompt).await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::harness::foreign::{folder, has_node, installed};
+use crate::harness::foreign::{find_installed, foreign_folder, has_node};
 use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 
@@ -24,19 +24,19 @@ fn npm_missing() -> Option<&'static str> {
     if !has_node() {
         return Some("there is no node");
     }
-    let here = folder("acp-npm")
+    let here = foreign_folder("acp-npm")
         .join("node_modules/@agentclientprotocol/sdk")
         .is_dir();
     (!here).then_some("the packages are not there: npm ci in tests/conformance/acp-npm")
 }
 
 /// The interpreter that has the Python library.
-fn python() -> PathBuf {
-    installed("acp-python/bin/python")
+fn find_python() -> PathBuf {
+    find_installed("acp-python/bin/python")
 }
 
 fn python_missing() -> Option<&'static str> {
-    let asked = std::process::Command::new(python())
+    let asked = std::process::Command::new(find_python())
         .args(["-c", "import acp"])
         .output();
     let here = asked.is_ok_and(|said| said.status.success());
@@ -45,18 +45,18 @@ fn python_missing() -> Option<&'static str> {
 }
 
 /// A script that is started, with what it said.
-struct Script {
+struct PeerScript {
     command: Command,
     dir: TempDir,
 }
 
-impl Script {
+impl PeerScript {
     fn new(program: impl AsRef<Path>, folder_name: &str, script: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program.as_ref());
         command
             .arg(script)
-            .current_dir(folder(folder_name))
+            .current_dir(foreign_folder(folder_name))
             .kill_on_drop(true);
         command
             .env("HOME", dir.path())
@@ -107,7 +107,7 @@ impl Script {
 /// Frames that the Python library has recorded.
 async fn frames_fit(frames: &Path) {
     if can_be_tried("the check of the frames", npm_missing()) {
-        let mut check = Script::new("node", "acp-npm", "frames.mjs");
+        let mut check = PeerScript::new("node", "acp-npm", "frames.mjs");
         let said = check.command.arg(frames).output().await.expect("node runs");
         assert!(
             said.status.success(),
@@ -120,7 +120,7 @@ async fn frames_fit(frames: &Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm_as_the_editor() {
     if can_be_tried("ACP's npm library as an editor", npm_missing()) {
-        let mut script = Script::new("node", "acp-npm", "conformance.mjs");
+        let mut script = PeerScript::new("node", "acp-npm", "conformance.mjs");
         script.command.arg(PROGRAM);
         script.holds().await;
     }
@@ -129,7 +129,7 @@ async fn npm_as_the_editor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_as_the_editor() {
     if can_be_tried("ACP's Python library as an editor", python_missing()) {
-        let mut script = Script::new(python(), "acp-python", "conformance.py");
+        let mut script = PeerScript::new(find_python(), "acp-python", "conformance.py");
         let frames = script.place("frames");
         script.command.arg(PROGRAM).arg(&frames);
         let _script = script.holds().await;
@@ -140,17 +140,17 @@ async fn python_as_the_editor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm_as_the_agent() {
     if can_be_tried("ACP's npm library as an agent", npm_missing()) {
-        serving::served(Script::new("node", "acp-npm", "agent.mjs"), "npm-agent").await;
+        serving::run_session(PeerScript::new("node", "acp-npm", "agent.mjs"), "npm-agent").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_as_the_agent() {
     if can_be_tried("ACP's Python library as an agent", python_missing()) {
-        let mut script = Script::new(python(), "acp-python", "agent.py");
+        let mut script = PeerScript::new(find_python(), "acp-python", "agent.py");
         let frames = script.place("frames");
         script.command.arg(&frames);
-        let _script = serving::served(script, "python-agent").await;
+        let _script = serving::run_session(script, "python-agent").await;
         frames_fit(&frames).await;
     }
 }

@@ -17,10 +17,10 @@ use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_text::output::OutputStore;
 use punie_text::output::stream_filter::UnfilteredStream;
 
-use super::{PATIENCE, Script};
+use super::{PATIENCE, PeerScript};
 
 /// Starts the agent, serves all that it asks in its one turn, and closes its input; it must end well.
-pub async fn served(mut script: Script, name: &str) -> Script {
+pub async fn run_session(mut script: PeerScript, name: &str) -> PeerScript {
     let base = std::fs::canonicalize(script.dir.path()).expect("it is there");
     let root = base.join("work");
     std::fs::create_dir(&root).expect("a folder");

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use source::Source;
+use source::SourceFile;
 
 /// What each crate and each of these modules may use of ours beside `core`. The program and the engine's runner may use
 /// everything that their manifest names.
@@ -35,7 +35,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// A crate whose modules are held apart.
-struct Modules {
+struct SeparateModules {
     /// The folder of its code.
     folder: &'static str,
     /// These may use every module of it.
@@ -44,19 +44,19 @@ struct Modules {
     have_lines: bool,
 }
 
-const PROGRAM: Modules = Modules {
+const PROGRAM: SeparateModules = SeparateModules {
     folder: "src",
     free: &["cli", "lib", "main"],
     have_lines: true,
 };
 
-const ENGINE: Modules = Modules {
+const ENGINE: SeparateModules = SeparateModules {
     folder: "crates/engine/src",
     free: &["runner", "lib"],
     have_lines: true,
 };
 
-const HANDLERS: Modules = Modules {
+const HANDLERS: SeparateModules = SeparateModules {
     folder: "src/handlers",
     free: &["lib"],
     have_lines: false,
@@ -70,7 +70,7 @@ const VAGUE_NAMES: &[&str] = &[
 /// The most lines of a file, its unit tests not counted.
 const MAX_LINES: usize = 400;
 
-fn root() -> &'static Path {
+fn project_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -99,8 +99,8 @@ fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
 
 /// The Rust files of all crates. Those of this one by their path below `src`.
 fn all_sources() -> Vec<(PathBuf, String)> {
-    let mut files = rust_files(&root().join("src"));
-    let crates = root().join("crates");
+    let mut files = rust_files(&project_root().join("src"));
+    let crates = project_root().join("crates");
     files.extend(
         rust_files(&crates)
             .into_iter()
@@ -112,7 +112,11 @@ fn all_sources() -> Vec<(PathBuf, String)> {
 /// True of a path below `src` whose first folder is a crate of its own.
 fn is_in_another_crate(path: &Path) -> bool {
     let first = path.iter().next().expect("a path");
-    root().join("src").join(first).join("Cargo.toml").exists()
+    project_root()
+        .join("src")
+        .join(first)
+        .join("Cargo.toml")
+        .exists()
 }
 
 /// The line of a crate or a module.
@@ -122,8 +126,8 @@ fn line_of(name: &str) -> Option<&'static [&'static str]> {
 }
 
 /// What a file of a crate uses that its module may not.
-fn forbidden_imports(modules: &Modules, path: &Path, text: &str) -> Vec<String> {
-    let source = Source::of(path, text);
+fn forbidden_imports(modules: &SeparateModules, path: &Path, text: &str) -> Vec<String> {
+    let source = SourceFile::of(path, text);
     let own = source.module();
     let module = own.first().map_or("lib", String::as_str);
     if modules.free.contains(&module) {
@@ -157,7 +161,7 @@ fn assert_none(what: &str, found: &[String]) {
 fn every_module_uses_only_what_the_table_allows() {
     let mut found = Vec::new();
     for modules in [PROGRAM, ENGINE, HANDLERS] {
-        for (path, text) in rust_files(&root().join(modules.folder)) {
+        for (path, text) in rust_files(&project_root().join(modules.folder)) {
             if modules.folder != "src" || !is_in_another_crate(&path) {
                 found.extend(forbidden_imports(&modules, &path, &text));
             }
@@ -169,8 +173,8 @@ fn every_module_uses_only_what_the_table_allows() {
 #[test]
 fn every_crate_uses_only_what_the_table_allows() {
     let mut found = Vec::new();
-    let in_place = ["home", "handlers"].map(|name| root().join("src").join(name));
-    let others = fs::read_dir(root().join("crates")).expect("the folder can be read");
+    let in_place = ["home", "handlers"].map(|name| project_root().join("src").join(name));
+    let others = fs::read_dir(project_root().join("crates")).expect("the folder can be read");
     let others = others.map(|entry| entry.expect("an entry").path());
     for folder in in_place.into_iter().chain(others) {
         let name = folder
@@ -222,7 +226,7 @@ fn every_module_installs_the_lock_calls_before_it_opens_a_database() {
 fn every_file_is_short_and_says_what_it_is_for() {
     let mut found = Vec::new();
     for (path, text) in all_sources() {
-        let lines = Source::of(&path, &text).lines();
+        let lines = SourceFile::of(&path, &text).lines();
         if lines > MAX_LINES {
             found.push(format!(
                 "{} has {lines} lines; split it at a seam",
@@ -231,7 +235,7 @@ fn every_file_is_short_and_says_what_it_is_for() {
         }
     }
     for folder in ["src", "crates", "tests"] {
-        for (path, text) in rust_files(&root().join(folder)) {
+        for (path, text) in rust_files(&project_root().join(folder)) {
             if !text.starts_with("//!") {
                 found.push(format!(
                     "{folder}/{} does not begin with //!",
@@ -247,7 +251,7 @@ fn every_file_is_short_and_says_what_it_is_for() {
 fn no_file_has_a_name_without_meaning() {
     let mut found = Vec::new();
     for folder in ["src", "crates", "tests"] {
-        for (path, _) in rust_files(&root().join(folder)) {
+        for (path, _) in rust_files(&project_root().join(folder)) {
             let bare = path.with_extension("");
             if bare
                 .iter()
@@ -312,10 +316,10 @@ fn every_header_names_modules_that_exist() {
 
 #[test]
 fn the_page_names_every_module() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let page = fs::read_to_string(project_root().join("ARCHITECTURE.md")).expect("the page");
     let mut missing = Vec::new();
     for folder in ["src", "src/handlers", "crates"] {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder can be read") {
+        for entry in fs::read_dir(project_root().join(folder)).expect("the folder can be read") {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("a plain name");
             let module = name.trim_end_matches(".rs");
@@ -337,7 +341,7 @@ fn the_page_names_every_module() {
 
 #[test]
 fn the_page_has_the_same_table() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let page = fs::read_to_string(project_root().join("ARCHITECTURE.md")).expect("the page");
     let quoted = |text: &str| -> BTreeSet<String> {
         let names = text.split('`').skip(1).step_by(2);
         names
@@ -361,7 +365,7 @@ fn the_page_has_the_same_table() {
 
 // The check itself.
 
-fn refused(path: &str, text: &str) -> Vec<String> {
+fn find_violations(path: &str, text: &str) -> Vec<String> {
     match path.strip_prefix("handlers/") {
         Some(path) => forbidden_imports(&HANDLERS, Path::new(path), text),
         None => forbidden_imports(&PROGRAM, Path::new(path), text),
@@ -415,7 +419,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
             "mcp::Workspace",
         ),
     ] {
-        let found = refused(path, text);
+        let found = find_violations(path, text);
         assert!(
             found
                 .iter()
@@ -424,7 +428,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         );
     }
     assert_eq!(
-        refused("attic/mod.rs", "").len(),
+        find_violations("attic/mod.rs", "").len(),
         1,
         "a module without a line in the table"
     );
@@ -459,14 +463,14 @@ fn what_the_table_allows_is_left_alone() {
         ),
         ("cli/x.rs", "use crate::runner::Stop; use crate::service;"),
     ] {
-        assert_none(path, &refused(path, text));
+        assert_none(path, &find_violations(path, text));
     }
 }
 
 #[test]
 fn unit_tests_do_not_count_as_lines() {
     let text = "//! x\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() { \"}\"; }\n}\n";
-    let lines = |text: &str| Source::of(Path::new("service/x.rs"), text).lines();
+    let lines = |text: &str| SourceFile::of(Path::new("service/x.rs"), text).lines();
     assert_eq!(lines(text), 3);
     assert_eq!(
         lines("fn f() {}\n#[cfg(all(test, unix))]\nmod tests {}\n"),

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-pub struct Source {
+pub struct SourceFile {
     module: Vec<String>,
-    tokens: Vec<Token>,
+    tokens: Vec<SourceToken>,
     lines: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Token {
+struct SourceToken {
     text: String,
     line: usize,
 }
 
-impl Source {
+impl SourceFile {
     /// A file by its path below `src`.
     pub fn of(path: &Path, text: &str) -> Self {
         let mut module: Vec<String> = path
@@ -26,7 +26,7 @@ impl Source {
         if module.last().is_some_and(|last| last == "mod") {
             module.pop();
         }
-        let (tokens, tested) = without_tests(&tokens(text));
+        let (tokens, tested) = without_tests(&split_tokens(text));
         Self {
             module,
             tokens,
@@ -55,7 +55,7 @@ impl Source {
             }
             let start = match self.text(at) {
                 "crate" => Vec::new(),
-                "super" => above(&self.module),
+                "super" => parent_module(&self.module),
                 other => match other.strip_prefix("punie_") {
                     Some(name) if name != "core" => vec![name.to_owned()],
                     _ => continue,
@@ -80,7 +80,7 @@ impl Source {
             return at + 1;
         }
         match self.text(at) {
-            "super" => here = above(&here),
+            "super" => here = parent_module(&here),
             "self" | "*" => {}
             name => here.push(name.to_owned()),
         }
@@ -96,12 +96,12 @@ impl Source {
     }
 }
 
-fn above(module: &[String]) -> Vec<String> {
+fn parent_module(module: &[String]) -> Vec<String> {
     module[..module.len().saturating_sub(1)].to_vec()
 }
 
 /// Returns whether a module behind `#[cfg(test)]` or `#[cfg(all(test, ...))]` begins here.
-fn begins_test_module(tokens: &[Token]) -> bool {
+fn begins_test_module(tokens: &[SourceToken]) -> bool {
     let mut texts = tokens.iter().map(|token| token.text.as_str());
     let opened = texts.by_ref().take(4).eq(["#", "[", "cfg", "("]);
     let condition = match texts.next() {
@@ -113,7 +113,7 @@ fn begins_test_module(tokens: &[Token]) -> bool {
 }
 
 /// Leaves out the modules of tests, and counts their lines.
-fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
+fn without_tests(tokens: &[SourceToken]) -> (Vec<SourceToken>, usize) {
     let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {
         if !begins_test_module(&tokens[at..]) {
@@ -139,7 +139,7 @@ fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
 }
 
 /// Names, `::` and single signs. Comments and literals are passed over.
-fn tokens(text: &str) -> Vec<Token> {
+fn split_tokens(text: &str) -> Vec<SourceToken> {
     let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
     while let Some(first) = rest.chars().next() {
         let length = passed_over(rest).unwrap_or_else(|| {
@@ -148,7 +148,7 @@ fn tokens(text: &str) -> Vec<Token> {
                 c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
                 c => c.len_utf8(),
             };
-            tokens.push(Token {
+            tokens.push(SourceToken {
                 text: rest[..length].to_owned(),
                 line,
             });

@@ -6,23 +6,23 @@ mod signed;
 use punie_engine::audit::AuditPaths;
 use serde_json::Value;
 
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 /// Where the audit of a stage's device is.
-fn places(stage: &Stage) -> AuditPaths {
+fn audit_paths(stage: &RunnerFixture) -> AuditPaths {
     AuditPaths::within_folder(&stage.setting.home.join("state"))
 }
 
 /// The rows of a stage's device.
-fn rows_of(stage: &Stage) -> Vec<Value> {
-    let text = std::fs::read_to_string(places(stage).rows).unwrap_or_default();
+fn rows_of(stage: &RunnerFixture) -> Vec<Value> {
+    let text = std::fs::read_to_string(audit_paths(stage).rows).unwrap_or_default();
     text.lines()
         .map(|line| serde_json::from_str(line).expect("a row is JSON"))
         .collect()
 }
 
 /// Those about a request, each as the fields asked for.
-fn about(stage: &Stage, id: &str, fields: &[&str]) -> Vec<String> {
+fn rows_about(stage: &RunnerFixture, id: &str, fields: &[&str]) -> Vec<String> {
     let rows = rows_of(stage)
         .into_iter()
         .filter(|row| row["requestId"] == id);

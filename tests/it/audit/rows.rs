@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::{about, places, rows_of};
-use crate::harness::caller::{Ask, http};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::{audit_paths, rows_about, rows_of};
+use crate::harness::caller::{ToolCall, http_client};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// `audit verify` of a stage's home; its exit code and what it found.
-async fn verified(stage: &Stage) -> (Option<i32>, Value) {
+async fn verify_audit(stage: &RunnerFixture) -> (Option<i32>, Value) {
     let ended = stage.command(&["--json", "audit", "verify"]).await;
     (ended.code, ended.json())
 }
 
 /// Waits until this is among the rows about a request.
-async fn row(stage: &Stage, id: &str, fields: &[&str], wanted: &str) {
-    let seen = || about(stage, id, fields);
-    until(&format!("{wanted:?} in {:?}", seen()), || {
+async fn expect_row(stage: &RunnerFixture, id: &str, fields: &[&str], wanted: &str) {
+    let seen = || rows_about(stage, id, fields);
+    wait_until(&format!("{wanted:?} in {:?}", seen()), || {
         seen().iter().any(|row| row == wanted)
     })
     .await;
@@ -25,28 +25,31 @@ async fn row(stage: &Stage, id: &str, fields: &[&str], wanted: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("note.txt", "what-it-read\n");
     let runner = stage.run();
     let command = "echo what-it-said; exit 3";
     let bash = stage
         .ask(
-            Ask::bash(command)
+            ToolCall::bash(command)
                 .of("talk")
                 .with("agentType", json!("main")),
         )
         .await;
     assert_eq!(stage.answer(&bash).await.outcome, "ok");
     let read = stage
-        .ask(Ask::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
         .await;
     stage.answer(&read).await;
     let outside = stage
-        .ask(Ask::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
         .await;
     stage.answer(&outside).await;
     let unknown = stage
-        .ask(Ask::new("NoSuchTool", &json!({ "what": "what-it-asked" })))
+        .ask(ToolCall::new(
+            "NoSuchTool",
+            &json!({ "what": "what-it-asked" }),
+        ))
         .await;
     let refused = stage.answer(&unknown).await;
     runner.terminate();
@@ -55,42 +58,42 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         "event", "who", "toolName", "decision", "code", "outcome", "exitCode", "attempt",
     ];
     assert_eq!(
-        about(&stage, &bash, &fields),
+        rows_about(&stage, &bash, &fields),
         [
             "begun caller Bash allowed - - - 1",
             "answered caller Bash - - ok 3 1"
         ]
     );
     assert_eq!(
-        about(&stage, &read, &fields),
+        rows_about(&stage, &read, &fields),
         [
             "begun caller Read allowed - - - 1",
             "answered caller Read - - ok - 1"
         ]
     );
     assert_eq!(
-        about(&stage, &outside, &fields),
+        rows_about(&stage, &outside, &fields),
         [
             "begun caller Read allowed - - - 1",
             "answered caller Read denied outside_workspace error - 1"
         ]
     );
     assert_eq!(
-        about(&stage, &unknown, &fields),
+        rows_about(&stage, &unknown, &fields),
         ["answered caller NoSuchTool denied unknown_tool error - -"]
     );
     let more = ["conversationId", "agentType", "argsHash", "bytes"];
     let args = json!({ "command": command }).to_string();
     let hash = punie_engine::audit::sha256_text(&args);
     assert_eq!(
-        about(&stage, &bash, &more[..3])[0],
+        rows_about(&stage, &bash, &more[..3])[0],
         format!("talk main {hash}")
     );
     assert_eq!(
-        about(&stage, &unknown, &more[3..])[0],
+        rows_about(&stage, &unknown, &more[3..])[0],
         refused.raw.len().to_string()
     );
-    let confinements = about(&stage, &bash, &["confinement"]);
+    let confinements = rows_about(&stage, &bash, &["confinement"]);
     assert!(
         confinements.iter().all(|level| level != "-"),
         "{confinements:?}"
@@ -103,11 +106,11 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         (events.first(), events.last()),
         (Some(&json!("started")), Some(&json!("stopped")))
     );
-    let text = std::fs::read_to_string(places(&stage).rows).expect("rows");
+    let text = std::fs::read_to_string(audit_paths(&stage).rows).expect("rows");
     for word in ["what-it", "note.txt", "shadow", "echo"] {
         assert!(!text.contains(word), "{word} in {text}");
     }
-    let (code, report) = verified(&stage).await;
+    let (code, report) = verify_audit(&stage).await;
     assert_eq!(
         (code, &report["sound"], &report["headSigned"]),
         (Some(0), &json!(true), &json!("by_this_device"))
@@ -116,12 +119,12 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     runner.terminate();
     runner.end().await;
-    let file = places(&stage).rows;
+    let file = audit_paths(&stage).rows;
     let text = std::fs::read_to_string(&file).expect("rows");
     std::fs::write(
         &file,
@@ -140,7 +143,7 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
         "{}",
         ended.out
     );
-    let (code, report) = verified(&stage).await;
+    let (code, report) = verify_audit(&stage).await;
     assert_eq!(
         (code, &report["fault"]["flaw"], &report["fault"]["seq"]),
         (Some(1), &json!("edited"), &json!(begun))
@@ -149,10 +152,10 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("true")).await;
-    let question = eventually("a question", async || {
+    let id = stage.ask(ToolCall::bash("true")).await;
+    let question = wait_for_some("a question", async || {
         let list = stage.command(&["--json", "approvals"]).await.out;
         Some(
             serde_json::from_str::<Value>(list.lines().next()?).ok()?["id"]
@@ -167,37 +170,37 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     );
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let fields = ["event", "who", "decision", "by", "code", "rule", "detail"];
-    row(&stage, &id, &fields, "approval owner - - - - allow_once").await;
-    row(
+    expect_row(&stage, &id, &fields, "approval owner - - - - allow_once").await;
+    expect_row(
         &stage,
         &id,
         &fields,
         "begun caller asked device - policy.ask -",
     )
     .await;
-    let id = stage.ask(Ask::bash("true")).await;
-    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    let id = stage.ask(ToolCall::bash("true")).await;
+    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
     stage.caller.choose(&question, "reject_once").await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
-    row(
+    expect_row(
         &stage,
         &id,
         &fields,
         "answered caller denied - policy_denied policy.ask -",
     )
     .await;
-    assert_eq!(verified(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&stage).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let write = stage
-        .ask(Ask::new(
+        .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "a.txt", "content": "a\n" }),
         ))
@@ -213,11 +216,11 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
         let ended = stage.command(words).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         for event in events {
-            until(&format!("{event} in the audit"), || told(event)).await;
+            wait_until(&format!("{event} in the audit"), || told(event)).await;
         }
     }
     assert_eq!(
-        about(&stage, &write, &["event", "who"])
+        rows_about(&stage, &write, &["event", "who"])
             .last()
             .map(String::as_str),
         Some("undo owner")
@@ -238,19 +241,19 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
         .count();
     assert_eq!(resumes, 1);
     drop(runner);
-    assert_eq!(verified(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&stage).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("sleep 600")).await;
-    row(&stage, &id, &["event"], "begun").await;
+    let id = stage.ask(ToolCall::bash("sleep 600")).await;
+    expect_row(&stage, &id, &["event"], "begun").await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
-    row(&stage, &id, &["event", "who"], "cancelled caller").await;
-    row(
+    expect_row(&stage, &id, &["event", "who"], "cancelled caller").await;
+    expect_row(
         &stage,
         &id,
         &["event", "code", "decision"],
@@ -258,7 +261,7 @@ async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
     )
     .await;
     drop(runner);
-    assert_eq!(verified(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&stage).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -270,33 +273,33 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         ("finish.after", 1),
         ("audit.written", 1),
     ] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let relay = Relay::before(&stage.setting.url).await;
         let runner = stage.run_armed(&relay.url, &format!("{point}=kill@1"));
-        let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+        let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
         let ended = runner.end().await;
         assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
-        let (code, report) = verified(&stage).await;
+        let (code, report) = verify_audit(&stage).await;
         assert_eq!(code, Some(0), "{point}: {report}");
         let _runner = stage.run_at(&relay.url);
         stage.answer(&id).await;
-        row(&stage, &id, &["event"], "answered").await;
-        let told = about(&stage, &id, &["event"]);
+        expect_row(&stage, &id, &["event"], "answered").await;
+        let told = rows_about(&stage, &id, &["event"]);
         // Nothing ran that has no row, and no row was lost with the process.
         assert!(
             told.iter().filter(|event| *event == "begun").count() >= begun,
             "{point}: {told:?}"
         );
-        let (code, report) = verified(&stage).await;
+        let (code, report) = verify_audit(&stage).await;
         assert_eq!(code, Some(0), "{point}: {report}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("true")).await;
+    let id = stage.ask(ToolCall::bash("true")).await;
     stage.answer(&id).await;
     runner.terminate();
     runner.end().await;
@@ -307,16 +310,16 @@ async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
         }
     }
     let _runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
-    assert_eq!(about(&stage, &id, &["event"]), ["begun", "answered"]);
-    assert_eq!(verified(&stage).await.0, Some(0));
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
+    assert_eq!(rows_about(&stage, &id, &["event"]), ["begun", "answered"]);
+    assert_eq!(verify_audit(&stage).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     // The last word of a runner that stops is a heartbeat.
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -325,7 +328,7 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     let known = ["--json", "audit", "verify", "--head", &head];
     assert_eq!(stage.command(&known).await.code, Some(0));
     // Who has kept an older head as well can make it whole in itself again, but not what the backend was told.
-    let files = places(&stage);
+    let files = audit_paths(&stage);
     std::fs::remove_file(&files.head).expect("removed");
     let text = std::fs::read_to_string(&files.rows).expect("rows");
     std::fs::write(
@@ -334,7 +337,7 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     )
     .expect("written");
     assert_eq!(
-        verified(&stage).await.0,
+        verify_audit(&stage).await.0,
         Some(1),
         "without a head it is not sound"
     );
@@ -347,11 +350,11 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_is_narrowed_to_a_request_and_a_time() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let ids = [
-        stage.ask(Ask::bash("true")).await,
-        stage.ask(Ask::bash("true")).await,
+        stage.ask(ToolCall::bash("true")).await,
+        stage.ask(ToolCall::bash("true")).await,
     ];
     for id in &ids {
         stage.answer(id).await;
@@ -402,9 +405,9 @@ async fn the_list_is_narrowed_to_a_request_and_a_time() {
 }
 
 /// Sends a heartbeat as somebody would who has listened; the backend's refusal.
-async fn replayed(stage: &Stage, beat: &Value) -> Value {
+async fn replay_request(stage: &RunnerFixture, beat: &Value) -> Value {
     let body = json!({ "path": "devices:heartbeat", "args": beat, "format": "json" }).to_string();
-    let post = http().post(format!("{}/api/mutation", stage.setting.url));
+    let post = http_client().post(format!("{}/api/mutation", stage.setting.url));
     let reply = post
         .header("content-type", "application/json")
         .body(body)
@@ -417,10 +420,10 @@ async fn replayed(stage: &Stage, beat: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_online() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
-    until("a heartbeat", || {
+    wait_until("a heartbeat", || {
         relay
             .calls("devices:heartbeat")
             .iter()
@@ -438,28 +441,28 @@ async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(!stage.caller.sees_online().await, "it said goodbye");
-    assert_eq!(replayed(&stage, &beat).await, "SIGNATURE_REPLAYED");
+    assert_eq!(replay_request(&stage, &beat).await, "SIGNATURE_REPLAYED");
     stage.advance_backend(6 * 60_000);
-    assert_eq!(replayed(&stage, &beat).await, "SIGNATURE_STALE");
+    assert_eq!(replay_request(&stage, &beat).await, "SIGNATURE_STALE");
     assert!(!stage.caller.sees_online().await);
     // Signed for that moment and no other.
     let mut moved = beat.clone();
     moved["signedAtMs"] = json!(beat["signedAtMs"].as_f64().expect("a time") + 6.0 * 60_000.0);
-    assert_eq!(replayed(&stage, &moved).await, "BAD_SIGNATURE");
+    assert_eq!(replay_request(&stage, &moved).await, "BAD_SIGNATURE");
     assert!(!stage.caller.sees_online().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in_the_audit() {
     for code in ["SIGNATURE_STALE", "SIGNATURE_REPLAYED"] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let relay = Relay::before(&stage.setting.url).await;
         let mut refused = false;
         relay.rule(move |path, _| {
             if path == "devices:heartbeat" && !std::mem::replace(&mut refused, true) {
-                return Fate::refuse(&json!({ "code": code, "message": "no" }));
+                return CallFate::refuse(&json!({ "code": code, "message": "no" }));
             }
-            Fate::Pass
+            CallFate::Pass
         });
         let _runner = stage.run_at(&relay.url);
         let told = || {
@@ -469,46 +472,46 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
                     && row["code"] == code
             })
         };
-        until(&format!("{code} in the audit"), told).await;
+        wait_until(&format!("{code} in the audit"), told).await;
         let again = || {
             relay
                 .calls("devices:heartbeat")
                 .iter()
                 .any(|call| call.answer["status"] == "success")
         };
-        until("a second one, signed anew", again).await;
-        assert_eq!(verified(&stage).await.0, Some(0));
+        wait_until("a second one, signed anew", again).await;
+        assert_eq!(verify_audit(&stage).await.0, Some(0));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_the_backend_will_not_take_stands_in_the_audit() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
         "events:appendResult" => {
-            Fate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" }))
+            CallFate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" }))
         }
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("true")).await;
-    row(
+    let id = stage.ask(ToolCall::bash("true")).await;
+    expect_row(
         &stage,
         &id,
         &["event", "who", "code"],
         "undeliverable backend RESULT_EXISTS",
     )
     .await;
-    assert_eq!(verified(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&stage).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_stands_in_the_audit() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.configure("crashes = 0", "crashes = 1");
     let runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     runner.kill();
     let _runner = stage.run();
     let told = || {
@@ -516,9 +519,9 @@ async fn safe_mode_stands_in_the_audit() {
             .iter()
             .any(|row| row["event"] == "held" && row["detail"] == "safe mode")
     };
-    until("it in the audit", told).await;
+    wait_until("it in the audit", told).await;
     assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    until("its end in the audit", || {
+    wait_until("its end in the audit", || {
         rows_of(&stage).iter().any(|row| row["event"] == "released")
     })
     .await;

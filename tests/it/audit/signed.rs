@@ -7,19 +7,19 @@ use punie_engine::journal::RequestState;
 use punie_tool::request::{RequestSession, SignedRequest, public_key_from_seed};
 use serde_json::{Value, json};
 
-use super::about;
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
-use crate::harness::worker::Worker;
+use super::rows_about;
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
+use crate::harness::worker::WorkerProcess;
 
 const KEY: [u8; 32] = [42; 32];
 
 /// A device that requires signatures by that key.
-async fn stage() -> Stage {
+async fn signing_fixture() -> RunnerFixture {
     let key = public_key_from_seed(&KEY);
-    Stage::with(&format!("[backend]\nrequest_key = \"{key}\"\n")).await
+    RunnerFixture::with_config(&format!("[backend]\nrequest_key = \"{key}\"\n")).await
 }
 
 fn now_ms() -> i64 {
@@ -31,7 +31,7 @@ fn now_ms() -> i64 {
 
 /// What is asked and what of it is signed.
 #[derive(Clone)]
-struct Order {
+struct SignedOrder {
     id: RequestId,
     device: String,
     tool: &'static str,
@@ -43,8 +43,8 @@ struct Order {
     session: Option<RequestSession>,
 }
 
-impl Order {
-    fn bash(stage: &Stage, command: &str) -> Self {
+impl SignedOrder {
+    fn bash(stage: &RunnerFixture, command: &str) -> Self {
         Self {
             id: RequestId::new(),
             device: stage.caller.device.clone(),
@@ -82,9 +82,9 @@ impl Order {
         clippy::cast_precision_loss,
         reason = "milliseconds since 1970 are far below 2^53"
     )]
-    fn sent(&self, signature: &str) -> Ask {
+    fn signed_call(&self, signature: &str) -> ToolCall {
         let args: Value = serde_json::from_str(&self.args).expect("JSON");
-        let mut ask = Ask::new(self.tool, &args)
+        let mut ask = ToolCall::new(self.tool, &args)
             .with("requestId", json!(self.id.as_str()))
             .with("args", json!(self.args))
             .with("issuedAtMs", json!(self.issued_at_ms as f64))
@@ -108,7 +108,12 @@ impl Order {
 }
 
 /// It was refused with this code and these words, nothing ran, and the audit has it.
-async fn refused(stage: &Stage, ask: Ask, code: &str, words: &str) -> Answer {
+async fn expect_refusal(
+    stage: &RunnerFixture,
+    ask: ToolCall,
+    code: &str,
+    words: &str,
+) -> CallAnswer {
     let id = stage.ask(ask).await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
@@ -116,39 +121,39 @@ async fn refused(stage: &Stage, ask: Ask, code: &str, words: &str) -> Answer {
     assert_eq!(stage.read("effects"), "", "nothing ran");
     let fields = ["event", "who", "decision", "code", "rule"];
     let wanted = [format!("refused caller denied {code} backend.request_key")];
-    until(
-        &format!("{wanted:?} in {:?}", about(stage, &id, &fields)),
-        || about(stage, &id, &fields) == wanted,
+    wait_until(
+        &format!("{wanted:?} in {:?}", rows_about(stage, &id, &fields)),
+        || rows_about(stage, &id, &fields) == wanted,
     )
     .await;
     answer
 }
 
 /// Something of an order that is made otherwise after it was signed.
-type Change = fn(&mut Order);
+type Change = fn(&mut SignedOrder);
 
 const EFFECT: &str = "echo ran >> effects";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     let _runner = stage.run();
-    refused(
+    expect_refusal(
         &stage,
-        Ask::bash(EFFECT),
+        ToolCall::bash(EFFECT),
         "policy_denied",
         "has no signature",
     )
     .await;
-    let order = Order::bash(&stage, EFFECT);
-    let read = Ask::new("Read", &json!({ "file_path": "a" }));
-    refused(&stage, read, "policy_denied", "Read was not run").await;
-    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    let order = SignedOrder::bash(&stage, EFFECT);
+    let read = ToolCall::new("Read", &json!({ "file_path": "a" }));
+    expect_refusal(&stage, read, "policy_denied", "Read was not run").await;
+    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "ran\n");
     let status = stage.status().await;
     assert_eq!(status["requestAuth"], "signed");
-    until("a heartbeat says so", || {
+    wait_until("a heartbeat says so", || {
         let db = stage.database();
         let health: String = db
             .query_row("select health from presence", [], |row| row.get(0))
@@ -160,9 +165,9 @@ async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_everything_that_is_signed_is_part_of_it() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     let _runner = stage.run();
-    let whole = |stage: &Stage| Order {
+    let whole = |stage: &RunnerFixture| SignedOrder {
         deadline_ms: Some(now_ms() + 60_000),
         conversation: Some("talk"),
         agent_type: Some("main"),
@@ -170,7 +175,7 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
             client: "A".to_owned(),
             folders: vec![stage.setting.workspace.clone()],
         }),
-        ..Order::bash(stage, EFFECT)
+        ..SignedOrder::bash(stage, EFFECT)
     };
     let changes: [(&str, Change); 11] = [
         ("id", |order| order.id = RequestId::new()),
@@ -198,9 +203,9 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         let mut order = whole(&stage);
         let signature = order.sign(&KEY);
         change(&mut order);
-        let answer = refused(
+        let answer = expect_refusal(
             &stage,
-            order.sent(&signature),
+            order.signed_call(&signature),
             "policy_denied",
             "the signature of this one is not",
         )
@@ -209,32 +214,32 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
     }
     for signature in ["", "x", "AAAA", &whole(&stage).sign(&[43; 32])] {
         let order = whole(&stage);
-        refused(
+        expect_refusal(
             &stage,
-            order.sent(signature),
+            order.signed_call(signature),
             "policy_denied",
             "the signature of this one is not",
         )
         .await;
     }
     let order = whole(&stage);
-    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     let _runner = stage.run();
-    let order = Order {
+    let order = SignedOrder {
         device: "another-device".to_owned(),
-        ..Order::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&stage, EFFECT)
     };
     let signature = order.sign(&KEY);
-    refused(
+    expect_refusal(
         &stage,
-        order.sent(&signature),
+        order.signed_call(&signature),
         "policy_denied",
         "for this request at this device",
     )
@@ -243,51 +248,63 @@ async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     // The backend's clock is an hour behind: by it nothing has expired.
     stage.advance_backend(-3_600_000);
     let _runner = stage.run();
     let long_ago = now_ms() - 20 * 60_000;
-    let old = Order {
+    let old = SignedOrder {
         issued_at_ms: long_ago,
-        ..Order::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&stage, EFFECT)
     };
-    refused(&stage, old.sent(&old.sign(&KEY)), "expired", "expired").await;
-    let late = Order {
-        deadline_ms: Some(now_ms() - 6 * 60_000),
-        ..Order::bash(&stage, EFFECT)
-    };
-    refused(&stage, late.sent(&late.sign(&KEY)), "expired", "expired").await;
-    let early = Order {
-        issued_at_ms: now_ms() + 10 * 60_000,
-        ..Order::bash(&stage, EFFECT)
-    };
-    refused(
+    expect_refusal(
         &stage,
-        early.sent(&early.sign(&KEY)),
+        old.signed_call(&old.sign(&KEY)),
+        "expired",
+        "expired",
+    )
+    .await;
+    let late = SignedOrder {
+        deadline_ms: Some(now_ms() - 6 * 60_000),
+        ..SignedOrder::bash(&stage, EFFECT)
+    };
+    expect_refusal(
+        &stage,
+        late.signed_call(&late.sign(&KEY)),
+        "expired",
+        "expired",
+    )
+    .await;
+    let early = SignedOrder {
+        issued_at_ms: now_ms() + 10 * 60_000,
+        ..SignedOrder::bash(&stage, EFFECT)
+    };
+    expect_refusal(
+        &stage,
+        early.signed_call(&early.sign(&KEY)),
         "policy_denied",
         "in the future",
     )
     .await;
     // A deadline that is signed holds however long ago it was issued.
-    let lasting = Order {
+    let lasting = SignedOrder {
         issued_at_ms: long_ago,
         deadline_ms: Some(now_ms() + 60_000),
-        ..Order::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&stage, EFFECT)
     };
-    let id = stage.ask(lasting.sent(&lasting.sign(&KEY))).await;
+    let id = stage.ask(lasting.signed_call(&lasting.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_journal_is_lost() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     let runner = stage.run();
-    let order = Order {
+    let order = SignedOrder {
         deadline_ms: Some(now_ms() + 60_000),
-        ..Order::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&stage, EFFECT)
     };
-    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     runner.terminate();
     runner.end().await;
@@ -315,10 +332,10 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_needs_no_signature_since_it_only_stops() {
-    let stage = stage().await;
+    let stage = signing_fixture().await;
     let _runner = stage.run();
-    let order = Order::bash(&stage, "echo ran > effects; sleep 600");
-    let id = stage.ask(order.sent(&order.sign(&KEY))).await;
+    let order = SignedOrder::bash(&stage, "echo ran > effects; sleep 600");
+    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
     stage.line("effects").await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
@@ -326,7 +343,7 @@ async fn a_cancel_needs_no_signature_since_it_only_stops() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
-    let stage = Stage::with("[backend]\n#key\n").await;
+    let stage = RunnerFixture::with_config("[backend]\n#key\n").await;
     let file = stage.setting.home.with_file_name("caller.key");
     let file = file.to_str().expect("text");
     let made = stage.command(&["--json", "keygen", file]).await;
@@ -371,7 +388,7 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pinned_key_that_is_none_keeps_the_runner_from_starting() {
-    let stage = Stage::with("[backend]\n#key\n").await;
+    let stage = RunnerFixture::with_config("[backend]\n#key\n").await;
     stage.configure("#key", "request_key = \"not a key\"");
     let ended = stage.run().end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
@@ -380,12 +397,12 @@ async fn a_pinned_key_that_is_none_keeps_the_runner_from_starting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let mut said = false;
     relay.rule(move |path, _| {
         if path != "events:listForDevice" || std::mem::replace(&mut said, true) {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         let request = json!({
             "requestId": "strayed", "deviceId": "another-device", "toolName": "Bash",
@@ -393,20 +410,27 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
         });
         let event = json!({ "seq": "1", "type": "tool_request", "requestId": "strayed", "request": request });
         let page = json!({ "status": "success", "value": { "events": [event], "cursor": "1", "isDone": true } });
-        Fate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
+        CallFate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
     });
     let _runner = stage.run_at(&relay.url);
-    let told = || about(&stage, "strayed", &["event", "decision", "code"]);
+    let told = || rows_about(&stage, "strayed", &["event", "decision", "code"]);
     // The backend has no such request, so that it does not take the answer either, which is audited too.
-    until("it in the audit", || {
+    wait_until("it in the audit", || {
         told()
             .first()
             .is_some_and(|told| told == "refused denied invalid_args")
     })
     .await;
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     assert_eq!(stage.read("effects"), "");
-    until("its answer", || relay.posts("strayed").0 > 0).await;
+    wait_until("its answer", || relay.posts("strayed").0 > 0).await;
     let posts = relay.calls("events:appendResult");
     let post = posts
         .iter()
@@ -422,7 +446,7 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let file = worker.setting.home.join("config.toml");
     let text = std::fs::read_to_string(&file).expect("a configuration");
     let key = format!(
@@ -441,13 +465,13 @@ async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_before_it_begins() {
-    let stage = Stage::with("[backend]\n# no key\n").await;
-    let order = Order::bash(&stage, "echo signed >> effects");
+    let stage = RunnerFixture::with_config("[backend]\n# no key\n").await;
+    let order = SignedOrder::bash(&stage, "echo signed >> effects");
     for point in ["unsigned", "signed"] {
         let id = if point == "signed" {
-            stage.ask(order.sent(&order.sign(&KEY))).await
+            stage.ask(order.signed_call(&order.sign(&KEY))).await
         } else {
-            stage.ask(Ask::bash("echo unsigned >> effects")).await
+            stage.ask(ToolCall::bash("echo unsigned >> effects")).await
         };
         // It is accepted, and the runner ends before it is begun.
         let runner = stage.run_armed(&stage.setting.url, "accept.after=kill");
@@ -482,18 +506,20 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
     // How many run beside each other.
     const AT_ONCE: usize = 8;
     for is_pinned in [true, false] {
-        let stage = Stage::with("[backend]\n# no key\n").await;
+        let stage = RunnerFixture::with_config("[backend]\n# no key\n").await;
         let runner = stage.run();
         let mut tasks = Vec::new();
         let blocks = "touch up; until [ -e go ]; do sleep 0.02; done";
         for command in [blocks; AT_ONCE].into_iter().chain(["echo ran >> effects"]) {
             let args = json!({ "tool": "Bash", "args": { "command": command } });
-            let id = stage.ask(Ask::new("Task", &args)).await;
+            let id = stage.ask(ToolCall::new("Task", &args)).await;
             assert_eq!(stage.answer(&id).await.outcome, "ok");
             tasks.push(format!("{id}-task"));
-            until("the first to run", || stage.file("up").exists()).await;
+            wait_until("the first to run", || stage.file("up").exists()).await;
         }
-        stage.reaches(&tasks[AT_ONCE], RequestState::Accepted).await;
+        stage
+            .wait_for_state(&tasks[AT_ONCE], RequestState::Accepted)
+            .await;
         runner.kill();
         if is_pinned {
             stage.configure(
@@ -509,7 +535,7 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
                 Some(RequestState::Accepted | RequestState::Started)
             )
         };
-        until("all to be over", || tasks.iter().all(|task| over(task))).await;
+        wait_until("all to be over", || tasks.iter().all(|task| over(task))).await;
         assert_eq!(stage.read("effects"), if is_pinned { "" } else { "ran\n" });
         runner.terminate();
         runner.end().await;

@@ -4,30 +4,30 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::npm_registry::NpmRegistry;
-use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
-use crate::harness::process::{Ended, Program};
-use crate::harness::stage::Stage;
+use super::{bridges_command, deploy_bridge, find_listed, lacks_node, read_data, write_bundle};
+use crate::harness::process::{EndedProgram, RunningProgram};
+use crate::harness::stage::RunnerFixture;
 
 /// Deploys with this registry, and with the points at which the process ends.
 async fn deploy_with(
-    stage: &Stage,
+    stage: &RunnerFixture,
     bundle: &Path,
     beside: &[&str],
     variables: &[(&str, &str)],
-) -> Ended {
+) -> EndedProgram {
     let bundle = bundle.display().to_string();
     let args = ["--json", "bridges", "deploy", "fresh", &bundle];
     let variables: Vec<(&str, &OsStr)> = variables
         .iter()
         .map(|(name, value)| (*name, OsStr::new(*value)))
         .collect();
-    Program::start_with(&stage.setting, &[&args, beside].concat(), &variables)
+    RunningProgram::start_with(&stage.setting, &[&args, beside].concat(), &variables)
         .end()
         .await
 }
 
 /// The names in a folder of the home.
-fn names_in(stage: &Stage, folder: &str) -> Vec<String> {
+fn names_in(stage: &RunnerFixture, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(stage.setting.home.join(folder));
     let entries = entries.into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -42,7 +42,7 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     if lacks_node() {
         return;
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let ran = stage.file("ran");
     let script = format!(
         "echo ran > {}; echo ran > ran; echo ran > ../ran",
@@ -115,14 +115,14 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     let same = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
     assert_eq!(same, lock);
     assert_eq!(names_in(&stage, "state/bridges/staging"), [""; 0]);
-    bridges(&stage, &["start", "fresh"]).await;
+    bridges_command(&stage, &["start", "fresh"]).await;
     let _runner = stage.run();
-    assert_eq!(data(&stage, "fresh", "said").await, "outer inner");
+    assert_eq!(read_data(&stage, "fresh", "said").await, "outer inner");
 }
 
 #[tokio::test]
 async fn w62_what_cannot_be_pinned_or_named_is_refused() {
-    let stage = Stage::unpaired("").await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
     let bundle = write_bundle(&stage, "plain", "");
     for (name, beside) in [
         ("../escape", &[][..]),
@@ -138,12 +138,12 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
         ("fine", &["--secret", "PATH=bot"]),
         ("fine", &["--secret", "BOT"]),
     ] {
-        let refused = deploy(&stage, name, &bundle, beside).await;
+        let refused = deploy_bridge(&stage, name, &bundle, beside).await;
         assert_eq!(refused.code, Some(2), "{name} {beside:?}: {refused:?}");
     }
     // It made npm run a program although its scripts were off.
     std::fs::write(bundle.join(".npmrc"), "script-shell=./evil\n").expect("written");
-    let refused = deploy(&stage, "fine", &bundle, &[]).await;
+    let refused = deploy_bridge(&stage, "fine", &bundle, &[]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.log.contains(".npmrc would tell npm"), "{refused:?}");
     assert_eq!(names_in(&stage, "bridges"), [""; 0]);
@@ -151,7 +151,7 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
     std::fs::remove_file(bundle.join(".npmrc")).expect("removed");
     let place = stage.setting.home.join("bridges/linked");
     std::os::unix::fs::symlink(&stage.setting.workspace, &place).expect("a link");
-    let refused = deploy(&stage, "linked", &bundle, &[]).await;
+    let refused = deploy_bridge(&stage, "linked", &bundle, &[]).await;
     assert_eq!(refused.code, Some(78), "{refused:?}");
     assert_eq!(
         std::fs::read_dir(&stage.setting.workspace)
@@ -163,7 +163,7 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
 
 #[tokio::test]
 async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
-    let stage = Stage::unpaired("").await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
     let (old, new) = (
         write_bundle(&stage, "old", "old"),
         write_bundle(&stage, "new", "new"),
@@ -179,12 +179,12 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
     ] {
         let deployed = deploy_with(&stage, &old, &[], &[]).await;
         assert_eq!(deployed.code, Some(0), "{deployed:?}");
-        let before = listed(&stage, "fresh").await.expect("deployed");
+        let before = find_listed(&stage, "fresh").await.expect("deployed");
         let kill = format!("{point}=kill");
         let killed = deploy_with(&stage, &new, &[], &[("PUNIE_FAILPOINTS", &kill)]).await;
         assert_eq!(killed.code, None, "{point}: {killed:?}");
         // The next command completes it or takes it back.
-        let after = listed(&stage, "fresh").await.expect("deployed");
+        let after = find_listed(&stage, "fresh").await.expect("deployed");
         assert_eq!(
             std::fs::read_to_string(&code).expect("code"),
             left,
@@ -207,11 +207,11 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
         let kill = format!("{point}=kill");
         let remove = ["bridges", "remove", "fresh"];
         let armed = [("PUNIE_FAILPOINTS", OsStr::new(&kill))];
-        let killed = Program::start_with(&stage.setting, &remove, &armed)
+        let killed = RunningProgram::start_with(&stage.setting, &remove, &armed)
             .end()
             .await;
         assert_eq!(killed.code, None, "{point}: {killed:?}");
-        assert_eq!(listed(&stage, "fresh").await, None, "{point}");
+        assert_eq!(find_listed(&stage, "fresh").await, None, "{point}");
         for folder in ["bridges", "state/bridges/staging"] {
             assert_eq!(names_in(&stage, folder), [""; 0], "{point}");
         }

@@ -12,9 +12,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::contract::node_is_required;
-use crate::harness::process::Ended;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::process::EndedProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// Returns whether the test cannot run, for lack of Node. Where Node is required, that is a failure.
 fn lacks_node() -> bool {
@@ -30,7 +30,7 @@ fn lacks_node() -> bool {
 }
 
 /// Writes a file of a bundle; the bundle's folder.
-fn write_bundle(stage: &Stage, name: &str, code: &str) -> PathBuf {
+fn write_bundle(stage: &RunnerFixture, name: &str, code: &str) -> PathBuf {
     let folder = stage.setting.logs.join("bundles").join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("bridge.js"), code).expect("written");
@@ -38,13 +38,18 @@ fn write_bundle(stage: &Stage, name: &str, code: &str) -> PathBuf {
 }
 
 /// Deploys a bundle with these arguments beside.
-async fn deploy(stage: &Stage, name: &str, bundle: &std::path::Path, beside: &[&str]) -> Ended {
+async fn deploy_bridge(
+    stage: &RunnerFixture,
+    name: &str,
+    bundle: &std::path::Path,
+    beside: &[&str],
+) -> EndedProgram {
     let bundle = bundle.display().to_string();
     let args = ["--json", "bridges", "deploy", name, &bundle];
     stage.command(&[&args, beside].concat()).await
 }
 
-async fn bridges(stage: &Stage, args: &[&str]) -> Ended {
+async fn bridges_command(stage: &RunnerFixture, args: &[&str]) -> EndedProgram {
     let ended = stage
         .command(&[&["--json", "bridges"], args].concat())
         .await;
@@ -53,15 +58,15 @@ async fn bridges(stage: &Stage, args: &[&str]) -> Ended {
 }
 
 /// What `bridges list` says of one.
-async fn listed(stage: &Stage, name: &str) -> Option<Value> {
-    let ended = bridges(stage, &["list"]).await;
+async fn find_listed(stage: &RunnerFixture, name: &str) -> Option<Value> {
+    let ended = bridges_command(stage, &["list"]).await;
     let lines = ended.out.lines();
     let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.into_iter().find(|line| line["name"] == name)
 }
 
 /// The text of a file in the data folder of a bridge, once it is there. The bridge must put it there whole.
-async fn data(stage: &Stage, name: &str, file: &str) -> String {
+async fn read_data(stage: &RunnerFixture, name: &str, file: &str) -> String {
     let path = stage
         .setting
         .home
@@ -69,5 +74,5 @@ async fn data(stage: &Stage, name: &str, file: &str) -> String {
         .join(name)
         .join("data")
         .join(file);
-    eventually(file, async || std::fs::read_to_string(&path).ok()).await
+    wait_for_some(file, async || std::fs::read_to_string(&path).ok()).await
 }

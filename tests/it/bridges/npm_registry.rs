@@ -35,7 +35,7 @@ impl NpmRegistry {
         serving.spawn(async move {
             let mut clients = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                clients.spawn(answer(client, Arc::clone(&files)));
+                clients.spawn(answer_request(client, Arc::clone(&files)));
             }
         });
         Self {
@@ -47,7 +47,7 @@ impl NpmRegistry {
 
 fn add_package(files: &mut Files, url: &str, manifest: &str, code: &str) {
     let mut version: Value = serde_json::from_str(manifest).expect("JSON");
-    let (name, number) = (text(&version["name"]), text(&version["version"]));
+    let (name, number) = (json_text(&version["name"]), json_text(&version["version"]));
     let archive = tar_gz(&[
         ("package/package.json", manifest),
         ("package/index.js", code),
@@ -67,11 +67,11 @@ fn add_package(files: &mut Files, url: &str, manifest: &str, code: &str) {
     files.insert(format!("/{name}"), about.to_string().into_bytes());
 }
 
-fn text(value: &Value) -> String {
+fn json_text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-async fn answer(mut client: TcpStream, files: Arc<Files>) {
+async fn answer_request(mut client: TcpStream, files: Arc<Files>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match client.read_u8().await {

@@ -3,11 +3,11 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{bridges, data, deploy, lacks_node, listed, write_bundle};
-use crate::harness::process::Program;
+use super::{bridges_command, deploy_bridge, find_listed, lacks_node, read_data, write_bundle};
+use crate::harness::process::RunningProgram;
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// Says what it can do, has a child in a session of its own, and does not end on SIGTERM.
 const CURIOUS: &str = r#"
@@ -54,7 +54,7 @@ async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
     (port, serving)
 }
 
-fn set_secret(stage: &Stage, name: &str, value: &str) {
+fn set_secret(stage: &RunnerFixture, name: &str, value: &str) {
     use punie_home::{Home, SecretStore};
     use punie_text::redact::Secret;
     let home = Home::open_home(&stage.setting.home).expect("a home");
@@ -69,7 +69,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     if lacks_node() {
         return;
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("notes", "private");
     // The harness has the logs in the owner's home.
     let owner = &stage.setting.logs;
@@ -87,10 +87,10 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     let bundle = write_bundle(&stage, "curious", &code);
     let host = format!("127.0.0.1:{declared}");
     let beside = ["--host", &host, "--secret", "BOT_TOKEN=bot"];
-    let deployed = deploy(&stage, "curious", &bundle, &beside).await;
+    let deployed = deploy_bridge(&stage, "curious", &bundle, &beside).await;
     assert_eq!(deployed.code, Some(0), "{deployed:?}");
     let runner = stage.run();
-    eventually("a runner", async || {
+    wait_for_some("a runner", async || {
         stage.status().await["running"].as_bool().filter(|is| *is)
     })
     .await;
@@ -98,21 +98,21 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     let started = stage.command(&["bridges", "start", "curious"]).await;
     assert_eq!(started.code, Some(1), "{started:?}");
     assert!(started.log.contains("secrets set bot"), "{started:?}");
-    eventually("the bridge that was not started in `status`", async || {
+    wait_for_some("the bridge that was not started in `status`", async || {
         let attention = stage.status().await["attention"].to_string();
         let words = "the bridge curious was not started";
         attention.contains(words).then_some(())
     })
     .await;
     set_secret(&stage, "bot", "value-of-the-bot-token");
-    let started = bridges(&stage, &["start", "curious"]).await;
+    let started = bridges_command(&stage, &["start", "curious"]).await;
     assert_eq!(started.code, Some(0), "{started:?}");
-    eventually("the bridge to run", async || {
-        let listed = listed(&stage, "curious").await;
+    wait_for_some("the bridge to run", async || {
+        let listed = find_listed(&stage, "curious").await;
         listed.filter(|line| line["state"] == "running")
     })
     .await;
-    let report = data(&stage, "curious", "report").await;
+    let report = read_data(&stage, "curious", "report").await;
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["declared"], "200", "{report}");
     assert_eq!(report["other"], "403", "{report}");
@@ -127,18 +127,18 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     let pids = report["pids"].as_array().expect("a list");
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
-    let stopped = bridges(&stage, &["stop", "--all"]).await;
+    let stopped = bridges_command(&stage, &["stop", "--all"]).await;
     assert_eq!(stopped.json()["state"], "stopped");
     assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
     let log = stage.setting.home.join("logs/bridge-curious.log");
-    let log = eventually("its words in its log", async || {
+    let log = wait_for_some("its words in its log", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         (log.contains("the secret is ") && log.contains("not yet")).then_some(log)
     })
     .await;
     assert!(!log.contains("value-of-the-bot-token"), "{log}");
     assert_eq!(
-        listed(&stage, "curious").await.expect("one")["state"],
+        find_listed(&stage, "curious").await.expect("one")["state"],
         "stopped"
     );
     drop(runner);
@@ -151,14 +151,14 @@ fs.appendFileSync(data + "/pids", `VERSION ${process.pid}\n`);
 setInterval(() => {}, 1000);
 "#;
 
-async fn lines_of(stage: &Stage, name: &str, count: usize) -> Vec<String> {
+async fn lines_of(stage: &RunnerFixture, name: &str, count: usize) -> Vec<String> {
     let path = stage
         .setting
         .home
         .join("bridges")
         .join(name)
         .join("data/pids");
-    eventually("its starts", async || {
+    wait_for_some("its starts", async || {
         let text = std::fs::read_to_string(&path).ok()?;
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         (lines.len() >= count && text.ends_with('\n')).then_some(lines)
@@ -175,10 +175,10 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
     if lacks_node() {
         return;
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let version = |name: &str| write_bundle(&stage, name, &COUNTING.replace("VERSION", name));
-    deploy(&stage, "counting", &version("one"), &[]).await;
-    let started = bridges(&stage, &["start", "counting"]).await;
+    deploy_bridge(&stage, "counting", &version("one"), &[]).await;
+    let started = bridges_command(&stage, &["start", "counting"]).await;
     assert_eq!(
         started.json()["state"],
         "wanted",
@@ -195,7 +195,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
         "the copy of the killed runner"
     );
     assert!(is_alive(pid_of(&second[1])));
-    let deployed = deploy(&stage, "counting", &version("two"), &[]).await;
+    let deployed = deploy_bridge(&stage, "counting", &version("two"), &[]).await;
     assert_eq!(deployed.code, Some(0), "{deployed:?}");
     let third = lines_of(&stage, "counting", 3).await;
     assert!(
@@ -206,7 +206,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
     let bundle = version("three").display().to_string();
     let args = ["bridges", "deploy", "counting", &bundle];
     let armed = [("PUNIE_FAILPOINTS", "bridge.decided=kill".as_ref())];
-    let killed = Program::start_with(&stage.setting, &args, &armed)
+    let killed = RunningProgram::start_with(&stage.setting, &args, &armed)
         .end()
         .await;
     assert_eq!(killed.code, None, "{killed:?}");
@@ -215,7 +215,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
         !is_alive(pid_of(&fourth[2])) && fourth[3].starts_with("three "),
         "{fourth:?}"
     );
-    let removed = bridges(&stage, &["remove", "counting"]).await;
+    let removed = bridges_command(&stage, &["remove", "counting"]).await;
     assert_eq!(removed.json()["state"], "removed");
     assert!(!is_alive(pid_of(&fourth[3])));
     assert!(!stage.setting.home.join("bridges/counting").exists());
@@ -227,21 +227,21 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     if lacks_node() {
         return;
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let once = "if (!fs.existsSync(data + '/again')) { fs.writeFileSync(data + '/again', ''); process.exit(3); }\n";
     let code = COUNTING.replace("setInterval", &format!("{once}setInterval"));
-    deploy(
+    deploy_bridge(
         &stage,
         "ending",
         &write_bundle(&stage, "ending", &code),
         &[],
     )
     .await;
-    bridges(&stage, &["start", "ending"]).await;
+    bridges_command(&stage, &["start", "ending"]).await;
     let runner = stage.run();
     let pids = lines_of(&stage, "ending", 2).await;
-    let seen = eventually("the second copy on the list", async || {
-        listed(&stage, "ending")
+    let seen = wait_for_some("the second copy on the list", async || {
+        find_listed(&stage, "ending")
             .await
             .filter(|line| line["state"] == "running" && line["restarts"] == 1)
     })
@@ -251,20 +251,23 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     assert_eq!(runner.end().await.code, Some(0));
     assert!(!is_alive(pid_of(&pids[1])), "it ends with the runner");
     assert_eq!(
-        listed(&stage, "ending").await.expect("one")["state"],
+        find_listed(&stage, "ending").await.expect("one")["state"],
         "wanted"
     );
 }
 
 #[tokio::test]
 async fn w62_a_damaged_state_file_stops_no_runner() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let bundle = write_bundle(&stage, "any", "");
-    assert_eq!(deploy(&stage, "any", &bundle, &[]).await.code, Some(0));
+    assert_eq!(
+        deploy_bridge(&stage, "any", &bundle, &[]).await.code,
+        Some(0)
+    );
     let file = stage.setting.home.join("state/bridges/bridges.json");
     std::fs::write(&file, "{\"sha256\":").expect("torn");
     let _runner = stage.run();
-    eventually("a runner that says so", async || {
+    wait_for_some("a runner that says so", async || {
         let status = stage.status().await;
         let attention = status["attention"].to_string();
         let says_so = attention.contains("no bridge is started") && attention.contains("damaged");

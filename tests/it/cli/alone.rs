@@ -3,11 +3,11 @@
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use super::{User, glance, keys};
+use super::{CliUser, exit_code, object_keys};
 
 #[tokio::test]
 async fn help_is_an_answer_and_a_wrong_flag_is_not() {
-    let user = User::new();
+    let user = CliUser::new();
     let help = user.types(&["--help"]).await.done();
     for command in [
         "run", "dev", "demo", "backend", "send", "cancel", "call", "tools", "status", "doctor",
@@ -45,12 +45,12 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
 
 #[tokio::test]
 async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
     user.types(&["status"])
         .await
         .refused(78, "config.toml:2: limits.reads must be");
-    let user = User::new();
+    let user = CliUser::new();
     user.types(&["--log", "loud", "status"])
         .await
         .refused(78, "--log: there is no \"loud\"");
@@ -64,7 +64,7 @@ async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
 
 #[tokio::test]
 async fn the_tools_are_listed_and_explained() {
-    let user = User::new();
+    let user = CliUser::new();
     let list = user.types(&["tools"]).await.done();
     assert!(
         list.out.starts_with("DOMAIN ") && list.out.contains(" Read "),
@@ -84,7 +84,7 @@ async fn the_tools_are_listed_and_explained() {
             "requires_permission",
             "schema",
         ];
-        let keys = keys(&tool);
+        let keys = object_keys(&tool);
         let also = ["aliases", "compat", "effect_depends_on", "example"];
         let known: Vec<&str> = keys.into_iter().filter(|key| !also.contains(key)).collect();
         assert_eq!(known, wanted);
@@ -125,12 +125,12 @@ async fn the_tools_are_listed_and_explained() {
         .refused(1, "Did you mean Read?");
     let mut from_the_home = user.command(&["tools"]);
     from_the_home.current_dir(user.dir.path());
-    super::said(from_the_home, "").await.done();
+    super::run_with_input(from_the_home, "").await.done();
 }
 
 #[tokio::test]
 async fn a_tool_is_called_here() {
-    let user = User::new();
+    let user = CliUser::new();
     user.types_with(
         &["call", "Write", "-"],
         r#"{"file_path":"a.txt","content":"one\n"}"#,
@@ -149,7 +149,7 @@ async fn a_tool_is_called_here() {
         .done()
         .json();
     assert_eq!(
-        keys(&read),
+        object_keys(&read),
         ["meta", "outcome", "requestId", "result", "toolName"]
     );
     assert_eq!(
@@ -161,7 +161,7 @@ async fn a_tool_is_called_here() {
         .types(&["call", "Read", r#"{"file_path":"b.txt"}"#, "--json"])
         .await;
     assert_eq!(
-        (gone.code, keys(&gone.json())),
+        (gone.code, object_keys(&gone.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
     );
     assert_eq!(
@@ -201,7 +201,7 @@ async fn a_tool_is_called_here() {
 
 #[tokio::test]
 async fn a_first_configuration_is_written_once() {
-    let user = User::new();
+    let user = CliUser::new();
     let url = ["--backend-url", "https://a.convex.cloud"];
     let said = user
         .types(&[&url[..], &["--workspace", ".", "init", "--json"]].concat())
@@ -241,7 +241,7 @@ async fn a_first_configuration_is_written_once() {
 
 #[tokio::test]
 async fn status_says_the_same_keys_without_a_runner() {
-    let user = User::new();
+    let user = CliUser::new();
     let status = user.types(&["status", "--json"]).await.ended(3).json();
     let wanted = [
         "approvals",
@@ -282,9 +282,9 @@ async fn status_says_the_same_keys_without_a_runner() {
         "waiting",
         "workspaces",
     ];
-    assert_eq!(keys(&status), wanted);
+    assert_eq!(object_keys(&status), wanted);
     assert_eq!(
-        keys(&status["backend"]),
+        object_keys(&status["backend"]),
         [
             "clockSkewMs",
             "embedded",
@@ -299,7 +299,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         ]
     );
     assert_eq!(
-        keys(&status["outbox"]),
+        object_keys(&status["outbox"]),
         [
             "bytes",
             "oldestMs",
@@ -308,8 +308,11 @@ async fn status_says_the_same_keys_without_a_runner() {
             "undeliverable"
         ]
     );
-    assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);
-    assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);
+    assert_eq!(object_keys(&status["waiting"]), ["count", "oldestMs"]);
+    assert_eq!(
+        object_keys(&status["canExecute"]),
+        ["exec", "read", "write"]
+    );
     assert_eq!(
         (&status["running"], &status["pid"]),
         (&false.into(), &serde_json::Value::Null)
@@ -330,7 +333,7 @@ async fn status_says_the_same_keys_without_a_runner() {
 
 #[tokio::test]
 async fn status_lists_each_opening_with_its_meaning() {
-    let user = User::new();
+    let user = CliUser::new();
     let none = user.types(&["status", "--json"]).await.ended(3).json();
     let level = none["confinement"].as_str().expect("a level").to_owned();
     let names: Vec<&str> = level
@@ -342,7 +345,7 @@ async fn status_lists_each_opening_with_its_meaning() {
         let openings = status["openings"].as_array().expect("a list").iter();
         openings
             .map(|opening| {
-                assert_eq!(keys(opening), ["meaning", "setting", "value"]);
+                assert_eq!(object_keys(opening), ["meaning", "setting", "value"]);
                 (text(&opening["setting"]), text(&opening["value"]))
             })
             .collect()
@@ -396,7 +399,7 @@ async fn status_lists_each_opening_with_its_meaning() {
 
 #[tokio::test]
 async fn skills_and_agents_are_shown_with_what_is_wrong() {
-    let user = User::new();
+    let user = CliUser::new();
     assert!(
         user.types(&["skills"])
             .await
@@ -434,7 +437,7 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
             .collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(
-            (&lines[0]["id"], keys(&lines[1])),
+            (&lines[0]["id"], object_keys(&lines[1])),
             (&"good".into(), vec!["effect", "path", "problem"])
         );
         assert_eq!(
@@ -459,7 +462,7 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
 
 #[tokio::test]
 async fn shells_are_helped_to_complete() {
-    let user = User::new();
+    let user = CliUser::new();
     for (shell, words) in [
         ("bash", "-F _clap_complete_punie_runner"),
         ("zsh", "#compdef punie-runner"),
@@ -478,20 +481,20 @@ async fn shells_are_helped_to_complete() {
 
 #[tokio::test]
 async fn a_reader_that_goes_away_is_no_disaster() {
-    let user = User::new();
+    let user = CliUser::new();
     for args in [
         &["tools"][..],
         &["tools", "--json"],
         &["completions", "bash"],
         &["--help"],
     ] {
-        assert_eq!(glance(user.command(args)).await, 0, "{args:?}");
+        assert_eq!(exit_code(user.command(args)).await, 0, "{args:?}");
     }
 }
 
 #[tokio::test]
 async fn a_call_is_stopped_with_all_it_started() {
-    let user = User::new();
+    let user = CliUser::new();
     // The command tells this test who it is.
     user.write("home/config.toml", "[sandbox]\nnetwork = \"full\"\n");
     let told = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -501,9 +504,9 @@ async fn a_call_is_stopped_with_all_it_started() {
         .command(&["call", "Bash", &args])
         .spawn()
         .expect("started");
-    let (mut its, _) = super::within(told.accept()).await.expect("it runs");
+    let (mut its, _) = super::within_limit(told.accept()).await.expect("it runs");
     let mut pid = String::new();
-    super::within(its.read_to_string(&mut pid))
+    super::within_limit(its.read_to_string(&mut pid))
         .await
         .expect("its number");
     let pid: i32 = pid.trim().parse().expect("a number");
@@ -514,7 +517,7 @@ async fn a_call_is_stopped_with_all_it_started() {
     // No interrupt: where these tests are run in a shell's background, that is ignored.
     rustix::process::kill_process(own.expect("it runs"), rustix::process::Signal::TERM)
         .expect("it runs");
-    let ended = super::within(child.wait_with_output())
+    let ended = super::within_limit(child.wait_with_output())
         .await
         .expect("waited for");
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
@@ -525,7 +528,7 @@ async fn a_call_is_stopped_with_all_it_started() {
 
 #[tokio::test]
 async fn a_command_with_a_list_lists_without_another_word() {
-    let user = User::new();
+    let user = CliUser::new();
     for command in ["audit", "trash", "secrets"] {
         let alone = user.types(&[command]).await.done();
         let listed = user.types(&[command, "list"]).await.done();
@@ -535,7 +538,7 @@ async fn a_command_with_a_list_lists_without_another_word() {
 
 #[tokio::test]
 async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
-    let user = User::new();
+    let user = CliUser::new();
     let shown = user.types(&["tools", "Bash"]).await.done().out;
     let (_, examples) = shown.split_once("Examples:\n").expect("examples");
     assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
@@ -565,7 +568,7 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
 
 #[tokio::test]
 async fn an_error_of_the_command_line_is_wrapped_at_words() {
-    let user = User::new();
+    let user = CliUser::new();
     let shown = user
         .types_on_terminal(&["history", "--within", "abc"])
         .await
@@ -582,7 +585,7 @@ async fn an_error_of_the_command_line_is_wrapped_at_words() {
 
 #[tokio::test]
 async fn a_wrong_value_is_answered_with_the_one_that_was_meant() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[policy]\nask = [\"write\"]\n");
     user.types(&["call", "Glob", "pattern=*"])
         .await

@@ -2,17 +2,17 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{Said, User, said};
+use super::{CliUser, CommandOutput, run_with_input};
 
-async fn edits(user: &User, editor: &str) -> Said {
+async fn run_editor(user: &CliUser, editor: &str) -> CommandOutput {
     let mut command = user.command(&["config", "edit"]);
     command.env("EDITOR", editor);
-    said(command, "").await
+    run_with_input(command, "").await
 }
 
 #[tokio::test]
 async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "# mine\n[limits]\nreads = 4 # few\n");
     let set = user
         .types(&["config", "set", "limits.reads", "6"])
@@ -53,13 +53,13 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
 
 #[tokio::test]
 async fn commands_at_the_same_time_lose_no_setting() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "# mine\n");
     let keys = ["reads", "total", "queue", "least_free_mb"];
     let keys = keys.map(|key| format!("limits.{key}"));
     let sets = keys
         .iter()
-        .map(|key| said(user.command(&["config", "set", key, "7"]), ""));
+        .map(|key| run_with_input(user.command(&["config", "set", key, "7"]), ""));
     for set in futures_util::future::join_all(sets).await {
         set.done();
     }
@@ -69,7 +69,7 @@ async fn commands_at_the_same_time_lose_no_setting() {
 
 #[tokio::test]
 async fn a_linked_file_is_changed_where_it_is_and_keeps_its_mode() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("dotfiles/punie.toml", "[limits]\nreads = 4\n");
     let target = user.path("dotfiles/punie.toml");
     let mode = std::fs::Permissions::from_mode(0o600);
@@ -88,7 +88,7 @@ async fn a_linked_file_is_changed_where_it_is_and_keeps_its_mode() {
 
 #[tokio::test]
 async fn a_wrong_value_or_key_changes_nothing() {
-    let user = User::new();
+    let user = CliUser::new();
     let before = "[limits]\nreads = 4\n";
     user.write("home/config.toml", before);
     let wrong = user.types(&["config", "set", "limits.reads", "900"]).await;
@@ -107,7 +107,7 @@ async fn a_wrong_value_or_key_changes_nothing() {
 
 #[tokio::test]
 async fn a_key_is_explained_also_while_the_file_is_wrong() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 900\n");
     let said = user
         .types(&["config", "explain", "limits.reads"])
@@ -136,7 +136,7 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
 
 #[tokio::test]
 async fn a_password_in_a_set_value_is_not_printed() {
-    let user = User::new();
+    let user = CliUser::new();
     for flags in [&[][..], &["--json"]] {
         let proxy = "http://me:hunter2@127.0.0.1:1";
         let set = [flags, &["config", "set", "backend.proxy", proxy]].concat();
@@ -149,7 +149,7 @@ async fn a_password_in_a_set_value_is_not_printed() {
 
 #[tokio::test]
 async fn a_file_that_is_not_toml_is_named_with_its_fault() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads =\n");
     let set = user.types(&["config", "set", "limits.reads", "5"]).await;
     set.refused(78, "config.toml:2: this is not TOML");
@@ -158,39 +158,39 @@ async fn a_file_that_is_not_toml_is_named_with_its_fault() {
 
 #[tokio::test]
 async fn an_edit_with_faults_is_kept_and_not_taken_over() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 4\n");
-    let faulty = edits(&user, "sed -i s/4/900/").await;
+    let faulty = run_editor(&user, "sed -i s/4/900/").await;
     faulty.refused(78, "The edited text has faults");
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 4\n");
     assert_eq!(
         user.read("home/config.edit.toml"),
         "[limits]\nreads = 900\n"
     );
-    let mended = edits(&user, "sed -i s/900/9/").await.done();
+    let mended = run_editor(&user, "sed -i s/900/9/").await.done();
     assert!(
         mended.err.contains("goes on with your last edit"),
         "{mended:?}"
     );
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
     assert!(!user.path("home/config.edit.toml").exists());
-    edits(&user, "false")
+    run_editor(&user, "false")
         .await
         .refused(1, "Nothing was changed");
 }
 
 #[tokio::test]
 async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 4\n");
-    edits(&user, "sed -i s/4/900/")
+    run_editor(&user, "sed -i s/4/900/")
         .await
         .refused(78, "The edited text has faults");
     user.types(&["config", "set", "limits.total", "9"])
         .await
         .done();
     let changed = "[limits]\ntotal = 9\nreads = 4\n";
-    let outdated = edits(&user, "sed -i s/900/5/").await;
+    let outdated = run_editor(&user, "sed -i s/900/5/").await;
     outdated.refused(78, "home/config.edit.toml began");
     assert_eq!(user.read("home/config.toml"), changed);
     let kept = user.read("home/config.edit.toml");
@@ -199,7 +199,7 @@ async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
     // A change while the editor is open.
     let file = user.text("home/config.toml");
     let editor = format!(r##"sh -c 'echo "# new" >> {file}; sed -i s/4/5/ "$0"'"##);
-    let meanwhile = edits(&user, &editor).await;
+    let meanwhile = run_editor(&user, &editor).await;
     meanwhile.refused(78, "home/config.edit.toml began");
     assert_eq!(user.read("home/config.toml"), format!("{changed}# new\n"));
 }

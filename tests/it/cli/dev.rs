@@ -6,12 +6,12 @@ use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::{User, glance, keys, said, tokens_of, within};
-use crate::dev_backend::server::{Wire, http};
+use super::{CliUser, exit_code, object_keys, run_with_input, tokens_of, within_limit};
+use crate::dev_backend::server::{BackendWire, http_client};
 
 #[tokio::test]
 async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let ready = &dev.ready;
     let wanted = [
@@ -25,10 +25,14 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         "url",
         "workspaces",
     ];
-    assert_eq!(keys(ready), wanted);
+    assert_eq!(object_keys(ready), wanted);
     assert_eq!(ready["home"], user.text("home"));
     assert_eq!(ready["workspaces"], serde_json::json!([user.text("work")]));
-    let status = user.asks(ready, &["status", "--json"]).await.done().json();
+    let status = user
+        .run_as_caller(ready, &["status", "--json"])
+        .await
+        .done()
+        .json();
     assert_eq!(
         (&status["running"], &status["deviceId"]),
         (&true.into(), &ready["deviceId"])
@@ -52,7 +56,10 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         said.out
     );
     std::fs::write(user.path("work/old.txt"), b"caf\xe9, gar\xe7on\n").expect("a file");
-    let said = user.asks(ready, &["send", "Read", "old.txt"]).await.done();
+    let said = user
+        .run_as_caller(ready, &["send", "Read", "old.txt"])
+        .await
+        .done();
     assert!(
         said.out.contains("café")
             && !said.out.contains("Note: ")
@@ -60,32 +67,32 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         "{said:?}"
     );
     let said = user
-        .asks(
+        .run_as_caller(
             ready,
             &["send", "Read", r#"{"file_path":"gone"}"#, "--json"],
         )
         .await;
     assert_eq!(
-        (said.code, keys(&said.json())),
+        (said.code, object_keys(&said.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
     );
     let said = user
-        .asks(ready, &["send", "Glob", r#"{"pattern":"*"}"#, "--json"])
+        .run_as_caller(ready, &["send", "Glob", r#"{"pattern":"*"}"#, "--json"])
         .await
         .done()
         .json();
     assert_eq!(
-        keys(&said),
+        object_keys(&said),
         ["meta", "outcome", "requestId", "result", "toolName"]
     );
-    user.asks(ready, &["send", "Raed", "{}"])
+    user.run_as_caller(ready, &["send", "Raed", "{}"])
         .await
         .refused(1, "");
 
     user.types(&["dev"])
         .await
         .refused(75, "another runner already works with this home");
-    user.asks(ready, &["--workspace", ".", "--once"])
+    user.run_as_caller(ready, &["--workspace", ".", "--once"])
         .await
         .refused(75, "another runner");
     assert_eq!(dev.stopped().await, (0, String::new()));
@@ -98,7 +105,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
 
 #[tokio::test]
 async fn the_second_start_of_dev_is_the_same_device() {
-    let user = User::new();
+    let user = CliUser::new();
     let first = user.serves(&["dev", "--json"]).await;
     let (device, token) = (
         first.ready["deviceId"].clone(),
@@ -116,7 +123,7 @@ async fn the_second_start_of_dev_is_the_same_device() {
         "a caller that waits finds it again"
     );
     let said = user
-        .asks(
+        .run_as_caller(
             &second.ready,
             &["send", "Bash", r#"{"command":"echo again"}"#],
         )
@@ -128,11 +135,11 @@ async fn the_second_start_of_dev_is_the_same_device() {
 
 #[tokio::test]
 async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[callers.agent]\ntools = [\"Read\"]\n");
     let dev = user.serves(&["dev", "--json"]).await;
-    let wire = Wire {
-        http: http(),
+    let wire = BackendWire {
+        http: http_client(),
         url: dev.ready["url"].as_str().expect("an address").to_owned(),
     };
     let questions = async |token: &str| {
@@ -153,18 +160,18 @@ async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
     }
     let ask = ["send", "Glob", r#"{"pattern":"*"}"#];
     user.types(&ask).await.done();
-    user.asks(&dev.ready, &ask).await.refused(1, "");
+    user.run_as_caller(&dev.ready, &ask).await.refused(1, "");
     dev.stopped().await;
 }
 
 #[tokio::test]
 async fn the_pairing_code_of_dev_is_for_one_device_beside_its_own() {
-    let host = User::new();
+    let host = CliUser::new();
     let dev = host.serves(&["dev", "--json"]).await;
     let word = |key: &str| dev.ready[key].as_str().expect("a text");
     let pair = ["--backend-url", word("url"), "pair", word("pairingCode")];
-    User::new().types(&pair).await.done();
-    User::new()
+    CliUser::new().types(&pair).await.done();
+    CliUser::new()
         .types(&pair)
         .await
         .refused(77, "was used or has ended");
@@ -172,7 +179,7 @@ async fn the_pairing_code_of_dev_is_for_one_device_beside_its_own() {
 }
 
 /// What a demonstration leaves in the folder for temporary files.
-fn left(user: &User) -> Vec<String> {
+fn remaining_files(user: &CliUser) -> Vec<String> {
     let entries = std::fs::read_dir(user.path("")).expect("there");
     let names = entries.map(|entry| {
         entry
@@ -188,7 +195,7 @@ fn left(user: &User) -> Vec<String> {
 
 #[tokio::test]
 async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
-    let user = User::new();
+    let user = CliUser::new();
     let shown = user.types(&["demo"]).await.done();
     let rows = shown.out.lines().filter(|line| line.starts_with("ok  "));
     assert_eq!(rows.count(), 28, "{}", shown.out);
@@ -196,7 +203,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     assert!(
         shown.out.contains("28 of 28 as expected") && shown.out.ends_with("punie-runner dev\n")
     );
-    assert_eq!(left(&user), Vec::<String>::new());
+    assert_eq!(remaining_files(&user), Vec::<String>::new());
     assert!(
         !user.path("home").exists(),
         "the user's own home is not touched"
@@ -205,7 +212,10 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     // Many systems let the group of a user write to the folders that the user makes.
     let script = "umask 0002; exec \"$0\" demo --json";
     let words = ["-c", script, env!("CARGO_BIN_EXE_punie-runner")];
-    let lines = said(user.command_of("sh", &words), "").await.done().out;
+    let lines = run_with_input(user.command_of("sh", &words), "")
+        .await
+        .done()
+        .out;
     assert_eq!(lines.lines().count(), 28);
     for domain in [
         "file", "search", "shell", "terminal", "state", "sqlite", "git",
@@ -218,7 +228,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     for line in lines.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect(line);
         assert_eq!(
-            keys(&row),
+            object_keys(&row),
             [
                 "answer", "asWanted", "domain", "ms", "outcome", "toolName", "what"
             ]
@@ -229,13 +239,13 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
 
 #[tokio::test]
 async fn the_demonstration_cleans_up_when_nobody_reads_on() {
-    let user = User::new();
-    assert_eq!(glance(user.command(&["demo"])).await, 0);
-    assert_eq!(left(&user), Vec::<String>::new());
+    let user = CliUser::new();
+    assert_eq!(exit_code(user.command(&["demo"])).await, 0);
+    assert_eq!(remaining_files(&user), Vec::<String>::new());
 }
 
 /// A secret file as its owner writes it.
-fn keep(user: &User, below: &str, text: &str) {
+fn write_file(user: &CliUser, below: &str, text: &str) {
     user.write(below, text);
     let closed: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(user.path(below), closed).expect("set");
@@ -245,13 +255,13 @@ fn keep(user: &User, below: &str, text: &str) {
 
 #[tokio::test]
 async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write(
         "home/config.toml",
         "[backend]\nurl = \"https://hosted.example\"\n",
     );
     for hosted in ["home/tokens/caller", "home/tokens/hosted.example/caller"] {
-        keep(&user, hosted, "shown-only-once");
+        write_file(&user, hosted, "shown-only-once");
         let mut urls = Vec::new();
         for command in [&["dev", "--json"], &["backend", "--json"]] {
             let serving = user.serves(command).await;
@@ -282,7 +292,7 @@ async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
 
 #[tokio::test]
 async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
-    let user = User::new();
+    let user = CliUser::new();
     let config = "[backend]\nkind = \"websocket\"\nurl = \"wss://worker.example/device\"\n";
     user.write("home/config.toml", config);
     let dev = user.serves(&["dev", "--json"]).await;
@@ -294,7 +304,7 @@ async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
 
 #[tokio::test]
 async fn backend_closes_connections_above_its_limit_and_logs_that_once() {
-    let user = User::new();
+    let user = CliUser::new();
     let log = user.path("log");
     let file = std::fs::File::create(&log).expect("made");
     let args = [
@@ -313,7 +323,12 @@ async fn backend_closes_connections_above_its_limit_and_logs_that_once() {
     let mut out = child.stdout.take().expect("piped");
     let mut ready = Vec::new();
     while !ready.ends_with(b"\n") {
-        assert_ne!(within(out.read_buf(&mut ready)).await.expect("readable"), 0);
+        assert_ne!(
+            within_limit(out.read_buf(&mut ready))
+                .await
+                .expect("readable"),
+            0
+        );
     }
     let ready: serde_json::Value = serde_json::from_slice(&ready).expect("JSON");
     let url = ready["url"].as_str().expect("an address");
@@ -321,7 +336,7 @@ async fn backend_closes_connections_above_its_limit_and_logs_that_once() {
     let mut last = connect().await.expect("connected");
     for _ in 0..5 {
         let next = connect().await.expect("connected");
-        let closed = within(last.read(&mut [0])).await;
+        let closed = within_limit(last.read(&mut [0])).await;
         assert!(!matches!(closed, Ok(1..)), "{closed:?}");
         last = next;
     }

@@ -18,17 +18,17 @@ use punie_runner::cli::doctor::describe_checks;
 use punie_runner::service::{ServiceManager, service_name};
 use serde_json::{Value, json};
 
-use super::{Said, Serving, User, said, tokens_of};
-use crate::harness::wait::eventually;
+use super::{CliUser, CommandOutput, RunningCommand, run_with_input, tokens_of};
+use crate::harness::wait::wait_for_some;
 
 /// The findings of one run, by their ids.
-struct Findings {
+struct DoctorFindings {
     all: BTreeMap<String, Value>,
     code: i32,
 }
 
-impl Findings {
-    fn from_said(said: &Said) -> Self {
+impl DoctorFindings {
+    fn from_said(said: &CommandOutput) -> Self {
         let report = said.json();
         let checks = report["checks"].as_array().expect("a list");
         let all: BTreeMap<String, Value> = checks
@@ -73,16 +73,16 @@ impl Findings {
     }
 }
 
-async fn doctor(user: &User, args: &[&str]) -> Findings {
+async fn run_doctor(user: &CliUser, args: &[&str]) -> DoctorFindings {
     let args = [&["doctor", "--json"], args].concat();
-    Findings::from_said(&user.types(&args).await)
+    DoctorFindings::from_said(&user.types(&args).await)
 }
 
 /// `dev` once its self-test has run, in a home that other tests spoil later.
-async fn serve(user: &User) -> Serving {
+async fn start_dev(user: &CliUser) -> RunningCommand {
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let dev = user.serves(&["dev", "--json"]).await;
-    eventually("the level to be published", async || {
+    wait_for_some("the level to be published", async || {
         let status = user.types(&["status", "--json"]).await.json();
         let level = status["inForce"]["confinement"]["level"]
             .as_str()?
@@ -113,9 +113,9 @@ fn answer_always(answer: &'static str) -> u16 {
 
 #[tokio::test]
 async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
-    let user = User::new();
-    let dev = serve(&user).await;
-    let found = doctor(&user, &[]).await;
+    let user = CliUser::new();
+    let dev = start_dev(&user).await;
+    let found = run_doctor(&user, &[]).await;
     assert_eq!(found.ids_of("problem"), BTreeSet::new());
     assert_eq!(found.code, 0);
     assert!(found.all.len() >= 25, "{}", found.all.len());
@@ -155,8 +155,8 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
 
 #[tokio::test]
 async fn a_home_that_is_missing_is_named_and_not_created() {
-    let user = User::new();
-    let found = doctor(&user, &[]).await;
+    let user = CliUser::new();
+    let found = run_doctor(&user, &[]).await;
     assert!(
         found.text("home").contains("There is no home at"),
         "{:?}",
@@ -174,11 +174,11 @@ async fn a_home_that_is_missing_is_named_and_not_created() {
 
 #[tokio::test]
 async fn a_home_without_its_state_is_described_and_not_half_measured() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "");
     user.write("home/state", "no folder");
     let said = user.types(&["doctor", "--fix", "--json"]).await.ended(1);
-    let found = Findings::from_said(&said);
+    let found = DoctorFindings::from_said(&said);
     let access = &found.all["home-access"];
     assert_eq!(access["level"], "problem");
     assert!(
@@ -203,10 +203,10 @@ async fn each_condition_is_found_when_it_is_so() {
     let mut found = BTreeSet::new();
     find_in_the_configuration(&mut found).await;
     find_on_the_way_to_the_backend(&mut found).await;
-    let user = User::new();
-    let dev = serve(&user).await;
+    let user = CliUser::new();
+    let dev = start_dev(&user).await;
     let url = dev.ready["url"].as_str().expect("an address").to_owned();
-    user.asks(&dev.ready, &["send", "Glob", r#"{"pattern": "*"}"#])
+    user.run_as_caller(&dev.ready, &["send", "Glob", r#"{"pattern": "*"}"#])
         .await
         .ended(0);
     find_in_callers_tokens(&user, &dev, &mut found).await;
@@ -226,10 +226,10 @@ async fn each_condition_is_found_when_it_is_so() {
 
 #[tokio::test]
 async fn nothing_is_created_in_a_new_home() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "");
     for _ in 0..2 {
-        let found = doctor(&user, &[]).await;
+        let found = run_doctor(&user, &[]).await;
         assert_eq!(found.all["confinement"]["level"], "note");
         let text = found.text("confinement");
         assert!(text.contains("folders of the home are missing"), "{text}");
@@ -243,9 +243,9 @@ async fn nothing_is_created_in_a_new_home() {
 }
 
 async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nleast_fre_mb = 3\n");
-    let wrong = doctor(&user, &[]).await;
+    let wrong = run_doctor(&user, &[]).await;
     wrong.assert_found("problem", &["config", "backend-address"], found);
     assert!(
         wrong.text("config").contains("least_free_mb"),
@@ -262,12 +262,12 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
             "home/config.toml",
             &format!("[workspaces]\npaths = [{path:?}]\n"),
         );
-        let wrong = doctor(&user, &[]).await;
+        let wrong = run_doctor(&user, &[]).await;
         wrong.assert_found("problem", &["workspaces"], found);
         assert!(wrong.text("workspaces").contains(words), "{:?}", wrong.all);
         assert_eq!(wrong.all["config"]["level"], "ok");
     }
-    let wrong = doctor(&user, &["--workspace", &user.text("none")]).await;
+    let wrong = run_doctor(&user, &["--workspace", &user.text("none")]).await;
     wrong.assert_found("problem", &["workspaces"], found);
     assert_eq!(
         wrong.all.len(),
@@ -281,11 +281,11 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         "[sandbox]\nconfine = false\nrequire = \"full\"\nnetwork = \"full\"\n\
          [mcp.servers.web]\nurl = \"https://example.com/mcp\"\nheaders = { X = \"${secret:none}\" }\n",
     );
-    let open = doctor(&user, &[]).await;
+    let open = run_doctor(&user, &[]).await;
     open.assert_found("problem", &["confinement", "mcp-servers"], found);
     open.assert_found("note", &["network", "processes"], found);
 
-    let user = User::new();
+    let user = CliUser::new();
     user.make_worktree();
     Home::open_home(&user.path("home")).expect("a home");
     let work = user.text("work");
@@ -293,26 +293,26 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         "home/config.toml",
         &format!("[workspaces]\npaths = [{work:?}]\n"),
     );
-    let hidden = doctor(&user, &[]).await;
+    let hidden = run_doctor(&user, &[]).await;
     hidden.assert_found("note", &["repositories"], found);
 
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home", "no folder");
-    let wrong = doctor(&user, &[]).await;
+    let wrong = run_doctor(&user, &[]).await;
     wrong.assert_found("problem", &["home"], found);
 }
 
 async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "");
-    let silent = doctor(&user, &["--backend-url", "http://127.0.0.1:1"]).await;
+    let silent = run_doctor(&user, &["--backend-url", "http://127.0.0.1:1"]).await;
     silent.assert_found("problem", &["backend", "paired"], found);
     found.insert("session".to_owned());
     assert_eq!(silent.all["session"]["level"], "note");
 
     let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlogin";
     let url = format!("http://127.0.0.1:{}", answer_always(page));
-    let page = doctor(&user, &["--backend-url", &url]).await;
+    let page = run_doctor(&user, &["--backend-url", &url]).await;
     assert!(
         page.text("backend").contains("something else answers"),
         "{:?}",
@@ -321,12 +321,12 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
 
     let dated = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let url = format!("http://127.0.0.1:{}", answer_always(dated));
-    let late = doctor(&user, &["--backend-url", &url]).await;
+    let late = run_doctor(&user, &["--backend-url", &url]).await;
     late.assert_found("problem", &["clock"], found);
     assert_eq!(late.all["backend"]["level"], "ok");
 
     let url = url.replace("http:", "https:");
-    let plain = doctor(&user, &["--backend-url", &url]).await;
+    let plain = run_doctor(&user, &["--backend-url", &url]).await;
     plain.assert_found("problem", &["tls"], found);
     assert_eq!(
         plain.all["backend"]["level"], "note",
@@ -340,15 +340,19 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
         "https://backend.invalid",
     ]);
     command.env("HTTPS_PROXY", "http://me:hunter2@127.0.0.1:1");
-    let proxied = said(command, "").await;
+    let proxied = run_with_input(command, "").await;
     assert!(!proxied.out.contains("hunter2"), "{proxied:?}");
-    Findings::from_said(&proxied).assert_found("problem", &["proxy", "backend"], found);
+    DoctorFindings::from_said(&proxied).assert_found("problem", &["proxy", "backend"], found);
 }
 
 /// A home whose agents got the token of its own commands, as they did in earlier versions.
-async fn find_in_callers_tokens(user: &User, dev: &Serving, found: &mut BTreeSet<String>) {
+async fn find_in_callers_tokens(
+    user: &CliUser,
+    dev: &RunningCommand,
+    found: &mut BTreeSet<String>,
+) {
     let folder = tokens_of(&dev.ready);
-    let usual = doctor(user, &[]).await;
+    let usual = run_doctor(user, &[]).await;
     assert_eq!(usual.all["approving-tokens"]["level"], "ok");
     let text = usual.text("approving-tokens");
     assert!(text.contains(&format!("{folder}/approver")), "{text}");
@@ -356,14 +360,14 @@ async fn find_in_callers_tokens(user: &User, dev: &Serving, found: &mut BTreeSet
     let ours = user.read(&format!("{folder}/caller"));
     let both = user.read(&format!("{folder}/approver"));
     user.write(&format!("{folder}/caller"), &both);
-    doctor(user, &[])
+    run_doctor(user, &[])
         .await
         .assert_found("note", &["approving-tokens"], found);
     user.write(&format!("{folder}/caller"), &ours);
 }
 
 /// The conditions of a runner that runs: this process holds its lock, and what it published is still there.
-async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<String>) {
+async fn find_beside_a_runner(user: &CliUser, url: &str, found: &mut BTreeSet<String>) {
     let home = Home::open_home(&user.path("home")).expect("a home");
     let lock = RunnerLock::try_acquire(&home).expect("free");
     let mut in_force: Value =
@@ -391,7 +395,7 @@ async fn find_beside_a_runner(user: &User, url: &str, found: &mut BTreeSet<Strin
             .open_question(&open_question(input))
             .expect("asked");
     }
-    let beside = doctor(user, &[]).await;
+    let beside = run_doctor(user, &[]).await;
     let problems = [
         "runner-version",
         "config-in-force",
@@ -442,7 +446,7 @@ fn open_question(input: Option<QuestionInput>) -> OpenQuestion {
     }
 }
 
-async fn find_after_a_crash_and_in_the_journal(user: &User, found: &mut BTreeSet<String>) {
+async fn find_after_a_crash_and_in_the_journal(user: &CliUser, found: &mut BTreeSet<String>) {
     let file = user.path("home/state/journal.sqlite3");
     let journal = rusqlite::Connection::open(&file).expect("the journal");
     let changed = journal
@@ -453,7 +457,7 @@ async fn find_after_a_crash_and_in_the_journal(user: &User, found: &mut BTreeSet
         .pragma_update(None, "journal_mode", "delete")
         .expect("all in one file");
     drop(journal);
-    doctor(user, &[])
+    run_doctor(user, &[])
         .await
         .assert_found("note", &["undelivered"], found);
 
@@ -461,20 +465,20 @@ async fn find_after_a_crash_and_in_the_journal(user: &User, found: &mut BTreeSet
     let mut bytes = fs::read(&file).expect("read");
     bytes[4096 * 3..].fill(0xff);
     fs::write(&file, bytes).expect("written");
-    let damaged = doctor(user, &[]).await;
+    let damaged = run_doctor(user, &[]).await;
     damaged.assert_found("problem", &["journal"], found);
-    let dev = serve(user).await;
+    let dev = start_dev(user).await;
     dev.stopped().await;
-    let repaired = doctor(user, &[]).await;
+    let repaired = run_doctor(user, &[]).await;
     repaired.assert_found("problem", &["journal-repair"], found);
     user.types(&["ack"]).await.ended(0);
-    let acknowledged = doctor(user, &[]).await;
+    let acknowledged = run_doctor(user, &[]).await;
     assert_eq!(acknowledged.all["journal-repair"]["level"], "note");
     assert_eq!(repaired.all["journal"]["level"], "ok");
 }
 
 /// Makes true what lies in files of the home and in the environment, all at once.
-async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
+async fn find_in_a_spoilt_home(user: &CliUser, found: &mut BTreeSet<String>) {
     let home = Home::open_home(&user.path("home")).expect("a home");
     spoil_files(user, &home);
     let (bin, time) = (
@@ -492,7 +496,7 @@ async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
         .env("SHELL", "/nonexistent/shell")
         .env("USER", "nobody-of-this-name")
         .env("PUNIE_NONSENSE", "1");
-    let spoilt = Findings::from_said(&said(command, "").await);
+    let spoilt = DoctorFindings::from_said(&run_with_input(command, "").await);
     let problems = [
         "home-access",
         "home-modes",
@@ -539,7 +543,7 @@ async fn find_in_a_spoilt_home(user: &User, found: &mut BTreeSet<String>) {
     );
 }
 
-fn spoil_files(user: &User, home: &Home) {
+fn spoil_files(user: &CliUser, home: &Home) {
     user.write(
         "home/config.toml",
         "[trash]\nmax_mb = 0\n[limits]\nleast_free_mb = 1000000\n",
@@ -600,7 +604,7 @@ fn spoil_files(user: &User, home: &Home) {
 
 #[tokio::test]
 async fn a_service_manager_that_is_not_reached_is_no_problem() {
-    let user = User::new();
+    let user = CliUser::new();
     let home = Home::open_home(&user.path("home")).expect("a home");
     let service = service_name(ServiceManager::Systemd, home.root_dir(), false);
     let unit = format!(".config/systemd/user/{service}.service");
@@ -612,7 +616,7 @@ async fn a_service_manager_that_is_not_reached_is_no_problem() {
     set_mode(&user.path("bin/systemctl"), 0o755);
     let mut command = user.command(&["doctor", "--json"]);
     command.env("PATH", user.path("bin"));
-    let found = Findings::from_said(&said(command, "").await);
+    let found = DoctorFindings::from_said(&run_with_input(command, "").await);
     assert_eq!(found.all["service"]["level"], "note");
     let text = found.text("service");
     assert!(text.contains("could not be asked"), "{text}");
@@ -620,7 +624,7 @@ async fn a_service_manager_that_is_not_reached_is_no_problem() {
 
 #[tokio::test]
 async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let home = Home::open_home(&user.path("home")).expect("a home");
     for (file, text) in [
@@ -647,7 +651,7 @@ async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
         "secret-mounts",
         "temporary-files",
     ];
-    let before = doctor(&user, &[]).await;
+    let before = run_doctor(&user, &[]).await;
     for id in ids {
         assert_ne!(before.all[id]["level"], "ok", "{id}");
     }
@@ -659,7 +663,7 @@ async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
         6,
         "three modes, a folder, a mount, a file: {report}"
     );
-    let after = Findings::from_said(&said);
+    let after = DoctorFindings::from_said(&said);
     for id in ids {
         assert_eq!(after.all[id]["level"], "ok", "{:?}", after.all[id]);
     }

@@ -7,16 +7,16 @@ use std::thread::JoinHandle;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::{User, within};
+use super::{CliUser, within_limit};
 use crate::harness::terminal::{open_terminal, read_screen};
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 /// Runs the program on a terminal on which this is typed, in this folder. Returns all that is shown, and its code.
-async fn on_terminal(user: &User, folder: &str, args: &[&str], typed: &str) -> (String, i32) {
+async fn on_terminal(user: &CliUser, folder: &str, args: &[&str], typed: &str) -> (String, i32) {
     let mut command = user.command(args);
     command.current_dir(user.path(folder));
     let (mut child, screen) = start_on_terminal(command, typed);
-    let ended = within(child.wait()).await.expect("waited for");
+    let ended = within_limit(child.wait()).await.expect("waited for");
     (screen.join().expect("read"), ended.code().unwrap_or(-1))
 }
 
@@ -33,7 +33,7 @@ fn start_on_terminal(mut command: Command, typed: &str) -> (Child, JoinHandle<St
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_paired_device_is_offered_the_service() {
-    let host = User::new();
+    let host = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"].as_str().expect("a text");
     // For the three homes that are paired here.
@@ -49,9 +49,9 @@ async fn a_paired_device_is_offered_the_service() {
     let renewed = host.types(&renew).await.done();
     let pairing = format!("2\n{url}\n{}\n", renewed.out.trim());
 
-    let user = User::new();
+    let user = CliUser::new();
     let (mut child, screen) = start_on_terminal(user.managed(&[]), &format!("{pairing}y\n"));
-    let ended = within(child.wait()).await.expect("waited for");
+    let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = screen.join().expect("read");
     assert!(ended.success(), "{shown}");
     assert!(
@@ -66,18 +66,18 @@ async fn a_paired_device_is_offered_the_service() {
     assert!(unit.contains(&folder), "{unit}");
 
     for (has_manager, typed) in [(true, "\n"), (false, "")] {
-        let user = User::new();
+        let user = CliUser::new();
         if !has_manager {
             user.write("no-session", "");
         }
         let typed = format!("{pairing}{typed}");
         let (mut child, screen) = start_on_terminal(user.managed(&[]), &typed);
         let runs = user.path("home/state/in-force.json");
-        until("the runner", || runs.exists()).await;
+        wait_until("the runner", || runs.exists()).await;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).expect("it runs");
         kill_process(pid, Signal::INT).expect("it runs");
-        within(child.wait()).await.expect("waited for");
+        within_limit(child.wait()).await.expect("waited for");
         let shown = screen.join().expect("read");
         assert_eq!(shown.contains("[y/N]"), has_manager, "{shown}");
         let words: Vec<&str> = shown.split_whitespace().collect();
@@ -93,7 +93,7 @@ async fn a_paired_device_is_offered_the_service() {
 
 #[tokio::test]
 async fn a_runner_without_a_backend_asks_what_to_do() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let (shown, code) = on_terminal(&user, "work", &[], "x\nq\n").await;
     assert!(
         shown.contains("1  try it here") && shown.matches("[1/2/q]").count() == 2,
@@ -113,7 +113,7 @@ async fn a_runner_without_a_backend_asks_what_to_do() {
 
 #[tokio::test]
 async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
     let url = url.as_str().expect("a text");
@@ -152,7 +152,7 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
 
 #[tokio::test]
 async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
     let said = user.types(&["init", "--force"]).await.done();
     assert!(said.err.contains("config.toml.old"), "{said:?}");
@@ -174,7 +174,7 @@ async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
 
 #[tokio::test]
 async fn init_beside_a_file_offers_to_add_the_folder() {
-    let user = User::new();
+    let user = CliUser::new();
     let (work, other) = (user.text("work"), user.text("other"));
     let written = format!("# mine\n[workspaces]\npaths = [\n  \"{work}\", # first\n]\n");
     user.write("home/config.toml", &written);
@@ -184,7 +184,7 @@ async fn init_beside_a_file_offers_to_add_the_folder() {
     let init_in = async |folder: &str, args: &[&str]| {
         let mut command = user.command(&[args, &["init"]].concat());
         command.current_dir(user.path(folder));
-        super::said(command, "").await
+        super::run_with_input(command, "").await
     };
     for (folder, args) in [
         ("work", &[][..]),
@@ -217,7 +217,7 @@ async fn init_beside_a_file_offers_to_add_the_folder() {
 
 #[tokio::test]
 async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
-    let user = User::new();
+    let user = CliUser::new();
     let repository = user.make_worktree();
     let allow = format!("policy allow --folder {repository}");
     let said = user.types(&["init", "--force"]).await.done();
@@ -265,7 +265,7 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
 
 #[tokio::test]
 async fn the_user_s_own_folder_gives_the_folders_below_it() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("private.txt", "mine");
     user.write(".ssh/id", "key");
     user.write("docs/a.md", "text");
@@ -278,18 +278,20 @@ async fn the_user_s_own_folder_gives_the_folders_below_it() {
         let args = format!(r#"{{"file_path":{:?}}}"#, user.text(path));
         let mut command = user.command(&["call", "Read", &args]);
         command.current_dir(user.path(""));
-        let said = super::said(command, "").await;
+        let said = super::run_with_input(command, "").await;
         assert_eq!(said.code, code, "{path}: {said:?}");
     }
-    let empty = User::new();
+    let empty = CliUser::new();
     std::fs::remove_dir(empty.path("work")).expect("removed");
     let mut command = empty.command(&["call", "Read", "{}"]);
     command.current_dir(empty.path(""));
-    super::said(command, "").await.refused(78, "mkdir project");
+    super::run_with_input(command, "")
+        .await
+        .refused(78, "mkdir project");
 }
 
 /// Makes a home of its own, as `backend` does, with a secret in it.
-async fn make_other_home(user: &User, folder: &str) -> String {
+async fn make_other_home(user: &CliUser, folder: &str) -> String {
     let home = user.text(folder);
     user.types(&["--home", &home, "status"]).await;
     user.write(&format!("{folder}/tokens/127.0.0.1_1/admin"), "the-key");
@@ -298,12 +300,12 @@ async fn make_other_home(user: &User, folder: &str) -> String {
 
 #[tokio::test]
 async fn the_home_of_another_runner_is_no_workspace() {
-    let user = User::new();
+    let user = CliUser::new();
     let home = make_other_home(&user, "be").await;
     let key = format!("file_path={home}/tokens/127.0.0.1_1/admin");
     let mut command = user.command(&["call", "Read", &key]);
     command.current_dir(user.path(""));
-    let said = super::said(command, "").await;
+    let said = super::run_with_input(command, "").await;
     assert!(!said.out.contains("the-key") && said.code == 1, "{said:?}");
     for folder in [home.clone(), format!("{home}/tokens")] {
         user.types(&["--workspace", &folder, "call", "Read", &key])
@@ -314,7 +316,7 @@ async fn the_home_of_another_runner_is_no_workspace() {
 
 #[tokio::test]
 async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
-    let user = User::new();
+    let user = CliUser::new();
     let home = make_other_home(&user, "work/sub/be").await;
     user.write("work/sub/be/agents.txt", "the-key");
     let list = format!("{{\"path\":{:?},\"recursive\":true}}", user.text("work"));
@@ -339,7 +341,7 @@ async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
 
 #[tokio::test]
 async fn the_next_step_after_pairing_names_the_workspaces_of_this_folder() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     user.write("agent/a.md", "text");
     let backend = host.serves(&["backend", "--json"]).await;
     let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
@@ -349,7 +351,7 @@ async fn the_next_step_after_pairing_names_the_workspaces_of_this_folder() {
     );
     let mut command = user.command(&["--backend-url", url, "pair", code]);
     command.current_dir(user.path(""));
-    let said = super::said(command, "").await.done();
+    let said = super::run_with_input(command, "").await.done();
     assert!(
         said.out
             .contains("it works in ~/agent (commands start here), ~/work."),

@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Said, User, said};
+use super::{CliUser, CommandOutput, run_with_input};
 use crate::faults::disk::SmallDisk;
 use crate::harness::program::make_program;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 const HEAD: &str = "---\nname: NAME\ndescription: It does NAME.\n---\nDo it.\n";
 
-impl User {
+impl CliUser {
     fn write_skill(&self, folder: &str, name: &str) {
         self.write(&format!("{folder}/SKILL.md"), &HEAD.replace("NAME", name));
     }
 
     /// The lines of an import, by id.
-    async fn imports(&self, args: &[&str]) -> BTreeMap<String, Value> {
-        lines(&self.types(&[args, &["--json"]].concat()).await)
+    async fn import_and_list(&self, args: &[&str]) -> BTreeMap<String, Value> {
+        json_lines(&self.types(&[args, &["--json"]].concat()).await)
     }
 
     /// Runs git as the author of a repository.
@@ -40,7 +40,7 @@ impl User {
     }
 }
 
-fn lines(said: &Said) -> BTreeMap<String, Value> {
+fn json_lines(said: &CommandOutput) -> BTreeMap<String, Value> {
     let line = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
         (value["id"].as_str().expect("an id").to_owned(), value)
@@ -49,7 +49,7 @@ fn lines(said: &Said) -> BTreeMap<String, Value> {
 }
 
 /// The results of an import by id.
-fn results(lines: &BTreeMap<String, Value>) -> Vec<(&str, &str)> {
+fn import_results(lines: &BTreeMap<String, Value>) -> Vec<(&str, &str)> {
     lines
         .iter()
         .map(|(id, line)| (id.as_str(), line["result"].as_str().expect("a result")))
@@ -57,7 +57,7 @@ fn results(lines: &BTreeMap<String, Value>) -> Vec<(&str, &str)> {
 }
 
 /// Every file below a folder with its content and mode.
-fn tree(folder: &Path) -> BTreeMap<String, (u32, String)> {
+fn read_tree(folder: &Path) -> BTreeMap<String, (u32, String)> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
     while let Some(next) = waiting.pop() {
@@ -84,7 +84,7 @@ fn tree(folder: &Path) -> BTreeMap<String, (u32, String)> {
 
 #[tokio::test]
 async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write_skill("from/pdf", "pdf");
     make_program(
         &user.path("from/pdf/scripts/run.sh"),
@@ -94,28 +94,31 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
     user.write_skill("from/deep/er/still/mail", "mail");
     user.write("from/deep/er/README.md", "not a skill");
     let from = user.text("from");
-    let before = tree(&user.path("home"));
+    let before = read_tree(&user.path("home"));
     let dry = user
-        .imports(&["skills", "import", &from, "--dry-run"])
+        .import_and_list(&["skills", "import", &from, "--dry-run"])
         .await;
-    assert_eq!(results(&dry), [("mail", "imported"), ("pdf", "imported")]);
+    assert_eq!(
+        import_results(&dry),
+        [("mail", "imported"), ("pdf", "imported")]
+    );
     assert!(!user.path("home/skills/pdf").exists());
     assert!(before.is_empty(), "the home was made by it: {before:?}");
 
-    let first = user.imports(&["skills", "import", &from]).await;
-    assert_eq!(results(&first), results(&dry));
+    let first = user.import_and_list(&["skills", "import", &from]).await;
+    assert_eq!(import_results(&first), import_results(&dry));
     assert_eq!(
-        tree(&user.path("home/skills/pdf")),
-        tree(&user.path("from/pdf"))
+        read_tree(&user.path("home/skills/pdf")),
+        read_tree(&user.path("from/pdf"))
     );
-    let home = tree(&user.path("home/skills"));
+    let home = read_tree(&user.path("home/skills"));
     assert!(!home.keys().any(|name| name.contains("import")), "{home:?}");
-    let second = user.imports(&["skills", "import", &from]).await;
+    let second = user.import_and_list(&["skills", "import", &from]).await;
     assert_eq!(
-        results(&second),
+        import_results(&second),
         [("mail", "unchanged"), ("pdf", "unchanged")]
     );
-    assert_eq!(tree(&user.path("home/skills")), home);
+    assert_eq!(read_tree(&user.path("home/skills")), home);
     let list = user.types(&["skills"]).await.done().out;
     assert!(list.contains("FROM") && list.contains("~/from"), "{list}");
     let shown = user.types(&["skills", "--json"]).await.done().out;
@@ -124,7 +127,7 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
 
 #[tokio::test]
 async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
-    let user = User::new();
+    let user = CliUser::new();
     for id in ["a", "b", "c", "d"] {
         user.write_skill(&format!("from/{id}"), id);
     }
@@ -132,18 +135,20 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
     user.write_skill("from/mine", "mine");
     user.write("from/mine/more.txt", "more");
     let from = user.text("from");
-    let first = user.imports(&["skills", "import", &from]).await;
+    let first = user.import_and_list(&["skills", "import", &from]).await;
     assert_eq!(first["mine"]["result"], "kept", "{first:?}");
     user.write("from/a/new.txt", "new");
     user.write("from/b/new.txt", "new");
     user.write("home/skills/b/mine.txt", "mine");
     user.write("home/skills/c/mine.txt", "mine");
     fs::remove_dir_all(user.path("from/d")).expect("removed");
-    let dry = user.imports(&["skills", "update", "--dry-run"]).await;
+    let dry = user
+        .import_and_list(&["skills", "update", "--dry-run"])
+        .await;
     assert!(!user.path("home/skills/a/new.txt").exists());
-    let updated = user.imports(&["skills", "update"]).await;
+    let updated = user.import_and_list(&["skills", "update"]).await;
     assert_eq!(
-        results(&updated),
+        import_results(&updated),
         [
             ("a", "updated"),
             ("b", "kept"),
@@ -151,7 +156,7 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
             ("d", "gone")
         ]
     );
-    assert_eq!(results(&dry), results(&updated));
+    assert_eq!(import_results(&dry), import_results(&updated));
     let note = |id: &str| updated[id]["note"].as_str().expect("a note").to_owned();
     assert!(
         note("b").contains("its source changed too; --force"),
@@ -161,12 +166,14 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
     assert!(user.path("home/skills/a/new.txt").exists());
     assert!(user.path("home/skills/b/mine.txt").exists());
     assert!(user.path("home/skills/d/SKILL.md").exists());
-    let forced = user.imports(&["skills", "update", "b", "--force"]).await;
-    assert_eq!(results(&forced), [("b", "updated")]);
+    let forced = user
+        .import_and_list(&["skills", "update", "b", "--force"])
+        .await;
+    assert_eq!(import_results(&forced), [("b", "updated")]);
     assert!(!user.path("home/skills/b/mine.txt").exists());
     assert!(user.path("home/skills/c/mine.txt").exists());
     fs::remove_dir_all(user.path("from")).expect("removed");
-    let gone = user.imports(&["skills", "update"]).await;
+    let gone = user.import_and_list(&["skills", "update"]).await;
     assert!(
         gone.values().all(|line| line["result"] == "gone"),
         "{gone:?}"
@@ -175,7 +182,7 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
 
 #[tokio::test]
 async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first() {
-    let user = User::new();
+    let user = CliUser::new();
     user.types(&["skills", "import"])
         .await
         .refused(2, ".agents/skills");
@@ -205,15 +212,15 @@ async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first
         "---\nname: reviewer\ndescription: Reviews.\ntools: Read, Grep\n---\nYou review.\n",
     );
     user.write(".claude/agents/README.md", "No agent.");
-    let agents = user.imports(&["agents", "import"]).await;
-    assert_eq!(results(&agents), [("reviewer", "imported")]);
+    let agents = user.import_and_list(&["agents", "import"]).await;
+    assert_eq!(import_results(&agents), [("reviewer", "imported")]);
     let shown = user.types(&["agents", "show", "reviewer"]).await.done().out;
     assert_eq!(shown.trim(), "You review.");
 }
 
 #[tokio::test]
 async fn bad_skills_are_refused_by_name_and_stop_no_other() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write_skill("from/good", "good");
     user.write("from/broken/SKILL.md", "---\nname: [\n---\nx");
     user.write(
@@ -234,7 +241,7 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
         .types(&["--json", "skills", "import", &user.text("from")])
         .await
         .ended(1);
-    let all = lines(&said);
+    let all = json_lines(&said);
     for (id, result, words) in [
         ("broken", "refused", "its head cannot be read"),
         ("good", "imported", ""),
@@ -265,7 +272,7 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
 }
 
 /// A tar archive of entries: the type, the name, and the content or the target.
-fn tar(entries: &[(u8, &str, &str)]) -> Vec<u8> {
+fn tar_archive(entries: &[(u8, &str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (kind, name, content) in entries {
         let (size, link) = if *kind == b'0' {
@@ -300,7 +307,7 @@ fn tar(entries: &[(u8, &str, &str)]) -> Vec<u8> {
 
 #[tokio::test]
 async fn archives_are_unpacked_or_refused_as_a_whole() {
-    let user = User::new();
+    let user = CliUser::new();
     let skill = HEAD.replace("NAME", "packed");
     let good = [
         (b'5', "top/", ""),
@@ -308,12 +315,12 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         (b'0', "top/packed/run", "#!/bin/sh\n"),
         (b'2', "top/packed/link", "run"),
     ];
-    fs::write(user.path("good.tar"), tar(&good)).expect("written");
+    fs::write(user.path("good.tar"), tar_archive(&good)).expect("written");
     let lines = user
-        .imports(&["skills", "import", &user.text("good.tar")])
+        .import_and_list(&["skills", "import", &user.text("good.tar")])
         .await;
-    assert_eq!(results(&lines), [("packed", "imported")]);
-    let packed = tree(&user.path("home/skills/packed"));
+    assert_eq!(import_results(&lines), [("packed", "imported")]);
+    let packed = read_tree(&user.path("home/skills/packed"));
     assert_eq!(packed["run"].0, 0o755);
     assert_eq!(packed["link"].1, "-> run");
     for (entry, words) in [
@@ -326,7 +333,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         ((b'0', "top/packed/run", "x"), "twice"),
     ] {
         let all = [&good[..], &[entry]].concat();
-        fs::write(user.path("bad.tar"), tar(&all)).expect("written");
+        fs::write(user.path("bad.tar"), tar_archive(&all)).expect("written");
         let refused = user
             .types(&["--json", "skills", "import", &user.text("bad.tar")])
             .await
@@ -336,13 +343,13 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
     assert!(!user.path("out").exists() && !user.path("home/out").exists());
     // A link that leads out, and a file through it.
     let through = [(b'2', "out", "/tmp"), (b'0', "out/punie-x", "x"), good[1]];
-    fs::write(user.path("bad.tar"), tar(&through)).expect("written");
+    fs::write(user.path("bad.tar"), tar_archive(&through)).expect("written");
     user.types(&["--json", "skills", "import", &user.text("bad.tar")])
         .await
         .ended(1);
     assert!(!Path::new("/tmp/punie-x").exists());
     let leak = [good[1], (b'2', "top/packed/leak", "../../../secret")];
-    fs::write(user.path("leak.tar"), tar(&leak)).expect("written");
+    fs::write(user.path("leak.tar"), tar_archive(&leak)).expect("written");
     let refused = user
         .types(&["--json", "skills", "import", &user.text("leak.tar")])
         .await
@@ -360,10 +367,10 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
     let bytes = zip.finish().expect("whole").into_inner();
     fs::write(user.path("good.zip"), &bytes).expect("written");
     let lines = user
-        .imports(&["skills", "import", &user.text("good.zip")])
+        .import_and_list(&["skills", "import", &user.text("good.zip")])
         .await;
-    assert_eq!(results(&lines), [("zipped", "imported")]);
-    assert_eq!(tree(&user.path("home/skills/zipped"))["run"].0, 0o755);
+    assert_eq!(import_results(&lines), [("zipped", "imported")]);
+    assert_eq!(read_tree(&user.path("home/skills/zipped"))["run"].0, 0o755);
     let bad = String::from_utf8_lossy(&bytes).into_owned();
     assert!(bad.contains("zipped/run"));
     let evil: Vec<u8> = replace_bytes(&bytes, b"zipped/run", b"../../evil");
@@ -387,7 +394,7 @@ fn replace_bytes(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_repository_is_cloned_without_its_programs_and_updated() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write_skill("repo/skills/cloned", "cloned");
     user.write("repo/.gitattributes", "* filter=evil\n");
     user.write(
@@ -410,16 +417,16 @@ async fn a_repository_is_cloned_without_its_programs_and_updated() {
     };
     commit("one");
     let url = format!("file://{}", user.text("repo"));
-    let lines = user.imports(&["skills", "import", &url]).await;
-    assert_eq!(results(&lines), [("cloned", "imported")]);
+    let lines = user.import_and_list(&["skills", "import", &url]).await;
+    assert_eq!(import_results(&lines), [("cloned", "imported")]);
     assert!(
         !user.path("ran").exists(),
         "a program of the repository ran"
     );
     user.write("repo/skills/cloned/more.txt", "more");
     commit("two");
-    let lines = user.imports(&["skills", "update"]).await;
-    assert_eq!(results(&lines), [("cloned", "updated")]);
+    let lines = user.import_and_list(&["skills", "update"]).await;
+    assert_eq!(import_results(&lines), [("cloned", "updated")]);
     assert!(user.path("home/skills/cloned/more.txt").exists());
     assert!(!user.path("home/state/imports").exists());
     let refused = user
@@ -441,22 +448,22 @@ async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
             "import.placed/b=kill",
             "import.indexed=kill",
         ] {
-            let user = User::new();
+            let user = CliUser::new();
             user.write_skill("from/a", "a");
             user.write_skill("from/b", "b");
             let from = user.text("from");
             let mut before = BTreeMap::new();
             if update {
-                user.imports(&["skills", "import", &from]).await;
-                before = tree(&user.path("home/skills"));
+                user.import_and_list(&["skills", "import", &from]).await;
+                before = read_tree(&user.path("home/skills"));
                 user.write("from/a/new.txt", "new");
                 user.write("from/b/new.txt", "new");
             }
-            let after = tree(&user.path("from"));
+            let after = read_tree(&user.path("from"));
             let args = ["skills", "import", &from];
             let mut command = user.command(&args);
             command.env("PUNIE_FAILPOINTS", point);
-            assert_eq!(said(command, "").await.code, -1, "{point}");
+            assert_eq!(run_with_input(command, "").await.code, -1, "{point}");
             for id in ["a", "b"] {
                 let of = |all: &BTreeMap<String, (u32, String)>| {
                     let own = all
@@ -465,18 +472,18 @@ async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
                     own.map(|(name, file)| (name.clone(), file.clone()))
                         .collect::<Vec<_>>()
                 };
-                let now = of(&tree(&user.path("home/skills")));
+                let now = of(&read_tree(&user.path("home/skills")));
                 assert!(now == of(&before) || now == of(&after), "{point}: {now:?}");
             }
             user.types(&["skills"]).await.done();
             let again = user.types(&args).await.done();
             assert!(!again.out.contains("kept"), "{point}: {again:?}");
-            let now = tree(&user.path("home/skills"));
+            let now = read_tree(&user.path("home/skills"));
             let names: Vec<&String> = now.keys().collect();
             assert_eq!(names, after.keys().collect::<Vec<_>>(), "{point}");
-            let last = user.imports(&["skills", "update"]).await;
+            let last = user.import_and_list(&["skills", "update"]).await;
             assert_eq!(
-                results(&last),
+                import_results(&last),
                 [("a", "unchanged"), ("b", "unchanged")],
                 "{point}"
             );
@@ -486,14 +493,14 @@ async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
 
 #[tokio::test]
 async fn a_full_disk_leaves_the_home_as_it_was() {
-    let user = User::new();
+    let user = CliUser::new();
     let Some(disk) = SmallDisk::mount(user.path("home"), 4) else {
         return;
     };
     user.write_skill("from/a", "a");
     let from = user.text("from");
-    user.imports(&["skills", "import", &from]).await;
-    let before = tree(&user.path("home/skills"));
+    user.import_and_list(&["skills", "import", &from]).await;
+    let before = read_tree(&user.path("home/skills"));
     user.write("from/a/big.bin", &"x".repeat(100_000));
     user.write_skill("from/b", "b");
     disk.fill();
@@ -509,13 +516,16 @@ async fn a_full_disk_leaves_the_home_as_it_was() {
         "it is still listed"
     );
     disk.empty();
-    let lines = user.imports(&["skills", "import", &from]).await;
-    assert_eq!(results(&lines), [("a", "updated"), ("b", "imported")]);
+    let lines = user.import_and_list(&["skills", "import", &from]).await;
+    assert_eq!(
+        import_results(&lines),
+        [("a", "updated"), ("b", "imported")]
+    );
 }
 
 #[tokio::test]
 async fn a_skill_that_changes_while_it_is_read_is_read_again() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write_skill("home/skills/a", "a");
     let held = user.path("held");
     let mut command = user.command(&["skills", "show", "a"]);
@@ -523,8 +533,8 @@ async fn a_skill_that_changes_while_it_is_read_is_read_again() {
         "PUNIE_FAILPOINTS",
         format!("home.document_opened=hold:{}@1", held.display()),
     );
-    let reading = tokio::spawn(async move { said(command, "").await });
-    until("it was opened", || held.exists()).await;
+    let reading = tokio::spawn(async move { run_with_input(command, "").await });
+    wait_until("it was opened", || held.exists()).await;
     user.write(
         "home/skills/a/SKILL.md",
         "---\nname: a\n---\nThe new text, which is longer than the one before it.\n",

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::{Serving, User, within};
-use crate::harness::wait::eventually;
+use super::{CliUser, RunningCommand, within_limit};
+use crate::harness::wait::wait_for_some;
 
 /// The status, once it is as wanted.
-async fn status_when(user: &User, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+async fn status_when(user: &CliUser, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         let status = user.types(&["status", "--json"]).await.json();
         wanted(&status).then_some(status)
     };
-    eventually(what, look).await
+    wait_for_some(what, look).await
 }
 
 /// `dev`, after its self-test: the level of confinement is published.
-async fn dev(user: &User) -> Serving {
+async fn start_dev(user: &CliUser) -> RunningCommand {
     let dev = user.serves(&["dev", "--json"]).await;
     status_when(user, "the level to be published", |status| {
         status["inForce"]["confinement"]["level"]
@@ -27,7 +27,7 @@ async fn dev(user: &User) -> Serving {
 }
 
 /// The texts about this.
-fn about(status: &Value, word: &str) -> Vec<String> {
+fn lines_about(status: &Value, word: &str) -> Vec<String> {
     let items = status["attention"].as_array().expect("a list").iter();
     items
         .filter(|item| item["about"] == word)
@@ -36,15 +36,15 @@ fn about(status: &Value, word: &str) -> Vec<String> {
 }
 
 /// A configuration that also works where commands cannot be confined in full.
-fn config(rest: &str) -> String {
+fn config_text(rest: &str) -> String {
     format!("[sandbox]\nrequire = \"partial\"\n{rest}")
 }
 
 #[tokio::test]
 async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() {
-    let user = User::new();
-    user.write("home/config.toml", &config(""));
-    let dev = dev(&user).await;
+    let user = CliUser::new();
+    user.write("home/config.toml", &config_text(""));
+    let dev = start_dev(&user).await;
     let said = user.types(&["status", "--json"]).await.ended(0);
     let status = said.json();
     assert_eq!(status["verdict"], "healthy", "{status}");
@@ -100,17 +100,17 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
 
 #[tokio::test]
 async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
-    let user = User::new();
-    user.write("home/config.toml", &config(""));
-    let dev = dev(&user).await;
-    let changed = config("[limits]\nlease_ms = 90000\n[backend]\nheartbeat_ms = 5000\n");
+    let user = CliUser::new();
+    user.write("home/config.toml", &config_text(""));
+    let dev = start_dev(&user).await;
+    let changed = config_text("[limits]\nlease_ms = 90000\n[backend]\nheartbeat_ms = 5000\n");
     user.write("home/config.toml", &changed);
     let status = status_when(&user, "the change to be told", |status| {
-        about(status, "config").concat().contains("restart")
+        lines_about(status, "config").concat().contains("restart")
     })
     .await;
     assert_eq!(
-        about(&status, "config"),
+        lines_about(&status, "config"),
         [
             "config.toml changed, not in force: backend.heartbeat_ms 60000 -> 5000, limits.lease_ms 60000 -> 90000; \
              restart the runner"
@@ -127,7 +127,7 @@ async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
         "{shown}"
     );
     // As it was: nothing differs any more.
-    user.write("home/config.toml", &config(""));
+    user.write("home/config.toml", &config_text(""));
     status_when(&user, "nothing to differ", |status| {
         status["verdict"] == "healthy"
     })
@@ -137,15 +137,15 @@ async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
 
 #[tokio::test]
 async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write(
         "home/config.toml",
-        &config("network = \"none\"\n[policy]\nask = [\"executes\"]\n"),
+        &config_text("network = \"none\"\n[policy]\nask = [\"executes\"]\n"),
     );
-    let dev = dev(&user).await;
+    let dev = start_dev(&user).await;
     user.write("home/config.toml", "[sandbox]\nnetwork = \"fulll\"\n");
     let status = status_when(&user, "the fault to be told", |status| {
-        about(status, "config").concat().contains("fulll")
+        lines_about(status, "config").concat().contains("fulll")
     })
     .await;
     assert_eq!(
@@ -165,7 +165,7 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
     );
     std::fs::remove_file(user.path("home/config.toml")).expect("removed");
     let status = status_when(&user, "the loss to be told", |status| {
-        about(status, "config").concat().contains("is gone")
+        lines_about(status, "config").concat().contains("is gone")
     })
     .await;
     assert_eq!(status["inForce"]["ask"], json!(["executes"]));
@@ -175,24 +175,26 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
 }
 
 /// What a command says about its confinement, where the system can confine it.
-async fn runs(user: &User, dev: &Serving, command: &str) -> String {
+async fn send_bash(user: &CliUser, dev: &RunningCommand, command: &str) -> String {
     let args = json!({ "command": command }).to_string();
-    let said = user.asks(&dev.ready, &["send", "Bash", &args]).await;
+    let said = user
+        .run_as_caller(&dev.ready, &["send", "Bash", &args])
+        .await;
     said.out + &said.err
 }
 
 #[tokio::test]
 async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
-    let user = User::new();
-    user.write("home/config.toml", &config("network = \"none\"\n"));
+    let user = CliUser::new();
+    user.write("home/config.toml", &config_text("network = \"none\"\n"));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let dev = dev(&user).await;
+    let dev = start_dev(&user).await;
     let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
-    assert!(!runs(&user, &dev, &reach).await.contains("reached\n"));
+    assert!(!send_bash(&user, &dev, &reach).await.contains("reached\n"));
     // No wait: the next call goes by the file as it is.
-    user.write("home/config.toml", &config("network = \"full\"\n"));
-    let said = runs(&user, &dev, &reach).await;
+    user.write("home/config.toml", &config_text("network = \"full\"\n"));
+    let said = send_bash(&user, &dev, &reach).await;
     assert!(said.contains("reached\n"), "{said}");
     let status = status_when(&user, "the change to be told", |status| {
         status["inForce"]["confinement"]["network"] == "full"
@@ -207,9 +209,9 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
 
     user.write(
         "home/config.toml",
-        &config("network = \"none\"\n[policy]\nask = [\"executes\"]\npatience_ms = 1000\n"),
+        &config_text("network = \"none\"\n[policy]\nask = [\"executes\"]\npatience_ms = 1000\n"),
     );
-    let said = runs(&user, &dev, &reach).await;
+    let said = send_bash(&user, &dev, &reach).await;
     assert!(
         !said.contains("reached\n") && said.contains("approv"),
         "{said}"
@@ -225,7 +227,7 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
         json!({ "command": reach }).to_string(),
     );
     let args = ["--config", &none, "send", "Bash", &args];
-    let said = user.asks(&dev.ready, &args).await;
+    let said = user.run_as_caller(&dev.ready, &args).await;
     assert!(
         !said.out.contains("reached\n") && said.out.contains("approv"),
         "{said:?}"
@@ -235,13 +237,16 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
 
 #[tokio::test]
 async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
-    let user = User::new();
-    user.write("home/config.toml", &config("[log]\nlevel = \"warn\"\n"));
-    let dev = dev(&user).await;
-    assert!(runs(&user, &dev, "echo first").await.contains("first"));
+    let user = CliUser::new();
+    user.write(
+        "home/config.toml",
+        &config_text("[log]\nlevel = \"warn\"\n"),
+    );
+    let dev = start_dev(&user).await;
+    assert!(send_bash(&user, &dev, "echo first").await.contains("first"));
     // Nobody has as much room: no new call starts.
     let changed = "[log]\nlevel = \"info\"\n[limits]\nleast_free_mb = 1000000\n";
-    user.write("home/config.toml", &config(changed));
+    user.write("home/config.toml", &config_text(changed));
     status_when(&user, "no room to be enough", |status| {
         status["inForce"]["settings"]
             .as_array()
@@ -250,17 +255,20 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
     .await;
     let args = json!({ "command": "echo second" }).to_string();
     let waits = user
-        .asks(&dev.ready, &["send", "--wait", "1", "Bash", &args])
+        .run_as_caller(&dev.ready, &["send", "--wait", "1", "Bash", &args])
         .await;
     assert_eq!(waits.code, 124, "{waits:?}");
     let status = user.types(&["status", "--json"]).await.ended(1).json();
     assert_eq!(status["degraded"], json!(["disk"]));
-    user.write("home/config.toml", &config("[log]\nlevel = \"info\"\n"));
+    user.write(
+        "home/config.toml",
+        &config_text("[log]\nlevel = \"info\"\n"),
+    );
     status_when(&user, "room to be enough", |status| {
         status["degraded"] == json!([])
     })
     .await;
-    assert!(runs(&user, &dev, "echo third").await.contains("third"));
+    assert!(send_bash(&user, &dev, "echo third").await.contains("third"));
     let log = user.read("home/logs/punie-runner.log");
     assert!(
         log.contains("config.toml has changed and is in force") && !log.contains("cannot be read"),
@@ -272,20 +280,23 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_calls_can_write_is_not_applied_while_the_runner_runs() {
-    let user = User::new();
-    user.write("work/settings/config.toml", &config(""));
+    let user = CliUser::new();
+    user.write("work/settings/config.toml", &config_text(""));
     std::fs::create_dir(user.path("home")).expect("made");
     std::os::unix::fs::symlink(
         user.path("work/settings/config.toml"),
         user.path("home/config.toml"),
     )
     .expect("linked");
-    let dev = dev(&user).await;
-    user.write("work/settings/config.toml", &config("network = \"full\"\n"));
-    let said = runs(&user, &dev, "echo next").await;
+    let dev = start_dev(&user).await;
+    user.write(
+        "work/settings/config.toml",
+        &config_text("network = \"full\"\n"),
+    );
+    let said = send_bash(&user, &dev, "echo next").await;
     assert!(said.contains("next"), "{said}");
     let status = status_when(&user, "the change to be told", |status| {
-        about(status, "config").concat().contains("restart")
+        lines_about(status, "config").concat().contains("restart")
     })
     .await;
     assert_ne!(status["network"], "full");
@@ -294,9 +305,9 @@ async fn a_file_that_calls_can_write_is_not_applied_while_the_runner_runs() {
 
 #[tokio::test]
 async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
-    let user = User::new();
-    user.write("home/config.toml", &config(""));
-    let dev = dev(&user).await;
+    let user = CliUser::new();
+    user.write("home/config.toml", &config_text(""));
+    let dev = start_dev(&user).await;
     user.types(&["pause", "--reason", "lunch"]).await.done();
     let shown = user.types(&["status"]).await.ended(1).out;
     assert!(
@@ -306,7 +317,9 @@ async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
     );
     let mut watch = user.serves(&["status", "--watch", "--json"]).await;
     assert_eq!(watch.ready["verdict"], "attention");
-    let second = within(watch.rest.next_line()).await.expect("readable");
+    let second = within_limit(watch.rest.next_line())
+        .await
+        .expect("readable");
     assert!(second.is_some_and(|line| line.contains("\"degraded\":[\"paused\"]")));
     drop(watch);
     user.types(&["status", "--watch"])

@@ -9,19 +9,19 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use super::{Said, User, said};
+use super::{CliUser, CommandOutput, run_with_input};
 
 const VALUE: &str = "hunter2hunter2";
 
 /// A session with an unlocked keychain, as long as it is kept.
-struct Desktop {
+struct KeychainSession {
     address: String,
     _session: Child,
 }
 
-impl Desktop {
+impl KeychainSession {
     /// None where its programs are not installed.
-    async fn of(user: &User) -> Option<Self> {
+    async fn of(user: &CliUser) -> Option<Self> {
         let programs = ["dbus-run-session", "gnome-keyring-daemon", "secret-tool"];
         let absent: Vec<_> = programs
             .into_iter()
@@ -71,14 +71,14 @@ impl Desktop {
         self.address.strip_prefix("unix:path=")?.split(',').next()
     }
 
-    async fn types(&self, user: &User, args: &[&str]) -> Said {
+    async fn types(&self, user: &CliUser, args: &[&str]) -> CommandOutput {
         let mut command = user.command(args);
         command.env("DBUS_SESSION_BUS_ADDRESS", &self.address);
-        said(command, "").await
+        run_with_input(command, "").await
     }
 }
 
-impl Drop for Desktop {
+impl Drop for KeychainSession {
     fn drop(&mut self) {
         let _ = self.socket().map(std::fs::remove_file);
     }
@@ -86,9 +86,9 @@ impl Drop for Desktop {
 
 #[tokio::test]
 async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_or_written_over() {
-    let user = User::new();
+    let user = CliUser::new();
     std::fs::create_dir(user.path("desktop")).expect("made");
-    let Some(desktop) = Desktop::of(&user).await else {
+    let Some(desktop) = KeychainSession::of(&user).await else {
         return;
     };
     user.types_with(&["secrets", "set", "mailer"], VALUE)
@@ -197,7 +197,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
 
 #[tokio::test]
 async fn without_a_keychain_the_key_stays_in_its_file() {
-    let user = User::new();
+    let user = CliUser::new();
     user.types_with(&["secrets", "set", "mailer"], VALUE)
         .await
         .done();

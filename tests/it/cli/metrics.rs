@@ -2,20 +2,20 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     for ask in [
-        Ask::new("Bash", &json!({"command": "echo a-secret-command"})),
-        Ask::new("Bash", &json!({"command": "exit 3"})),
-        Ask::new("Read", &json!({"file_path": "a-secret-path"})),
-        Ask::new("NoSuchTool", &json!({})),
+        ToolCall::new("Bash", &json!({"command": "echo a-secret-command"})),
+        ToolCall::new("Bash", &json!({"command": "exit 3"})),
+        ToolCall::new("Read", &json!({"file_path": "a-secret-path"})),
+        ToolCall::new("NoSuchTool", &json!({})),
     ] {
         let id = stage.ask(ask).await;
         stage.answer(&id).await;
@@ -62,9 +62,9 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_are_served_on_this_machine_only() {
-    let stage = Stage::new().await;
-    let server = Program::start(&stage.setting, &["metrics", "--listen", "0"]);
-    let url = eventually("its address", async || {
+    let stage = RunnerFixture::new().await;
+    let server = RunningProgram::start(&stage.setting, &["metrics", "--listen", "0"]);
+    let url = wait_for_some("its address", async || {
         server.out().lines().next().map(str::to_owned)
     })
     .await;

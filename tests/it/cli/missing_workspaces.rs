@@ -9,19 +9,19 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Said, Serving, User};
+use super::{CliUser, CommandOutput, RunningCommand};
 
 const GIT_INIT: &str =
     "git init -q disk && cd disk && git config user.name n && git config user.email e@x";
 
 /// A device with the workspace `work`, and with `disk`, which is missing.
-struct Device {
-    user: User,
+struct MissingDiskDevice {
+    user: CliUser,
 }
 
-impl Device {
+impl MissingDiskDevice {
     fn new() -> Self {
-        let user = User::new();
+        let user = CliUser::new();
         let paths = [user.text("work"), user.text("disk")];
         user.write(
             "home/config.toml",
@@ -30,16 +30,16 @@ impl Device {
         Self { user }
     }
 
-    async fn dev(&self) -> Serving {
+    async fn dev(&self) -> RunningCommand {
         self.user.serves(&["dev", "--json"]).await
     }
 
-    async fn send(&self, tool: &str, arguments: Value) -> Said {
+    async fn send(&self, tool: &str, arguments: Value) -> CommandOutput {
         let arguments = arguments.to_string();
         self.user.types(&["send", tool, &arguments]).await
     }
 
-    async fn bash(&self, line: &str) -> Said {
+    async fn bash(&self, line: &str) -> CommandOutput {
         self.send("Bash", json!({"command": line})).await
     }
 
@@ -67,7 +67,7 @@ impl Device {
 
 #[tokio::test]
 async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
-    let device = Device::new();
+    let device = MissingDiskDevice::new();
     let (disk, file) = (device.user.text("disk"), device.user.text("disk/file"));
     let dev = device.dev().await;
     device.expect_missing(true).await;
@@ -117,7 +117,7 @@ async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
 
 #[tokio::test]
 async fn what_comes_back_in_its_place_opens_nothing() {
-    let device = Device::new();
+    let device = MissingDiskDevice::new();
     let secret = device.user.path("private");
     device.user.write("private/key", "secret-of-the-owner");
     let dev = device.dev().await;
@@ -155,7 +155,7 @@ async fn what_comes_back_in_its_place_opens_nothing() {
 
 #[tokio::test]
 async fn commands_without_a_runner_work_in_the_others_or_name_all_that_are_missing() {
-    let device = Device::new();
+    let device = MissingDiskDevice::new();
     device
         .user
         .types(&["call", "Bash", "--", "true"])
@@ -181,13 +181,13 @@ async fn commands_without_a_runner_work_in_the_others_or_name_all_that_are_missi
     ] {
         let mut command = device.user.command(args);
         command.current_dir(device.user.path("elsewhere"));
-        let said = super::said(command, "").await;
+        let said = super::run_with_input(command, "").await;
         said.refused(78, "work cannot be used");
         said.refused(78, "disk cannot be used");
     }
     let mut status = device.user.command(&["status", "--json"]);
     status.current_dir(device.user.path("elsewhere"));
-    let said = super::said(status, "").await.json();
+    let said = super::run_with_input(status, "").await.json();
     assert_eq!(
         said["missingWorkspaces"]
             .as_object()

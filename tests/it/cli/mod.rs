@@ -41,20 +41,20 @@ use crate::harness::terminal::{open_terminal, read_screen};
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A user with a folder, a home and a workspace of their own.
-struct User {
+struct CliUser {
     dir: TempDir,
 }
 
 /// What a command said and how it ended.
 #[derive(Debug)]
-struct Said {
+struct CommandOutput {
     code: i32,
     out: String,
     err: String,
 }
 
 /// A command that goes on.
-struct Serving {
+struct RunningCommand {
     child: Child,
     /// What its first line said.
     ready: Value,
@@ -70,7 +70,7 @@ fn tokens_of(ready: &Value) -> String {
     )
 }
 
-impl User {
+impl CliUser {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder for the test");
         let user = Self { dir };
@@ -141,12 +141,12 @@ impl User {
         self.text("main/.git")
     }
 
-    async fn types(&self, args: &[&str]) -> Said {
-        said(self.command(args), "").await
+    async fn types(&self, args: &[&str]) -> CommandOutput {
+        run_with_input(self.command(args), "").await
     }
 
     /// The same on a terminal of 80 columns; what the terminal shows is the output, errors too.
-    async fn types_on_terminal(&self, args: &[&str]) -> Said {
+    async fn types_on_terminal(&self, args: &[&str]) -> CommandOutput {
         let (ours, theirs) = open_terminal();
         let mut command = self.command(args);
         command
@@ -156,22 +156,22 @@ impl User {
         let mut child = command.spawn().expect("started");
         // The command's own copies of the terminal would keep the screen open.
         drop(command);
-        let ended = within(child.wait()).await.expect("waited for");
-        Said {
+        let ended = within_limit(child.wait()).await.expect("waited for");
+        CommandOutput {
             code: ended.code().unwrap_or(-1),
             out: screen.join().expect("read"),
             err: String::new(),
         }
     }
 
-    async fn types_with(&self, args: &[&str], input: &str) -> Said {
+    async fn types_with(&self, args: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(args);
         command.stdin(Stdio::piped());
-        said(command, input).await
+        run_with_input(command, input).await
     }
 
     /// The same towards a backend, as its caller.
-    async fn asks(&self, ready: &Value, args: &[&str]) -> Said {
+    async fn run_as_caller(&self, ready: &Value, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command
             .env(
@@ -182,22 +182,22 @@ impl User {
                 "PUNIE_CALLER_TOKEN",
                 ready["callerToken"].as_str().expect("a token"),
             );
-        said(command, "").await
+        run_with_input(command, "").await
     }
 
     /// Starts a command that goes on, and waits for its first line.
-    async fn serves(&self, args: &[&str]) -> Serving {
+    async fn serves(&self, args: &[&str]) -> RunningCommand {
         let mut child = self
             .command(args)
             .stderr(Stdio::null())
             .spawn()
             .expect("started");
         let mut rest = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let first = within(rest.next_line())
+        let first = within_limit(rest.next_line())
             .await
             .expect("readable")
             .expect("a first line");
-        Serving {
+        RunningCommand {
             child,
             ready: serde_json::from_str(&first).expect(&first),
             rest,
@@ -205,7 +205,7 @@ impl User {
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// The one line of JSON.
     fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
@@ -232,7 +232,7 @@ impl Said {
     }
 }
 
-impl Serving {
+impl RunningCommand {
     /// Asks it to stop; how it ended, and what it said after its first line.
     async fn stopped(mut self) -> (i32, String) {
         let pid = self
@@ -242,7 +242,7 @@ impl Serving {
             .and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.expect("it runs"), rustix::process::Signal::TERM)
             .expect("it runs");
-        let ended = within(self.child.wait()).await.expect("waited for");
+        let ended = within_limit(self.child.wait()).await.expect("waited for");
         let mut rest = String::new();
         while let Some(line) = self.rest.next_line().await.expect("readable") {
             rest.push_str(&line);
@@ -251,28 +251,30 @@ impl Serving {
     }
 }
 
-async fn said(mut command: Command, input: &str) -> Said {
+async fn run_with_input(mut command: Command, input: &str) -> CommandOutput {
     let mut child = command.spawn().expect("started");
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes()).await.expect("taken");
     }
-    let output = within(child.wait_with_output()).await.expect("waited for");
+    let output = within_limit(child.wait_with_output())
+        .await
+        .expect("waited for");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Said {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: text(output.stdout),
         err: text(output.stderr),
     }
 }
 
-async fn within<T>(work: impl Future<Output = T>) -> T {
+async fn within_limit<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work)
         .await
         .expect("it hangs")
 }
 
 /// The keys of a JSON object, sorted: their order in the text means nothing.
-fn keys(value: &Value) -> Vec<&str> {
+fn object_keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = value
         .as_object()
         .expect("an object")
@@ -284,15 +286,17 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 /// Reads one byte of a command's answer and goes away.
-async fn glance(mut command: Command) -> i32 {
+async fn exit_code(mut command: Command) -> i32 {
     let mut child = command.spawn().expect("started");
     let mut first = [0];
     let mut stdout = child.stdout.take().expect("piped");
-    within(stdout.read_exact(&mut first))
+    within_limit(stdout.read_exact(&mut first))
         .await
         .expect("it answers");
     drop(stdout);
-    let output = within(child.wait_with_output()).await.expect("waited for");
+    let output = within_limit(child.wait_with_output())
+        .await
+        .expect("waited for");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!err.contains("panicked"), "{err}");
     output.status.code().unwrap_or(-1)

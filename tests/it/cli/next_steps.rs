@@ -5,25 +5,27 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::{Said, User, said, within};
+use super::{CliUser, CommandOutput, run_with_input, within_limit};
 use crate::harness::terminal::{open_terminal, read_screen};
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 /// A server that was started in a shell, and the lines that it has shown so far.
-struct Shown {
+struct ShownLines {
     _child: Child,
     _out: BufReader<ChildStdout>,
     text: String,
 }
 
-impl Shown {
+impl ShownLines {
     /// Starts the program, and reads its output up to the line that contains these words.
     async fn until(mut command: Command, words: &str) -> Self {
         let mut child = command.stderr(Stdio::null()).spawn().expect("started");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut text = String::new();
         while !text.contains(words) {
-            let read = within(out.read_line(&mut text)).await.expect("readable");
+            let read = within_limit(out.read_line(&mut text))
+                .await
+                .expect("readable");
             assert!(read > 0, "it ended: {text}");
         }
         Self {
@@ -50,14 +52,14 @@ fn command_in<'t>(text: &'t str, words: &str) -> &'t str {
 }
 
 /// The program, in a home that only flags name.
-fn without_variables(user: &User, args: &[&str]) -> Command {
+fn without_variables(user: &CliUser, args: &[&str]) -> Command {
     let mut command = user.command(args);
     command.env_remove("PUNIE_HOME");
     command
 }
 
 /// Types a line in a shell that knows the program by its name.
-async fn types_line(user: &User, line: &str) -> Said {
+async fn types_line(user: &CliUser, line: &str) -> CommandOutput {
     let programs = user.path("programs");
     if !programs.exists() {
         std::fs::create_dir(&programs).expect("made");
@@ -76,16 +78,16 @@ async fn types_line(user: &User, line: &str) -> Said {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    said(command, "").await
+    run_with_input(command, "").await
 }
 
 #[tokio::test]
 async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
-    let user = User::new();
+    let user = CliUser::new();
     let home = user.text("my home");
     let flags = format!("punie-runner --home '{home}'");
     let typed = ["--home", &home, "--backend-url", "https://a.convex.cloud"];
-    let init = said(
+    let init = run_with_input(
         without_variables(&user, &[&typed[..], &["init"]].concat()),
         "",
     )
@@ -95,10 +97,12 @@ async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
         "the file has the address now: {init:?}"
     );
     let history = ["--home", &home, "history", "none"];
-    let history = said(without_variables(&user, &history), "").await;
+    let history = run_with_input(without_variables(&user, &history), "").await;
     history.refused(1, &format!("`{flags} history` lists them"));
     let relative = ["--home", "../my home", "status"];
-    let status = said(without_variables(&user, &relative), "").await.ended(3);
+    let status = run_with_input(without_variables(&user, &relative), "")
+        .await
+        .ended(3);
     assert!(
         status
             .out
@@ -107,11 +111,11 @@ async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
     );
     std::fs::remove_file(user.path("my home/config.toml")).expect("removed");
     let send = ["--home", &home, "send", "Read", "a"];
-    let send = said(without_variables(&user, &send), "").await;
+    let send = run_with_input(without_variables(&user, &send), "").await;
     send.refused(78, &format!("`{flags} dev` starts"));
 
     let dev = without_variables(&user, &["--home", &home, "dev"]);
-    let dev = Shown::until(dev, "Ctrl-C stops").await;
+    let dev = ShownLines::until(dev, "Ctrl-C stops").await;
     user.write("work/here.txt", "");
     let answered = types_line(&user, dev.command("send")).await.done();
     assert!(answered.out.contains("here.txt"), "{answered:?}");
@@ -119,14 +123,16 @@ async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
 
 #[tokio::test]
 async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
-    let (host, device) = (User::new(), User::new());
+    let (host, device) = (CliUser::new(), CliUser::new());
     let home = host.text("home of the backend");
     let backend = without_variables(&host, &["--home", &home, "backend"]);
-    let backend = Shown::until(backend, "Ctrl-C stops").await;
+    let backend = ShownLines::until(backend, "Ctrl-C stops").await;
 
     // The home of the backend has no runner.
     let status = ["--home", &home, "status"];
-    let status = said(without_variables(&host, &status), "").await.ended(3);
+    let status = run_with_input(without_variables(&host, &status), "")
+        .await
+        .ended(3);
     assert!(
         status
             .out
@@ -152,7 +158,7 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
     assert!(answered.out.contains("there.txt"), "{answered:?}");
 
     // Another home is told what to type.
-    let stranger = User::new();
+    let stranger = CliUser::new();
     let url = command_in(&backend.text, "pair")
         .split(' ')
         .nth(2)
@@ -183,7 +189,7 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
 
 #[tokio::test]
 async fn a_device_that_was_never_paired_is_told_so() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"].as_str().expect("a text");
     let code = backend.ready["pairingCode"].as_str().expect("a text");
@@ -202,7 +208,7 @@ async fn a_device_that_was_never_paired_is_told_so() {
     let screen = read_screen(ours);
     let mut child = run.spawn().expect("started");
     drop(run);
-    let ended = within(child.wait()).await.expect("waited for");
+    let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = screen.join().expect("read");
     assert_eq!(ended.code(), Some(77), "{shown}");
     assert!(
@@ -230,7 +236,7 @@ async fn a_device_that_was_never_paired_is_told_so() {
 
 #[tokio::test]
 async fn a_port_in_use_is_told_as_that() {
-    let user = User::new();
+    let user = CliUser::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("free");
     let port = taken.local_addr().expect("bound").port().to_string();
     for command in ["dev", "backend"] {
@@ -245,9 +251,9 @@ async fn a_port_in_use_is_told_as_that() {
 
 #[tokio::test]
 async fn a_wrong_configuration_stops_no_caller_of_a_running_runner() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
-    eventually("the settings in force", async || {
+    wait_for_some("the settings in force", async || {
         let status = user.types(&["status", "--json"]).await.json();
         (!status["inForce"].is_null()).then_some(())
     })

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::User;
+use super::CliUser;
 
 #[tokio::test]
 async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"]
         .as_str()
@@ -61,13 +61,13 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .done();
     let send = ["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0"];
     let as_caller = |token: &str| json!({ "url": url, "callerToken": token });
-    user.asks(&as_caller(&asker), &send).await.done();
+    user.run_as_caller(&as_caller(&asker), &send).await.done();
     let token = approver["callerToken"].as_str().expect("a token");
-    user.asks(&as_caller(token), &send)
+    user.run_as_caller(&as_caller(token), &send)
         .await
         .refused(77, "may approve, and not ask");
     operates(&["callers", "revoke", "an agent"]).await.done();
-    user.asks(&as_caller(&asker), &send)
+    user.run_as_caller(&as_caller(&asker), &send)
         .await
         .refused(77, "CALLER_UNAUTHORIZED");
     operates(&["callers", "revoke", "an agent"])
@@ -76,7 +76,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
 
     // Devices.
     operates(&["pairing", "close"]).await.done();
-    let another = User::new();
+    let another = CliUser::new();
     let pair = async |code: &str| {
         another
             .types(&["--backend-url", &url, "--workspace", ".", "pair", code])
@@ -128,14 +128,14 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
 
 #[tokio::test]
 async fn the_home_of_a_flag_finds_its_backend_although_a_variable_names_another() {
-    let host = User::new();
+    let host = CliUser::new();
     let home = host.text("be");
     let _backend = host.serves(&["--home", &home, "backend", "--json"]).await;
     let with_stale_variable = async |args: &[&str]| {
         let mut command = host.command(args);
         command.env("PUNIE_BACKEND_URL", "http://127.0.0.1:1");
         command.env("PUNIE_CALLER_TOKEN", "x");
-        super::said(command, "").await
+        super::run_with_input(command, "").await
     };
     let list = ["--home", &home, "operator", "callers", "list"];
     with_stale_variable(&list).await.done();

@@ -1,6 +1,6 @@
 //! The owner's commands: what was asked and what came of it, the log, and the switch that holds everything.
 
-use super::{User, keys, said};
+use super::{CliUser, object_keys, run_with_input};
 
 /// The keys of one line of the history.
 const LINE: [&str; 29] = [
@@ -37,7 +37,7 @@ const LINE: [&str; 29] = [
 
 #[tokio::test]
 async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
-    let user = User::new();
+    let user = CliUser::new();
     assert!(
         user.types(&["history"])
             .await
@@ -75,7 +75,7 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     );
     let resumed = user.types(&["resume", "--json"]).await.done().json();
     assert_eq!(
-        keys(&resumed),
+        object_keys(&resumed),
         [
             "changed", "inFlight", "paused", "running", "stopped", "waiting"
         ]
@@ -91,11 +91,11 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let send = async |tool: &str, args: &str| {
         let said = user
-            .asks(
+            .run_as_caller(
                 &dev.ready,
                 &["send", tool, args, "--conversation", "talk", "--json"],
             )
@@ -122,7 +122,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         [&bad, &good],
         "the latest first"
     );
-    assert_eq!(keys(&all[0]), LINE);
+    assert_eq!(object_keys(&all[0]), LINE);
     assert_eq!(
         (&all[0]["outcome"], &all[0]["code"]),
         (&"error".into(), &"not_found".into())
@@ -180,7 +180,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         .refused(2, "several ids begin or end with");
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
     assert_eq!(
-        keys(&whole),
+        object_keys(&whole),
         [
             "arguments",
             "canUndo",
@@ -194,7 +194,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         ]
     );
     assert_eq!(
-        keys(&whole["steps"][0]),
+        object_keys(&whole["steps"][0]),
         ["atMs", "detail", "lastAtMs", "times", "what"]
     );
     let steps: Vec<_> = whole["steps"]
@@ -211,11 +211,11 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_undone_stands_in_the_history() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let args = r#"{"file_path":"made.txt","content":"x"}"#;
     let sent = user
-        .asks(&dev.ready, &["send", "Write", args, "--json"])
+        .run_as_caller(&dev.ready, &["send", "Write", args, "--json"])
         .await
         .json();
     let id = sent["requestId"].as_str().expect("an id");
@@ -228,7 +228,7 @@ async fn what_was_undone_stands_in_the_history() {
     // Beside the runner, which goes on, and in a folder that is no workspace of it.
     let mut elsewhere = user.command(&["undo", id, "--json"]);
     elsewhere.current_dir(user.path(""));
-    let undone = said(elsewhere, "").await.done().json();
+    let undone = run_with_input(elsewhere, "").await.done().json();
     assert_eq!(
         (&undone["undone"], user.path("work/made.txt").exists()),
         (&true.into(), false)

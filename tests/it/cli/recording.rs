@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 
-use super::User;
+use super::CliUser;
 use crate::harness::terminal::open_terminal;
 
 /// The height of a line, in pixels, for a font of 14 pixels.
@@ -25,7 +25,7 @@ struct ShownLine {
 
 /// Runs the demonstration on a terminal and returns its lines.
 async fn record_demonstration() -> Vec<ShownLine> {
-    let user = User::new();
+    let user = CliUser::new();
     let (ours, theirs) = open_terminal();
     let mut command = user.command(&["demo"]);
     command

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{User, keys};
+use super::{CliUser, object_keys};
 
 const READY: [&str; 9] = [
     "adminKey",
@@ -18,10 +18,10 @@ const READY: [&str; 9] = [
 
 #[tokio::test]
 async fn a_device_is_paired_and_then_runs_by_itself() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready;
-    assert_eq!(keys(ready), READY);
+    assert_eq!(object_keys(ready), READY);
     assert_eq!(
         (&ready["deviceId"], &ready["consoleUrl"]),
         (&Value::Null, &Value::Null)
@@ -48,7 +48,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         .done()
         .json();
     assert_eq!(
-        keys(&paired),
+        object_keys(&paired),
         ["config", "configWritten", "deviceId", "url"]
     );
     assert_eq!(
@@ -64,7 +64,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     // From here on nothing is named: the file has it.
     let pass = user.types(&["run", "--once", "--json"]).await.done().json();
     assert_eq!(
-        keys(&pass),
+        object_keys(&pass),
         [
             "delivered",
             "elapsedMs",
@@ -76,7 +76,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     );
     assert_eq!(pass["polled"], 0);
     let sent = user
-        .asks(
+        .run_as_caller(
             ready,
             &[
                 "send",
@@ -90,7 +90,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         .await
         .done()
         .json();
-    assert_eq!(keys(&sent), ["requestId", "toolName"]);
+    assert_eq!(object_keys(&sent), ["requestId", "toolName"]);
     let pass = user.types(&["--once", "--json"]).await.done().json();
     assert_eq!(
         (&pass["polled"], &pass["executed"], &pass["delivered"]),
@@ -107,7 +107,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     );
 
     let finished = user
-        .asks(
+        .run_as_caller(
             ready,
             &[
                 "cancel",
@@ -122,7 +122,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
 
 #[tokio::test]
 async fn nobody_answers_and_the_request_is_taken_back() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready.clone();
     let (url, code) = (
@@ -134,14 +134,14 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         .done();
 
     let waited = user
-        .asks(
+        .run_as_caller(
             ready,
             &["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0.2"],
         )
         .await;
     waited.refused(124, "no answer within 0.2 s");
     let sent = user
-        .asks(
+        .run_as_caller(
             ready,
             &["send", "Bash", r#"{"command":"touch x"}"#, "--wait", "0"],
         )
@@ -149,7 +149,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         .done();
     let id = sent.out.trim();
     let said = user
-        .asks(ready, &["cancel", id, "--json"])
+        .run_as_caller(ready, &["cancel", id, "--json"])
         .await
         .done()
         .json();
@@ -159,18 +159,20 @@ async fn nobody_answers_and_the_request_is_taken_back() {
     );
     user.types(&["--once"]).await.done();
     assert!(!user.path("work/x").exists(), "it was taken back");
-    let unknown = user.asks(ready, &["cancel", "nobody-knows-it"]).await;
+    let unknown = user
+        .run_as_caller(ready, &["cancel", "nobody-knows-it"])
+        .await;
     assert_eq!(unknown.code, 1, "{unknown:?}");
-    user.asks(ready, &["cancel", "not an id"])
+    user.run_as_caller(ready, &["cancel", "not an id"])
         .await
         .refused(2, "a request id must be");
-    user.asks(ready, &["send", "Read", "--wait", "-1"])
+    user.run_as_caller(ready, &["send", "Read", "--wait", "-1"])
         .await
         .refused(2, "");
-    user.asks(ready, &["send", "Read", "--wait=-1"])
+    user.run_as_caller(ready, &["send", "Read", "--wait=-1"])
         .await
         .refused(2, "-1");
-    user.asks(
+    user.run_as_caller(
         ready,
         &["send", "Read", "--device", "a-stranger", "--wait", "1"],
     )
@@ -178,11 +180,11 @@ async fn nobody_answers_and_the_request_is_taken_back() {
     .refused(77, "DEVICE_UNKNOWN");
     let mut ready_for_another = ready.clone();
     ready_for_another["callerToken"] = "wrong".into();
-    user.asks(&ready_for_another, &["send", "Read", "{}"])
+    user.run_as_caller(&ready_for_another, &["send", "Read", "{}"])
         .await
         .refused(77, "refused");
     backend.stopped().await;
-    user.asks(ready, &["send", "Read", "{}", "--wait", "1"])
+    user.run_as_caller(ready, &["send", "Read", "{}", "--wait", "1"])
         .await
         .refused(69, "cannot be reached");
     user.types(&["--once"])
@@ -192,7 +194,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
 
 #[tokio::test]
 async fn without_a_backend_or_a_workspace_there_is_advice() {
-    let user = User::new();
+    let user = CliUser::new();
     user.types(&["run"])
         .await
         .refused(78, "no workspace is set");
@@ -216,7 +218,7 @@ async fn without_a_backend_or_a_workspace_there_is_advice() {
 
 #[tokio::test]
 async fn a_file_that_names_another_backend_is_left_alone() {
-    let (host, user) = (User::new(), User::new());
+    let (host, user) = (CliUser::new(), CliUser::new());
     user.write(
         "home/config.toml",
         "# mine\n[backend]\nurl = \"https://other.example\"\n",
@@ -239,7 +241,7 @@ async fn a_file_that_names_another_backend_is_left_alone() {
 
 #[tokio::test]
 async fn a_backend_misbehaves_as_it_is_told_to_by_text_or_by_file() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write(
         "bad-day",
         "# The first is sent away, then all is well.\n* x1 status 503 code=Overloaded\n",
@@ -248,10 +250,10 @@ async fn a_backend_misbehaves_as_it_is_told_to_by_text_or_by_file() {
         let backend = user
             .serves(&["backend", "--json", "--faults", faults])
             .await;
-        user.asks(&backend.ready, &["cancel", "none"])
+        user.run_as_caller(&backend.ready, &["cancel", "none"])
             .await
             .refused(69, "Overloaded");
-        user.asks(&backend.ready, &["cancel", "none"])
+        user.run_as_caller(&backend.ready, &["cancel", "none"])
             .await
             .refused(1, "");
         backend.stopped().await;

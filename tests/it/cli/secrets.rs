@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{User, keys, tokens_of};
+use super::{CliUser, object_keys, tokens_of};
 
 const VALUE: &str = "hunter2hunter2";
 
 #[tokio::test]
 async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
-    let user = User::new();
+    let user = CliUser::new();
     assert!(
         user.types(&["secrets", "list"])
             .await
@@ -44,7 +44,7 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         .map(|line| serde_json::from_str(line).expect(line))
         .collect();
     assert_eq!(
-        keys(&lines[0]),
+        object_keys(&lines[0]),
         ["asked", "name", "setAtMs", "usedAtMs", "usedBy"]
     );
     let facts: Vec<_> = lines
@@ -98,7 +98,7 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
 
 #[tokio::test]
 async fn a_damaged_file_is_said_in_the_status_and_stops_nothing_else() {
-    let user = User::new();
+    let user = CliUser::new();
     user.types_with(&["secrets", "set", "mailer"], VALUE)
         .await
         .done();
@@ -126,14 +126,14 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
         "https://example.com/?token=hunter2hunter2",
         "https://example.com/#hunter2hunter2",
     ] {
-        let user = User::new();
+        let user = CliUser::new();
         let trace = ["--log", "trace"];
         let by_flag = user
             .types(&[&trace[..], &["--backend-url", address, "run"]].concat())
             .await;
         let mut command = user.command(&[&trace[..], &["run"]].concat());
         command.env("PUNIE_BACKEND_URL", address);
-        let by_variable = super::said(command, "").await;
+        let by_variable = super::run_with_input(command, "").await;
         user.write(
             "home/config.toml",
             &format!("[backend]\nurl = \"{address}\"\n"),
@@ -160,9 +160,9 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h101_no_token_is_logged_at_any_level_while_requests_are_served() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json", "--log", "trace"]).await;
-    user.asks(
+    user.run_as_caller(
         &dev.ready,
         &[
             "send",

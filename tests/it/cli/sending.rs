@@ -8,18 +8,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr};
 
-use super::{User, within};
+use super::{CliUser, within_limit};
 use crate::harness::terminal::open_terminal;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 /// A `send` that waits, and the lines of its standard error.
-struct Sending {
+struct WaitingSend {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
 }
 
-impl Sending {
-    fn start(user: &User, args: &[&str]) -> Self {
+impl WaitingSend {
+    fn start(user: &CliUser, args: &[&str]) -> Self {
         let mut child = user.command(args).spawn().expect("started");
         let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         Self { child, lines }
@@ -28,7 +28,9 @@ impl Sending {
     /// Waits for a line with these words.
     async fn says(&mut self, words: &str) -> String {
         loop {
-            let line = within(self.lines.next_line()).await.expect("readable");
+            let line = within_limit(self.lines.next_line())
+                .await
+                .expect("readable");
             let line = line.unwrap_or_else(|| panic!("it ended without {words:?}"));
             if line.contains(words) {
                 return line;
@@ -43,7 +45,7 @@ impl Sending {
     }
 
     async fn ends(self) -> (i32, String) {
-        let output = within(self.child.wait_with_output())
+        let output = within_limit(self.child.wait_with_output())
             .await
             .expect("waited for");
         let text = String::from_utf8(output.stdout).expect("text");
@@ -53,7 +55,7 @@ impl Sending {
 
 #[tokio::test]
 async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("work/notes.md", "one\ntwo\nthree\n");
     let dev = user.serves(&["dev", "--json"]).await;
     for verb in ["send", "call"] {
@@ -97,7 +99,7 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
 
 #[tokio::test]
 async fn a_terminal_shows_output_as_it_comes_and_once() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let (mut ours, theirs) = open_terminal();
     let line = "echo first; until test -e go; do sleep 0.05; done; echo second; exit 7";
@@ -117,9 +119,9 @@ async fn a_terminal_shows_output_as_it_comes_and_once() {
         }
     });
     let shown = || String::from_utf8_lossy(&screen.lock().expect("sound")).into_owned();
-    until("the first line", || shown().contains("first")).await;
+    wait_until("the first line", || shown().contains("first")).await;
     user.write("work/go", "");
-    within(child.wait()).await.expect("waited for");
+    within_limit(child.wait()).await.expect("waited for");
     reading.join().expect("read");
     let text = shown();
     for words in ["first", "second", "Exit code 7"] {
@@ -130,9 +132,9 @@ async fn a_terminal_shows_output_as_it_comes_and_once() {
 
 #[tokio::test]
 async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
-    let mut sending = Sending::start(&user, &["send", "Bash", "--", "sleep 600"]);
+    let mut sending = WaitingSend::start(&user, &["send", "Bash", "--", "sleep 600"]);
     let named = sending.says("waiting; Ctrl-C").await;
     let id = named.split([' ', ':']).nth(1).expect("an id").to_owned();
     sending.interrupt();
@@ -147,7 +149,7 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
 
     // Nobody runs it, so that no answer comes.
     let backend = user.serves(&["backend", "--json"]).await;
-    let mut sending = Sending::start(&user, &["send", "Bash", "--", "true"]);
+    let mut sending = WaitingSend::start(&user, &["send", "Bash", "--", "true"]);
     sending.says("waiting; Ctrl-C").await;
     sending.interrupt();
     sending.says("cancelled ").await;
@@ -159,7 +161,7 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
 
 #[tokio::test]
 async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
     let dev = user.serves(&["dev", "--json"]).await;
     let args = ["send", "Bash", "--json", "--", "echo", "allowed"];
@@ -175,8 +177,8 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
         .spawn()
         .expect("started");
     let home = Home::open_home(&user.path("home")).expect("a home");
-    until("the watch", || ApproverPresence::is_announced(&home)).await;
-    let mut sending = Sending::start(&user, &args);
+    wait_until("the watch", || ApproverPresence::is_announced(&home)).await;
+    let mut sending = WaitingSend::start(&user, &args);
     let said = sending.says("waiting for your approval").await;
     let id = said.split([' ', ':']).nth(1).expect("an id").to_owned();
     let answer = format!("To answer: punie-runner approvals allow {id} (");
@@ -194,12 +196,12 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
 
 #[tokio::test]
 async fn ctrl_c_before_the_backend_has_the_request_ends_the_sending() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let url = dev.ready["url"].as_str().expect("an address").to_owned();
     dev.stopped().await;
     let args = ["--backend-url", &url, "send", "Bash", "--", "touch ran"];
-    let mut sending = Sending::start(&user, &args);
+    let mut sending = WaitingSend::start(&user, &args);
     sending.says("sent again").await;
     sending.interrupt();
     sending.says("it is not sent again").await;
@@ -208,7 +210,7 @@ async fn ctrl_c_before_the_backend_has_the_request_ends_the_sending() {
 
 #[tokio::test]
 async fn a_backend_that_is_away_is_asked_again() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let url = dev.ready["url"].as_str().expect("an address").to_owned();
     dev.stopped().await;
@@ -222,7 +224,7 @@ async fn a_backend_that_is_away_is_asked_again() {
         "after",
         "all",
     ];
-    let mut sending = Sending::start(&user, &args);
+    let mut sending = WaitingSend::start(&user, &args);
     sending.says("sent again").await;
     let port = url.rsplit(':').next().expect("a port");
     let dev = user.serves(&["dev", "--json", "--port", port]).await;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::User;
+use super::CliUser;
 
 /// The words of a text, however it is wrapped.
 fn words_of(text: &str) -> Vec<&str> {
@@ -11,7 +11,7 @@ fn words_of(text: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
-    let user = User::new();
+    let user = CliUser::new();
     for args in [
         &["history", "no-such-id"][..],
         &["logs"],
@@ -38,7 +38,7 @@ async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
 
 #[tokio::test]
 async fn with_json_an_error_is_an_object_on_stderr() {
-    let user = User::new();
+    let user = CliUser::new();
     for (args, code, name) in [
         (&["--json", "history", "no-such-id"][..], 1, "failed"),
         (&["status", "--json", "--frob"], 2, "usage"),
@@ -61,13 +61,13 @@ async fn with_json_an_error_is_an_object_on_stderr() {
 }
 
 /// Returns the words that bash is offered behind these.
-async fn offered(user: &User, words: &[&str]) -> Vec<String> {
+async fn offered_words(user: &CliUser, words: &[&str]) -> Vec<String> {
     let args = [&["--", "punie-runner"], words].concat();
     let mut command = user.command(&args);
     command
         .env("PUNIE_COMPLETE", "bash")
         .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
-    let said = super::said(command, "").await;
+    let said = super::run_with_input(command, "").await;
     assert_eq!(said.code, 0, "{said:?}");
     said.out
         .lines()
@@ -77,8 +77,8 @@ async fn offered(user: &User, words: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_shell_completes_tools_rules_and_requests() {
-    let user = User::new();
-    assert!(offered(&user, &["send", "Gi"]).await.is_empty());
+    let user = CliUser::new();
+    assert!(offered_words(&user, &["send", "Gi"]).await.is_empty());
     assert!(!user.path("home").exists(), "a home is not made for this");
     user.write("home/config.toml", "");
     user.write(
@@ -86,19 +86,19 @@ async fn a_shell_completes_tools_rules_and_requests() {
         "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n",
     );
     let dev = user.serves(&["dev", "--json"]).await;
-    user.asks(&dev.ready, &["send", "Bash", r#"{"command":"true"}"#])
+    user.run_as_caller(&dev.ready, &["send", "Bash", r#"{"command":"true"}"#])
         .await
         .done();
-    let tools = offered(&user, &["send", "Gi"]).await;
+    let tools = offered_words(&user, &["send", "Gi"]).await;
     assert!(tools.contains(&"GitStatus".to_owned()), "{tools:?}");
-    let flags = offered(&user, &["--back"]).await;
+    let flags = offered_words(&user, &["--back"]).await;
     assert_eq!(flags, ["--backend-url"]);
-    let rules = offered(&user, &["policy", "allow", "no-"]).await;
+    let rules = offered_words(&user, &["policy", "allow", "no-"]).await;
     assert_eq!(rules, ["no-push"]);
     let list = user.types(&["history", "--json"]).await.done().out;
     let row: Value = serde_json::from_str(list.trim()).expect("one row");
     let id = row["requestId"].as_str().expect("an id");
-    let ids = offered(&user, &["history", ""]).await;
+    let ids = offered_words(&user, &["history", ""]).await;
     assert!(
         ids.contains(&id[id.len() - 8..].to_owned()),
         "{id}: {ids:?}"

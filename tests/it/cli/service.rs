@@ -8,7 +8,7 @@ use punie_host::local::group_limits::RUNNER_SUBGROUP;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::{Said, User, said};
+use super::{CliUser, CommandOutput, run_with_input};
 use crate::harness::program::make_program;
 
 const UNIT: &str = ".config/systemd/user";
@@ -27,7 +27,7 @@ case "$*" in
 esac
 "#;
 
-impl User {
+impl CliUser {
     /// The program with that manager first on its PATH.
     pub(super) fn managed(&self, args: &[&str]) -> Command {
         for name in ["systemctl", "loginctl"] {
@@ -42,8 +42,8 @@ impl User {
         command
     }
 
-    async fn manages(&self, args: &[&str]) -> Said {
-        said(self.managed(args), "").await
+    async fn run_service_command(&self, args: &[&str]) -> CommandOutput {
+        run_with_input(self.managed(args), "").await
     }
 
     fn has_backend(&self) {
@@ -75,10 +75,10 @@ impl User {
 
 #[tokio::test]
 async fn a_dry_run_shows_the_unit_and_writes_nothing() {
-    let user = User::new();
+    let user = CliUser::new();
     user.has_backend();
     let shown = user
-        .manages(&["service", "install", "--dry-run"])
+        .run_service_command(&["service", "install", "--dry-run"])
         .await
         .done();
     for part in [
@@ -96,7 +96,7 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
     }
     assert!(!user.path(".config").exists() && !user.path("calls").exists());
     let json = user
-        .manages(&["--json", "service", "install", "--dry-run"])
+        .run_service_command(&["--json", "service", "install", "--dry-run"])
         .await
         .done()
         .json();
@@ -105,9 +105,12 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
 
 #[tokio::test]
 async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_unit() {
-    let user = User::new();
+    let user = CliUser::new();
     user.has_backend();
-    let installed = user.manages(&["service", "install"]).await.done();
+    let installed = user
+        .run_service_command(&["service", "install"])
+        .await
+        .done();
     assert!(
         installed
             .err
@@ -119,14 +122,19 @@ async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_un
         text.contains(&format!("\"--home\" \"{}\" \"run\"", user.text("home"))),
         "{text}"
     );
-    let status = user.manages(&["service", "status"]).await.ended(3);
+    let status = user
+        .run_service_command(&["service", "status"])
+        .await
+        .ended(3);
     assert!(
         status.out.contains("Installed     yes") && status.out.contains("Lingers       no"),
         "{status:?}"
     );
-    let stopped = user.manages(&["service", "stop"]).await.done();
+    let stopped = user.run_service_command(&["service", "stop"]).await.done();
     assert!(stopped.out.contains("until you log in again, or: "));
-    user.manages(&["service", "uninstall"]).await.done();
+    user.run_service_command(&["service", "uninstall"])
+        .await
+        .done();
     assert!(!user.path(UNIT).join(&unit).exists());
     assert!(user.path("home/config.toml").exists());
     let calls = user.read("calls");
@@ -143,20 +151,20 @@ async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_un
         .filter(|call| !call.contains(" show ") && !call.starts_with("loginctl"))
         .collect();
     assert_eq!(given, wanted, "{calls}");
-    let gone = user.manages(&["service", "start"]).await;
+    let gone = user.run_service_command(&["service", "start"]).await;
     gone.refused(1, "is not installed. Type: punie-runner service install");
 }
 
 #[tokio::test]
 async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
-    let user = User::new();
+    let user = CliUser::new();
     user.has_backend();
     let name = |json: Value| json["name"].as_str().expect("a name").to_owned();
     let dry_run = ["--json", "service", "stop", "--dry-run"];
-    let of_home = name(user.manages(&dry_run).await.done().json());
+    let of_home = name(user.run_service_command(&dry_run).await.done().json());
     let other = user.text("other/home");
     let of_other = name(
-        user.manages(&[&dry_run[..], &["--home", other.as_str()]].concat())
+        user.run_service_command(&[&dry_run[..], &["--home", other.as_str()]].concat())
             .await
             .done()
             .json(),
@@ -166,14 +174,17 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
     std::os::unix::fs::symlink(user.path(""), &link).expect("linked");
     for written in ["../home/", "../work/../home/.", "../link/home"] {
         let args = [&dry_run[..], &["--home", written]].concat();
-        assert_eq!(name(user.manages(&args).await.done().json()), of_home);
+        assert_eq!(
+            name(user.run_service_command(&args).await.done().json()),
+            of_home
+        );
     }
     let not_yet = [&dry_run[..], &["--home", "../link/other/none/../home"]].concat();
-    let not_yet = name(user.manages(&not_yet).await.done().json());
+    let not_yet = name(user.run_service_command(&not_yet).await.done().json());
     assert_eq!(not_yet, of_other);
     let default = user.text(".punie");
     let of_default = name(
-        user.manages(&[&dry_run[..], &["--home", default.as_str()]].concat())
+        user.run_service_command(&[&dry_run[..], &["--home", default.as_str()]].concat())
             .await
             .done()
             .json(),
@@ -187,30 +198,30 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
 
 #[tokio::test]
 async fn an_installation_is_refused_with_the_remedy() {
-    let user = User::new();
+    let user = CliUser::new();
     let install = ["service", "install"];
-    let no_workspace = user.manages(&install).await;
+    let no_workspace = user.run_service_command(&install).await;
     no_workspace.refused(78, "no workspace is set");
     let no_backend = user
-        .manages(&["--workspace", ".", "service", "install"])
+        .run_service_command(&["--workspace", ".", "service", "install"])
         .await;
     no_backend.refused(78, "has no backend yet");
     user.has_backend();
     user.write("no-session", "");
-    let no_session = user.manages(&install).await;
+    let no_session = user.run_service_command(&install).await;
     no_session.refused(1, "export XDG_RUNTIME_DIR=/run/user/");
     assert!(!user.path(".config").exists(), "nothing was written");
     std::fs::remove_file(user.path("no-session")).expect("removed");
-    user.manages(&install).await.done();
+    user.run_service_command(&install).await.done();
     let (unit, _) = user.unit();
     let unit = format!("{UNIT}/{unit}");
     user.write(&unit, "[Service]\nExecStart=/bin/true\n");
     for command in ["install", "uninstall"] {
-        let foreign = user.manages(&["service", command]).await;
+        let foreign = user.run_service_command(&["service", command]).await;
         foreign.refused(1, "was not written by `punie-runner service install`");
     }
     assert_eq!(user.read(&unit), "[Service]\nExecStart=/bin/true\n");
-    user.manages(&["service", "install", "--force"])
+    user.run_service_command(&["service", "install", "--force"])
         .await
         .done();
     assert!(user.read(&unit).contains("Type=notify"));
@@ -218,7 +229,7 @@ async fn an_installation_is_refused_with_the_remedy() {
 
 #[tokio::test]
 async fn systemd_accepts_a_unit_with_strange_paths() {
-    let user = User::new();
+    let user = CliUser::new();
     let strange = user.text("a 100% \"$HOME\"\\ b");
     std::fs::create_dir(&strange).expect("made");
     user.has_backend();
@@ -230,7 +241,7 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
         "service",
         "install",
     ];
-    user.manages(&args).await.done();
+    user.run_service_command(&args).await.done();
     let (unit, text) = user.unit();
     assert!(
         text.contains("a 100%% \\\"$$HOME\\\"\\\\ b\" \"--log\" \"debug\" \"run\""),
@@ -260,17 +271,20 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
 
 #[tokio::test]
 async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
-    let user = User::new();
+    let user = CliUser::new();
     user.has_backend();
     user.write("lingers", "");
-    let installed = user.manages(&["service", "install"]).await.done();
+    let installed = user
+        .run_service_command(&["service", "install"])
+        .await
+        .done();
     assert!(
         installed
             .out
             .contains("starts when the machine starts again"),
         "{installed:?}"
     );
-    let stopped = user.manages(&["service", "stop"]).await.done();
+    let stopped = user.run_service_command(&["service", "stop"]).await.done();
     assert!(
         stopped.out.contains("until the machine starts again"),
         "{stopped:?}"
@@ -280,7 +294,7 @@ async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
 #[tokio::test]
 async fn a_home_that_is_no_text_and_a_relative_folder_of_units_are_not_taken() {
     use std::os::unix::ffi::OsStrExt as _;
-    let user = User::new();
+    let user = CliUser::new();
     user.has_backend();
     let file = user.text("home/config.toml");
     let mut install = user.managed(&["--config", file.as_str(), "service", "install"]);
@@ -288,11 +302,13 @@ async fn a_home_that_is_no_text_and_a_relative_folder_of_units_are_not_taken() {
         .path("home")
         .join(std::ffi::OsStr::from_bytes(b"a\xff"));
     install.env("PUNIE_HOME", home);
-    said(install, "").await.refused(1, "is not UTF-8 text");
+    run_with_input(install, "")
+        .await
+        .refused(1, "is not UTF-8 text");
     assert!(!user.path(".config").exists(), "nothing was written");
     let mut install = user.managed(&["service", "install"]);
     install.env("XDG_CONFIG_HOME", "relative");
-    said(install, "").await.done();
+    run_with_input(install, "").await.done();
     let (unit, _) = user.unit();
     assert!(unit.ends_with(".service"), "{unit}");
 }

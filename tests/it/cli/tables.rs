@@ -5,12 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use punie_home::{ApproverPresence, Home};
 use regex::Regex;
 
-use super::{Said, User};
-use crate::harness::wait::{eventually, until};
+use super::{CliUser, CommandOutput};
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// The lines of a screen without colours. None is wider than the terminal.
 #[track_caller]
-fn lines_that_fit(said: &Said) -> String {
+fn lines_that_fit(said: &CommandOutput) -> String {
     let plain = Regex::new("\u{1b}\\[[0-9;]*m").expect("a pattern");
     let text = plain.replace_all(&said.out, "").into_owned();
     assert_eq!(said.code, 0, "{text}");
@@ -23,7 +23,7 @@ fn lines_that_fit(said: &Said) -> String {
 }
 
 /// The screen with its changing parts replaced by fixed ones of the same look.
-fn steady(text: &str, parts: &[(&str, &str)]) -> String {
+fn replace_varying(text: &str, parts: &[(&str, &str)]) -> String {
     parts
         .iter()
         .fold(text.to_owned(), |text, (pattern, fixed)| {
@@ -35,13 +35,13 @@ fn steady(text: &str, parts: &[(&str, &str)]) -> String {
 /// Shows the command's screen as it is, and holds it.
 macro_rules! hold {
     ($name:literal, $said:expr, $($part:expr),*) => {
-        insta::assert_snapshot!($name, steady(&lines_that_fit(&$said), &[$($part),*]))
+        insta::assert_snapshot!($name, replace_varying(&lines_that_fit(&$said), &[$($part),*]))
     };
 }
 
 #[tokio::test]
 async fn the_tools_and_one_tool_fit_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     let shown = user.types_on_terminal(&["tools"]).await;
     hold!("screen_tools", shown,);
     assert!(!shown.out.contains("git_status"), "{}", shown.out);
@@ -57,7 +57,7 @@ async fn the_tools_and_one_tool_fit_a_terminal() {
 
 #[tokio::test]
 async fn rules_and_skills_fit_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write(
         "home/policy.toml",
         r#"
@@ -103,7 +103,7 @@ command = ["ls"]
 
 #[tokio::test]
 async fn audit_rows_fit_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("after 1970");
@@ -136,7 +136,7 @@ async fn audit_rows_fit_a_terminal() {
 
 #[tokio::test]
 async fn the_status_and_the_history_fit_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write(
         "home/policy.toml",
         "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n",
@@ -150,7 +150,8 @@ async fn the_status_and_the_history_fit_a_terminal() {
         &["Bash", "--", "git", "push"],
         &["Bash", "--", "sh", "-c", &long],
     ] {
-        user.asks(&dev.ready, &[&["send"], args].concat()).await;
+        user.run_as_caller(&dev.ready, &[&["send"], args].concat())
+            .await;
     }
     let work = regex::escape(&user.text("work"));
     let (work, port) = ((work.as_str(), "WORK"), (r":\d{5}\b", ":PORT"));
@@ -176,15 +177,17 @@ async fn the_status_and_the_history_fit_a_terminal() {
 
 #[tokio::test]
 async fn the_trash_and_the_approvals_fit_a_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
     let dev = user.serves(&["dev", "--json"]).await;
     let long = format!("{}/notes.txt", "folder".repeat(12));
     user.write(&format!("work/{long}"), "old\n");
     let read = format!("{{\"file_path\":\"{long}\"}}");
-    user.asks(&dev.ready, &["send", "Read", &read]).await.done();
+    user.run_as_caller(&dev.ready, &["send", "Read", &read])
+        .await
+        .done();
     let write = format!("{{\"file_path\":\"{long}\",\"content\":\"new\\n\"}}");
-    user.asks(&dev.ready, &["send", "Write", &write])
+    user.run_as_caller(&dev.ready, &["send", "Write", &write])
         .await
         .done();
     let shown = user.types_on_terminal(&["trash", "list"]).await;
@@ -200,12 +203,12 @@ async fn the_trash_and_the_approvals_fit_a_terminal() {
         .spawn()
         .expect("started");
     let home = Home::open_home(&user.path("home")).expect("a home");
-    until("the watch", || ApproverPresence::is_announced(&home)).await;
+    wait_until("the watch", || ApproverPresence::is_announced(&home)).await;
     let command = format!("{{\"command\":\"echo {}\"}}", "ran ".repeat(40));
-    user.asks(&dev.ready, &["send", "Bash", &command, "--wait", "0"])
+    user.run_as_caller(&dev.ready, &["send", "Bash", &command, "--wait", "0"])
         .await
         .done();
-    let shown = eventually("the question", async || {
+    let shown = wait_for_some("the question", async || {
         let said = user.types_on_terminal(&["approvals"]).await;
         said.out.contains("Bash").then_some(said)
     })

@@ -1,11 +1,11 @@
 //! `uninstall`: what it removes, and what it says is left. The service managers are tried elsewhere (service).
 #![cfg(unix)]
 
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let home = stage.setting.home.clone();
     let device = stage.status().await["deviceId"]
@@ -48,7 +48,7 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstall_removes_no_folder_that_is_no_home_or_holds_a_workspace() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let home = stage.setting.home.clone();
     std::fs::rename(home.join("device.json"), home.join("aside")).expect("moved");
     let refused = stage

@@ -6,22 +6,22 @@ use std::process::Stdio;
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Serving, User, within};
+use super::{CliUser, RunningCommand, within_limit};
 use crate::harness::terminal::{open_terminal, read_screen};
 
 const NO_PUSH: &str =
     "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\n";
 
 /// Sends a request, and returns its id.
-async fn send(user: &User, dev: &Serving, tool: &str, args: &str) -> String {
+async fn send_call(user: &CliUser, dev: &RunningCommand, tool: &str, args: &str) -> String {
     let sent = user
-        .asks(&dev.ready, &["send", tool, args, "--json"])
+        .run_as_caller(&dev.ready, &["send", tool, args, "--json"])
         .await
         .json();
     sent["requestId"].as_str().expect("an id").to_owned()
 }
 
-async fn json_lines(user: &User, args: &[&str]) -> Vec<Value> {
+async fn json_lines(user: &CliUser, args: &[&str]) -> Vec<Value> {
     let out = user.types(args).await.done().out;
     out.lines()
         .map(|line| serde_json::from_str(line).expect(line))
@@ -29,14 +29,14 @@ async fn json_lines(user: &User, args: &[&str]) -> Vec<Value> {
 }
 
 /// Runs a command on a terminal of 80 columns, and returns what it shows there.
-async fn shown_on_terminal(user: &User, args: &[&str]) -> String {
+async fn shown_on_terminal(user: &CliUser, args: &[&str]) -> String {
     let (ours, theirs) = open_terminal();
     let mut command = user.command(args);
     let mut child = command.stdout(theirs).spawn().expect("started");
     // The command holds a copy of the other side.
     drop(command);
     let shown = read_screen(ours);
-    let ended = within(child.wait()).await.expect("waited for");
+    let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = shown.join().expect("read");
     assert!(ended.success(), "{shown}");
     // Colours take no room.
@@ -46,13 +46,13 @@ async fn shown_on_terminal(user: &User, args: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_says_what_ran_and_how_it_ended() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/policy.toml", NO_PUSH);
     let dev = user.serves(&["dev", "--json"]).await;
     let caller_token = dev.ready["callerToken"].as_str().expect("a token");
-    let failed = send(&user, &dev, "Bash", r#"{"command":"echo out; exit 7"}"#).await;
-    let pushed = send(&user, &dev, "Bash", r#"{"command":"git push origin main"}"#).await;
-    let written = send(
+    let failed = send_call(&user, &dev, "Bash", r#"{"command":"echo out; exit 7"}"#).await;
+    let pushed = send_call(&user, &dev, "Bash", r#"{"command":"git push origin main"}"#).await;
+    let written = send_call(
         &user,
         &dev,
         "Write",
@@ -63,7 +63,7 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         r#"{{"command":"echo {caller_token} ghp_{}"}}"#,
         "a1B2".repeat(9)
     );
-    let leaky = send(&user, &dev, "Bash", &leaky).await;
+    let leaky = send_call(&user, &dev, "Bash", &leaky).await;
     let lines = json_lines(&user, &["history", "--json"]).await;
     let line = |id: &str| {
         let found = lines.iter().find(|line| line["requestId"] == id);
@@ -129,10 +129,10 @@ async fn the_history_says_what_ran_and_how_it_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_who_wants_no_titles_has_none() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[journal]\nkeep_titles = false\n");
     let dev = user.serves(&["dev", "--json"]).await;
-    let id = send(
+    let id = send_call(
         &user,
         &dev,
         "Bash",
@@ -156,10 +156,10 @@ async fn an_owner_who_wants_no_titles_has_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
-    let first = send(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
-    let last = send(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
+    let first = send_call(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
+    let last = send_call(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
     let short = |id: &str| id[id.len() - 8..].to_owned();
     for end in [8, 6, 4] {
         let end = &first[first.len() - end..];
@@ -188,7 +188,7 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
     let rows = json_lines(&user, &["audit", "list", "--request", "@last", "--json"]).await;
     assert!(!rows.is_empty() && rows.iter().all(|row| row["requestId"] == last.as_str()));
     let cancelled = user
-        .asks(&dev.ready, &["cancel", &short(&first), "--json"])
+        .run_as_caller(&dev.ready, &["cancel", &short(&first), "--json"])
         .await
         .json();
     assert_eq!(
@@ -206,11 +206,11 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_to_undo_is_the_newest_that_changed_something() {
-    let user = User::new();
+    let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
-    let first = send(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
-    let second = send(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
-    let read = send(&user, &dev, "Read", r#"{"file_path":"a"}"#).await;
+    let first = send_call(&user, &dev, "Write", r#"{"file_path":"a","content":"1"}"#).await;
+    let second = send_call(&user, &dev, "Write", r#"{"file_path":"b","content":"1"}"#).await;
+    let read = send_call(&user, &dev, "Read", r#"{"file_path":"a"}"#).await;
     for (id, path) in [(&second, "b"), (&first, "a")] {
         let short = &id[id.len() - 8..];
         for args in [&["undo", "@last", "--dry-run"][..], &["undo", "@last"]] {
@@ -231,13 +231,13 @@ async fn the_last_to_undo_is_the_newest_that_changed_something() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_row_is_wider_than_the_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/policy.toml", NO_PUSH);
     let dev = user.serves(&["dev", "--json"]).await;
     let long = format!(r#"{{"command":"echo {}"}}"#, "long ".repeat(60));
-    let id = send(&user, &dev, "Bash", &long).await;
-    send(&user, &dev, "get_shell_info", "{}").await;
-    send(&user, &dev, "Bash", r#"{"command":"git push"}"#).await;
+    let id = send_call(&user, &dev, "Bash", &long).await;
+    send_call(&user, &dev, "get_shell_info", "{}").await;
+    send_call(&user, &dev, "Bash", r#"{"command":"git push"}"#).await;
     let shown = shown_on_terminal(&user, &["history"]).await;
     let rows: Vec<&str> = shown.lines().collect();
     assert_eq!(rows.len(), 4, "{shown}");
@@ -253,7 +253,7 @@ async fn no_row_is_wider_than_the_terminal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dev_prints_a_line_for_each_call_on_its_terminal() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[log]\nfile = \"always\"\n");
     let (ours, theirs) = open_terminal();
     let mut command = user.command(&["dev", "--json"]);
@@ -267,14 +267,14 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
     let mut rest = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(
         child.stdout.take().expect("piped"),
     ));
-    let first = within(rest.next_line()).await.expect("readable");
+    let first = within_limit(rest.next_line()).await.expect("readable");
     let first = first.expect("a first line");
-    let dev = Serving {
+    let dev = RunningCommand {
         child,
         ready: serde_json::from_str(&first).expect(&first),
         rest,
     };
-    send(&user, &dev, "Bash", r#"{"command":"echo words; exit 5"}"#).await;
+    send_call(&user, &dev, "Bash", r#"{"command":"echo words; exit 5"}"#).await;
     dev.stopped().await;
     let shown = shown.join().expect("read");
     let line = shown

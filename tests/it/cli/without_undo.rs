@@ -1,10 +1,10 @@
 //! A workspace that is too large for snapshots: the answer says once that commands cannot be undone, and `status` shows it.
 
-use super::User;
+use super::CliUser;
 
 #[tokio::test]
 async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
-    let user = User::new();
+    let user = CliUser::new();
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let dev = user.serves(&["dev", "--json"]).await;
     let bash = async |line: &str| user.types(&["send", "Bash", "--", line]).await.ended(0).out;

@@ -11,11 +11,11 @@ use proptest::prelude::*;
 use punie_runner::config::default_file::{self, KnownSettings};
 use punie_runner::config::{Backend, BackendUrl, ConfigSetting, ValueOrigin};
 
-use super::User;
+use super::ConfigUser;
 
 /// What a file with this text is refused with.
-fn refused(text: &str) -> String {
-    User::with_file(text).refused()
+fn config_error(text: &str) -> String {
+    ConfigUser::with_file(text).refused()
 }
 
 #[test]
@@ -26,13 +26,13 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
         ("a = 1\na = 2\n", 2),
         ("[log]\nlevel = \"x", 2),
     ] {
-        let refused = refused(text);
+        let refused = config_error(text);
         assert!(
             refused.contains(&format!("config.toml:{line}: this is not TOML")),
             "{text:?}: {refused}"
         );
     }
-    let user = User::new();
+    let user = ConfigUser::new();
     fs::write(user.file(), b"[log]\nlevel = \"\xff\"").expect("written");
     assert!(user.refused().contains("not UTF-8"));
     fs::write(user.file(), "#".repeat(1024 * 1024 + 1)).expect("written");
@@ -92,7 +92,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
             "limits.reads is one value, not a table",
         ),
     ] {
-        let refused = refused(text);
+        let refused = config_error(text);
         assert!(
             refused.contains(&format!("config.toml:{line}: ")),
             "{text:?}: {refused}"
@@ -173,7 +173,7 @@ fn a_wrong_value_is_refused_with_what_it_must_be() {
         ),
         ("[workspaces]\npaths = [\"\"]", "a path in it is empty"),
     ] {
-        let refused = refused(text);
+        let refused = config_error(text);
         assert!(refused.contains("config.toml:2: "), "{text:?}: {refused}");
         assert!(refused.contains(words), "{text:?}: {refused}");
     }
@@ -204,7 +204,7 @@ fn values_must_fit_each_other() {
             "active_for_ms must not be more",
         ),
     ] {
-        let refused = refused(text);
+        let refused = config_error(text);
         assert!(
             refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
             "{refused}"
@@ -216,7 +216,7 @@ fn values_must_fit_each_other() {
 fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
     let text = "[workspaces]\npaths = [\"~/work/a\"]\n[callers.ci]\ntools = []\nworkspaces = [\"../work/a\"]\n\
                 [callers.\"my v1.2 agent\"]\nrate = 60\nprofile = \"coding\"\n";
-    let user = User::with_file(text);
+    let user = ConfigUser::with_file(text);
     let config = user.config();
     let ci = &config.callers["ci"];
     assert_eq!(ci.tools.as_deref(), Some(&[][..]));
@@ -245,7 +245,7 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
             "lies in another of them",
         ),
     ] {
-        let refused = refused(text);
+        let refused = config_error(text);
         assert!(
             refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
             "{refused}"
@@ -255,7 +255,7 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
 
 #[test]
 fn all_mistakes_are_told_at_once_in_order() {
-    let refused = refused("[log]\nlevel = 1\n[limit]\n[limits]\nreads = 0\nqeue = 3\n");
+    let refused = config_error("[log]\nlevel = 1\n[limit]\n[limits]\nreads = 0\nqeue = 3\n");
     let lines: Vec<&str> = refused.lines().collect();
     assert_eq!(lines.len(), 4, "{refused}");
     for (line, at) in lines.iter().zip([2, 3, 5, 6]) {
@@ -266,7 +266,7 @@ fn all_mistakes_are_told_at_once_in_order() {
 // The file that is written first
 
 /// The written file with every default made active.
-fn uncommented(text: &str) -> String {
+fn without_comments(text: &str) -> String {
     let active = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
         _ => line.to_owned(),
@@ -277,7 +277,7 @@ fn uncommented(text: &str) -> String {
 #[test]
 fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
     let text = default_file::render_default_config(&KnownSettings::default());
-    let plain = User::with_file(&text).config();
+    let plain = ConfigUser::with_file(&text).config();
     assert!(
         plain
             .all_settings()
@@ -285,7 +285,7 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
             .all(|s| s.key == "workspaces.paths" || s.origin == ValueOrigin::Default)
     );
 
-    let active = User::with_file(&uncommented(&text));
+    let active = ConfigUser::with_file(&without_comments(&text));
     let config = active.config();
     assert_eq!(
         (config.poll, config.limits, config.log),
@@ -332,7 +332,7 @@ fn every_key_of_the_first_file_has_a_comment() {
 
 #[test]
 fn the_first_file_takes_over_what_is_known() {
-    let user = User::new();
+    let user = ConfigUser::new();
     let odd = user.path("work/a \"b\"\\\u{7f}é");
     fs::create_dir(&odd).expect("made");
     let known = KnownSettings {
@@ -354,7 +354,7 @@ proptest! {
     fn any_text_is_taken_or_refused_with_the_file_named(
         text in "(\\[(log|limits|backend|backend\\.poll|x)\\]\n|[a-z_]{1,8} = [-0-9a-z\"\\[\\]{}.,]{0,8}\n|reads = [0-9-]{1,22}\n){0,6}"
     ) {
-        let user = User::with_file(&text);
+        let user = ConfigUser::with_file(&text);
         if let Err(refused) = user.load() {
             prop_assert!(refused.to_string().contains(&*user.file().to_string_lossy()), "{refused}");
         }

@@ -21,14 +21,14 @@ use punie_text::redact::Secret;
 use tempfile::TempDir;
 
 /// A user's folder with a home and two workspaces in it, and an environment around it.
-struct User {
+struct ConfigUser {
     dir: TempDir,
     variables: Vec<(OsString, OsString)>,
     flags: GlobalFlags,
     rule: WorkspaceRule,
 }
 
-impl User {
+impl ConfigUser {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder for the test");
         for folder in [".punie", "work/a", "work/b"] {
@@ -89,7 +89,7 @@ impl User {
 
 #[test]
 fn without_anything_the_defaults_are_in_force() {
-    let user = User::new();
+    let user = ConfigUser::new();
     let config = user.config();
     assert_eq!(config.home, user.path(".punie"));
     assert_eq!(config.file, user.file());
@@ -109,7 +109,7 @@ fn without_anything_the_defaults_are_in_force() {
 
 #[test]
 fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
-    let key = |user: &User| {
+    let key = |user: &ConfigUser| {
         let config = user.config();
         let url = config
             .backend
@@ -124,9 +124,9 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
                 .clone(),
         )
     };
-    let user = User::new();
+    let user = ConfigUser::new();
     assert_eq!(key(&user), (None, ValueOrigin::Default));
-    let user = User::with_file("\n[backend]\nurl = \"https://file.example\"\n");
+    let user = ConfigUser::with_file("\n[backend]\nurl = \"https://file.example\"\n");
     let origin = ValueOrigin::File {
         path: user.file(),
         line: 3,
@@ -151,7 +151,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
         )
     );
 
-    let user = User::with_file("[log]\nlevel = \"warn\"");
+    let user = ConfigUser::with_file("[log]\nlevel = \"warn\"");
     assert_eq!(user.config().log.level, LogLevel::Warn);
     let user = user.set("PUNIE_LOG", "DEBUG");
     assert_eq!(user.config().log.level, LogLevel::Debug);
@@ -161,7 +161,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
 
 #[test]
 fn the_home_and_the_file_can_be_elsewhere() {
-    let user = User::new().set("PUNIE_HOME", "~/other");
+    let user = ConfigUser::new().set("PUNIE_HOME", "~/other");
     fs::create_dir(user.path("other")).expect("made");
     fs::write(user.path("other/config.toml"), "limits.reads = 3").expect("written");
     assert_eq!(
@@ -188,7 +188,7 @@ fn the_home_and_the_file_can_be_elsewhere() {
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    let user = User::with_file("[log]\nlevel = \"warn\"")
+    let user = ConfigUser::with_file("[log]\nlevel = \"warn\"")
         .set("PUNIE_LOG", "")
         .set("PUNIE_HOME", "");
     assert_eq!(
@@ -199,7 +199,7 @@ fn an_empty_variable_counts_as_not_set() {
 
 #[test]
 fn every_key_says_where_its_value_came_from() {
-    let user = User::with_file("[limits]\nreads = 2").set("PUNIE_CALLER_TOKEN", "hush-hush");
+    let user = ConfigUser::with_file("[limits]\nreads = 2").set("PUNIE_CALLER_TOKEN", "hush-hush");
     let config = user.config();
     assert_eq!(
         config.value_origin("limits.reads"),
@@ -247,7 +247,7 @@ fn every_key_says_where_its_value_came_from() {
 
 #[test]
 fn colour_follows_the_flag_and_else_the_custom_variable() {
-    let user = User::new().set("NO_COLOR", "1");
+    let user = ConfigUser::new().set("NO_COLOR", "1");
     assert_eq!(user.config().color, ColorChoice::Never);
     let user = user.flags(|flags| flags.color = Some(ColorChoice::Always));
     assert_eq!(user.config().color, ColorChoice::Always);
@@ -257,8 +257,9 @@ fn colour_follows_the_flag_and_else_the_custom_variable() {
 
 #[test]
 fn workspaces_come_from_one_source_in_order_and_each_once() {
-    let user =
-        User::with_file("[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]");
+    let user = ConfigUser::with_file(
+        "[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]",
+    );
     let (a, b) = (user.path("work/a"), user.path("work/b"));
     assert_eq!(
         user.config().workspaces,
@@ -285,7 +286,7 @@ fn workspaces_come_from_one_source_in_order_and_each_once() {
 
 #[test]
 fn the_current_directory_counts_only_where_it_is_meant() {
-    let user = User::new().rule(WorkspaceRule::Named);
+    let user = ConfigUser::new().rule(WorkspaceRule::Named);
     let refused = user.refused();
     for way in ["--workspace", "PUNIE_WORKSPACE", "[workspaces]"] {
         assert!(refused.contains(way), "{refused}");
@@ -322,7 +323,7 @@ fn the_current_directory_counts_only_where_it_is_meant() {
 fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     let workspace = |path: &str| {
         let path = PathBuf::from(path);
-        User::new().flags(move |flags| flags.workspaces = vec![path])
+        ConfigUser::new().flags(move |flags| flags.workspaces = vec![path])
     };
     fs::write(workspace("x").path("file"), "").expect("written");
     assert!(
@@ -359,7 +360,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     // Nor may a workspace decide what another one is.
     let both = |inner: &str| {
         let paths = ["~/work".into(), PathBuf::from(inner)];
-        let user = User::new().flags(move |flags| flags.workspaces = paths.to_vec());
+        let user = ConfigUser::new().flags(move |flags| flags.workspaces = paths.to_vec());
         fs::create_dir_all(user.path("outside/deep")).expect("made");
         fs::create_dir_all(user.path("work/real")).expect("made");
         symlink(user.path("outside"), user.path("work/led")).expect("a link");
@@ -379,7 +380,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     }
 
     // Nor may what commands write beside.
-    let user = User::with_file("[sandbox]\nwrite = [\"~/data\"]\n")
+    let user = ConfigUser::with_file("[sandbox]\nwrite = [\"~/data\"]\n")
         .flags(|flags| flags.workspaces = vec!["~/data/project".into()]);
     fs::create_dir_all(user.path("data")).expect("made");
     fs::create_dir_all(user.path("outside")).expect("made");
@@ -408,7 +409,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
 
 #[test]
 fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
-    let file = |paths: &str| User::with_file(&format!("[workspaces]\npaths = [{paths}]\n"));
+    let file = |paths: &str| ConfigUser::with_file(&format!("[workspaces]\npaths = [{paths}]\n"));
     let user = file("\"~/work/a\", \"~/disk/project\", \"~/linked\"");
     symlink(user.path("other-disk/project"), user.path("linked")).expect("a link");
     let expected = ["work/a", "disk/project", "other-disk/project"].map(|below| user.path(below));
@@ -445,7 +446,7 @@ fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
 
 #[test]
 fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
-    let sandbox = |line: &str| User::with_file(&format!("[sandbox]\n{line}\n"));
+    let sandbox = |line: &str| ConfigUser::with_file(&format!("[sandbox]\n{line}\n"));
     for (line, named) in [
         ("write = [\"~/data\", \"/tmp/tmux-1000\"]", "/tmp/tmux-1000"),
         ("write = [\"/run/user/1000/bus\"]", "/run/user/1000/bus"),
@@ -454,7 +455,7 @@ fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
         ("write = [\"~/.docker\"]", "/.docker"),
         ("local_ports = [5432, 2375]", "2375"),
     ] {
-        let bind = |user: &User| {
+        let bind = |user: &ConfigUser| {
             fs::create_dir(user.path("agent")).expect("made");
             let socket = user.path("agent/sock");
             std::os::unix::net::UnixListener::bind(socket).expect("a socket")
@@ -480,7 +481,7 @@ fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
 fn plain_http_goes_to_this_machine_only() {
     let from_flag = |url: &str| {
         let url = url.to_owned();
-        User::new().flags(|flags| flags.backend_url = Some(url))
+        ConfigUser::new().flags(|flags| flags.backend_url = Some(url))
     };
     assert!(from_flag("http://127.0.0.1:3210").load().is_ok());
     let refused = from_flag("http://10.0.0.1:3210").refused();
@@ -488,19 +489,20 @@ fn plain_http_goes_to_this_machine_only() {
         refused.starts_with("--backend-url: ") && refused.contains("allow_insecure_http = true"),
         "{refused}"
     );
-    let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\n");
+    let user = ConfigUser::with_file("[backend]\nurl = \"http://10.0.0.1\"\n");
     assert!(
         user.refused().contains("config.toml:2: "),
         "{}",
         user.refused()
     );
-    let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\nallow_insecure_http = true");
+    let user =
+        ConfigUser::with_file("[backend]\nurl = \"http://10.0.0.1\"\nallow_insecure_http = true");
     assert!(user.load().is_ok());
 }
 
 #[test]
 fn values_from_outside_the_file_are_checked_as_well() {
-    let user = |name: &str, value: &str| User::new().set(name, value).refused();
+    let user = |name: &str, value: &str| ConfigUser::new().set(name, value).refused();
     assert!(user("PUNIE_LOG", "loud").starts_with("PUNIE_LOG: there is no \"loud\""));
     assert!(user("PUNIE_DEVICE", "../x").starts_with("PUNIE_DEVICE: a device id must be"));
     assert!(
@@ -509,14 +511,14 @@ fn values_from_outside_the_file_are_checked_as_well() {
     );
     assert!(!user("PUNIE_BACKEND_URL", "https://a:hunter2@b").contains("hunter2"));
     assert!(!user("PUNIE_CALLER_TOKEN", "two words").contains("words\""));
-    let broken = User::new()
+    let broken = ConfigUser::new()
         .set("PUNIE_LOG", OsString::from_vec(vec![0xff]))
         .refused();
     assert!(broken.contains("not UTF-8"), "{broken}");
-    let user = User::new().flags(|flags| flags.home = Some(PathBuf::new()));
+    let user = ConfigUser::new().flags(|flags| flags.home = Some(PathBuf::new()));
     assert!(user.refused().starts_with("--home: the path is empty"));
     let user =
-        User::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
+        ConfigUser::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
     assert_eq!(
         user.config().caller.token,
         Some(Secret::new("tok".to_owned()))
@@ -525,7 +527,7 @@ fn values_from_outside_the_file_are_checked_as_well() {
 
 #[test]
 fn a_mistyped_variable_is_told_and_stops_nothing() {
-    let user = User::new()
+    let user = ConfigUser::new()
         .set("PUNIE_WORKSPACES", "/x")
         .set("PUNIE_ZZZ", "1")
         .set("HOME", "/x");

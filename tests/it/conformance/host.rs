@@ -7,16 +7,16 @@ use punie_dev_backend::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::dev_backend::server::{Wire, http, pair};
+use crate::dev_backend::server::{BackendWire, http_client, pair_device};
 
-pub struct Host {
+pub struct ConformanceHost {
     home: TempDir,
     faults: FaultInjector,
     backend: Option<DevBackend>,
     pub url: String,
 }
 
-impl Host {
+impl ConformanceHost {
     pub async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let mut host = Self {
@@ -63,12 +63,12 @@ impl Host {
         let caller = backend
             .mint_caller_token("conformance", CallerPermission::Both)
             .expect("a token");
-        let wire = Wire {
-            http: http(),
+        let wire = BackendWire {
+            http: http_client(),
             url: self.url.clone(),
         };
         let code = backend.pairing_code().expect("read").expect("open");
-        let device = pair(&wire, &code, BackendClock::from_system().now_ms(), "dev-1").await;
+        let device = pair_device(&wire, &code, BackendClock::from_system().now_ms(), "dev-1").await;
         json!({
             "callerToken": caller, "deviceId": device.id, "deviceToken": device.token, "adminKey": backend.admin_key(),
         })

@@ -6,13 +6,13 @@ mod script;
 
 use std::process::Command;
 
-use crate::harness::foreign::{folder, has_node, installed};
-use script::Script;
+use crate::harness::foreign::{find_installed, foreign_folder, has_node};
+use script::ConformanceScript;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm() {
-    let folder = folder("npm");
-    let script = Script {
+    let folder = foreign_folder("npm");
+    let script = ConformanceScript {
         name: "npm",
         program: "node".into(),
         args: vec!["conformance.mjs".into()],
@@ -31,12 +31,15 @@ async fn npm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python() {
-    let (folder, program) = (folder("python"), installed("python/bin/python"));
+    let (folder, program) = (
+        foreign_folder("python"),
+        find_installed("python/bin/python"),
+    );
     let here = Command::new(&program)
         .args(["-c", "import convex"])
         .output()
         .is_ok_and(|said| said.status.success());
-    let script = Script {
+    let script = ConformanceScript {
         name: "python",
         program,
         args: vec!["-u".into(), "conformance.py".into()],
@@ -51,9 +54,12 @@ async fn python() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rust() {
-    let (folder, program) = (folder("rust"), installed("rust/debug/conformance-rust"));
+    let (folder, program) = (
+        foreign_folder("rust"),
+        find_installed("rust/debug/conformance-rust"),
+    );
     let here = program.exists();
-    let script = Script {
+    let script = ConformanceScript {
         name: "rust",
         program,
         args: Vec::new(),

@@ -9,20 +9,20 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
-use super::host::Host;
+use super::host::ConformanceHost;
 use crate::harness::left_out::can_be_tried;
 
 /// More than any of them takes on a slow machine under load.
 const PATIENCE: Duration = Duration::from_mins(4);
 
-pub struct Script {
+pub struct ConformanceScript {
     pub name: &'static str,
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub folder: PathBuf,
 }
 
-impl Script {
+impl ConformanceScript {
     /// Runs it to its end, or says why it cannot be run here.
     pub async fn holds_unless(&self, missing: Option<&str>) {
         if can_be_tried(&format!("the {} client of Convex", self.name), missing) {
@@ -31,7 +31,7 @@ impl Script {
     }
 
     async fn holds(&self) {
-        let mut host = Host::start().await;
+        let mut host = ConformanceHost::start().await;
         let (home, mut said) = (tempfile::tempdir().expect("a folder"), String::new());
         let errors = home.path().join("stderr");
         let ended =
@@ -45,7 +45,7 @@ impl Script {
 
     async fn run(
         &self,
-        host: &mut Host,
+        host: &mut ConformanceHost,
         home: &std::path::Path,
         said: &mut String,
     ) -> std::io::Result<std::process::ExitStatus> {

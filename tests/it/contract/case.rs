@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::matching::{Matcher, short};
-use super::stage::Stage;
-use crate::dev_backend::server::Keys;
+use super::matching::{JsonMatcher, shorten_json};
+use super::stage::ContractFixture;
+use crate::dev_backend::server::DeviceKeys;
 
 type Step = Map<String, Value>;
 
-pub struct Run<'s> {
-    stage: &'s Stage,
+pub struct CaseRun<'s> {
+    stage: &'s ContractFixture,
     prelude: &'s Map<String, Value>,
     kept: Map<String, Value>,
-    keys: HashMap<String, Keys>,
+    keys: HashMap<String, DeviceKeys>,
 }
 
-impl<'s> Run<'s> {
+impl<'s> CaseRun<'s> {
     /// Runs a case; the error says which step failed and how.
     pub async fn of(
-        stage: &'s Stage,
+        stage: &'s ContractFixture,
         prelude: &'s Map<String, Value>,
         steps: &Value,
     ) -> Result<(), String> {
@@ -58,7 +58,7 @@ impl<'s> Run<'s> {
         if step.contains_key("call") {
             return self.call(step).await;
         }
-        if let Some(name) = text(step, "use") {
+        if let Some(name) = step_text(step, "use") {
             let steps = self
                 .prelude
                 .get(name)
@@ -76,19 +76,21 @@ impl<'s> Run<'s> {
             return self.stage.advance(ms).await;
         }
         if step.contains_key("sweep") {
-            return self.stage.sweep().await;
+            return self.stage.delete_old_rows().await;
         }
-        if let Some(name) = text(step, "now") {
+        if let Some(name) = step_text(step, "now") {
             let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
             #[expect(clippy::cast_possible_truncation, reason = "whole milliseconds")]
             let now = (self.stage.now_ms().await? + plus) as i64;
             self.kept.insert(name.into(), json!(now));
             return Ok(());
         }
-        if let Some(name) = text(step, "uuid7") {
+        if let Some(name) = step_text(step, "uuid7") {
             let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
-            self.kept
-                .insert(name.into(), json!(uuid7(self.stage.now_ms().await? + plus)));
+            self.kept.insert(
+                name.into(),
+                json!(uuid_at(self.stage.now_ms().await? + plus)),
+            );
             return Ok(());
         }
         self.set_the_scene(step)
@@ -96,30 +98,32 @@ impl<'s> Run<'s> {
 
     /// The steps that ask nobody.
     fn set_the_scene(&mut self, step: &Step) -> Result<(), String> {
-        if let Some(name) = text(step, "device") {
-            let keys = Keys::new();
+        if let Some(name) = step_text(step, "device") {
+            let keys = DeviceKeys::new();
             self.kept
                 .insert(format!("{name}.publicKey"), json!(keys.public_key()));
             self.kept.insert(format!("{name}.token"), json!(keys.token));
             self.kept
                 .insert(format!("{name}.tokenHash"), json!(keys.token_hash()));
             self.keys.insert(name.into(), keys);
-        } else if let Some(signed) = text(step, "sign") {
+        } else if let Some(signed) = step_text(step, "sign") {
             let signed = self.fill_text(signed)?;
-            let by = text(step, "by")
+            let by = step_text(step, "by")
                 .and_then(|by| self.keys.get(by))
                 .ok_or("no such signer")?;
             self.kept.insert(
-                text(step, "save").ok_or("a signature is saved")?.into(),
+                step_text(step, "save")
+                    .ok_or("a signature is saved")?
+                    .into(),
                 json!(by.sign(&signed)),
             );
-        } else if let Some(name) = text(step, "text") {
+        } else if let Some(name) = step_text(step, "text") {
             let bytes = step
                 .get("bytes")
                 .and_then(Value::as_u64)
                 .ok_or("a text has bytes")?;
             let bytes = usize::try_from(bytes).map_err(|bad| bad.to_string())?;
-            let of = text(step, "of").unwrap_or("x");
+            let of = step_text(step, "of").unwrap_or("x");
             let mut made = of.repeat(bytes / of.len());
             made.push_str(&"x".repeat(bytes % of.len()));
             self.kept.insert(name.into(), json!(made));
@@ -140,14 +144,17 @@ impl<'s> Run<'s> {
             "operator" => self.stage.operate(path, &args).await?,
             kind => self.stage.wire.call(kind, path, &args).await,
         };
-        if let Some(secret) = text(step, "unsaid")
+        if let Some(secret) = step_text(step, "unsaid")
             && envelope.to_string().contains(&self.fill_text(secret)?)
         {
-            return Err(format!("{path} repeats {secret}: {}", short(&envelope)));
+            return Err(format!(
+                "{path} repeats {secret}: {}",
+                shorten_json(&envelope)
+            ));
         }
         let told = self
             .judge(step, &envelope)
-            .map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
+            .map_err(|why| format!("{path} {}: {why}", shorten_json(&step["args"])))?;
         if let Some(Value::Object(saves)) = step.get("save") {
             for (name, pointer) in saves {
                 let pointer = pointer.as_str().ok_or("a pointer is text")?;
@@ -194,14 +201,14 @@ impl<'s> Run<'s> {
         Err(format!(
             "parallel: {once} as once, {others} as others, of {}: {}",
             envelopes.len(),
-            short(&all)
+            shorten_json(&all)
         ))
     }
 
     /// Path, kind and arguments of a call.
     fn called<'c>(&self, step: &'c Step) -> Result<(&'c str, &'c str, Value), String> {
-        let path = text(step, "call").ok_or("a call has a path")?;
-        let kind = text(step, "kind").ok_or("a call has a kind")?;
+        let path = step_text(step, "call").ok_or("a call has a path")?;
+        let kind = step_text(step, "kind").ok_or("a call has a kind")?;
         Ok((
             path,
             kind,
@@ -211,14 +218,14 @@ impl<'s> Run<'s> {
 
     /// Compares the envelope with what the step expects; what it told is returned.
     fn judge<'e>(&self, step: &Step, envelope: &'e Value) -> Result<&'e Value, String> {
-        let matcher = Matcher {
+        let matcher = JsonMatcher {
             leeway_ms: self.stage.leeway_ms(),
         };
         let data = &envelope["errorData"];
-        if let Some(code) = text(step, "error") {
+        if let Some(code) = step_text(step, "error") {
             let expected = self.fill(step.get("data").unwrap_or(&json!({})))?;
             if envelope["status"] != "error" || data["code"] != code {
-                return Err(format!("expected {code}, got {}", short(envelope)));
+                return Err(format!("expected {code}, got {}", shorten_json(envelope)));
             }
             matcher.matches(&expected, data, "data")?;
             return Ok(data);
@@ -230,11 +237,14 @@ impl<'s> Run<'s> {
             return if refused {
                 Ok(data)
             } else {
-                Err(format!("expected a refusal, got {}", short(envelope)))
+                Err(format!(
+                    "expected a refusal, got {}",
+                    shorten_json(envelope)
+                ))
             };
         }
         if envelope["status"] != "success" {
-            return Err(short(envelope));
+            return Err(shorten_json(envelope));
         }
         let value = &envelope["value"];
         if let Some(expected) = step.get("expect") {
@@ -284,7 +294,7 @@ impl<'s> Run<'s> {
                 .get(name)
                 .ok_or_else(|| format!("nothing kept as {name:?}"))?
             {
-                Value::String(text) => filled.push_str(text),
+                Value::String(step_text) => filled.push_str(step_text),
                 other => filled.push_str(&other.to_string()),
             }
             rest = after;
@@ -294,12 +304,12 @@ impl<'s> Run<'s> {
     }
 }
 
-fn text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
+fn step_text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
     step.get(key).and_then(Value::as_str)
 }
 
 /// A UUIDv7 of this time.
-fn uuid7(at_ms: f64) -> String {
+fn uuid_at(at_ms: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 /// How exactly times of the backend's clock must match.
 #[derive(Clone, Copy)]
-pub struct Matcher {
+pub struct JsonMatcher {
     pub leeway_ms: f64,
 }
 
-impl Matcher {
+impl JsonMatcher {
     /// The error says where the two differ.
     pub fn matches(self, expected: &Value, got: &Value, at: &str) -> Result<(), String> {
         let fits = match (expected, got) {
@@ -41,8 +41,8 @@ impl Matcher {
         } else {
             Err(format!(
                 "{at}: expected {}, got {}",
-                short(expected),
-                short(got)
+                shorten_json(expected),
+                shorten_json(got)
             ))
         }
     }
@@ -58,7 +58,7 @@ impl Matcher {
             match (wanted.get("$absent").is_some(), got.get(key)) {
                 (true, None) => {}
                 (true, Some(there)) => {
-                    return Err(format!("{at}: must be absent, is {}", short(there)));
+                    return Err(format!("{at}: must be absent, is {}", shorten_json(there)));
                 }
                 (false, Some(there)) => self.matches(wanted, there, &at)?,
                 (false, None) => return Err(format!("{at}: is absent")),
@@ -87,7 +87,7 @@ fn is_any(kind: &Value, got: &Value) -> Result<bool, String> {
 }
 
 /// A value as a message can hold it.
-pub fn short(value: &Value) -> String {
+pub fn shorten_json(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 300 {
         text

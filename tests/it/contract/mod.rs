@@ -11,10 +11,10 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value};
 
-use case::Run;
+use case::CaseRun;
 use node::NodeServer;
 pub use node::is_required as node_is_required;
-use stage::{Deployment, Stage};
+use stage::{ContractFixture, HostedDeployment};
 
 const PRELUDE: &str = include_str!("../../contract/prelude.json");
 
@@ -34,7 +34,7 @@ const FILES: &[(&str, &str)] = &[
     ("callers", include_str!("../../contract/callers.json")),
 ];
 
-struct Case {
+struct ContractCase {
     file: &'static str,
     name: String,
     /// What it needs of its stage beside the functions: `clock`, a clock that stands still; `empty`, a backend that
@@ -44,7 +44,7 @@ struct Case {
 }
 
 /// The cases and the prelude, with the names of ids as a run wants them.
-fn cases(named: impl Fn(&str) -> String) -> (Vec<Case>, Map<String, Value>) {
+fn load_cases(named: impl Fn(&str) -> String) -> (Vec<ContractCase>, Map<String, Value>) {
     let prelude = serde_json::from_str(&named(PRELUDE)).expect("a map of steps");
     let mut cases = Vec::new();
     for (file, text) in FILES {
@@ -52,7 +52,7 @@ fn cases(named: impl Fn(&str) -> String) -> (Vec<Case>, Map<String, Value>) {
         assert!(!listed.is_empty(), "{file} holds no cases");
         for mut case in listed {
             let needs = case["needs"].as_array().into_iter().flatten();
-            cases.push(Case {
+            cases.push(ContractCase {
                 file,
                 name: case["name"].as_str().expect("a case has a name").to_owned(),
                 needs: needs
@@ -77,20 +77,20 @@ fn moves_clock(steps: &Value) -> bool {
 }
 
 /// Says something where everybody sees it: the test harness keeps what `eprintln` prints to itself.
-fn say(text: &str) {
+fn print_line(text: &str) {
     writeln!(std::io::stderr(), "{text}").expect("stderr is there");
 }
 
 /// What became of the cases on one stage.
 #[derive(Default)]
-struct Tally {
+struct CaseTally {
     passed: usize,
     left_out: usize,
     failures: Vec<String>,
 }
 
-impl Tally {
-    fn note(&mut self, case: &Case, outcome: Result<(), String>) {
+impl CaseTally {
+    fn note(&mut self, case: &ContractCase, outcome: Result<(), String>) {
         match outcome {
             Ok(()) => self.passed += 1,
             Err(failure) => self
@@ -101,7 +101,7 @@ impl Tally {
 
     fn judge(self, stage: &str) {
         let all = self.passed + self.failures.len();
-        say(&format!(
+        print_line(&format!(
             "contract cases on {stage}: {} of {all} passed, {} left out",
             self.passed, self.left_out
         ));
@@ -117,16 +117,16 @@ impl Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_embedded_backend_keeps_the_contract() {
-    let (cases, prelude) = cases(str::to_owned);
-    let mut tally = Tally::default();
+    let (cases, prelude) = load_cases(str::to_owned);
+    let mut tally = CaseTally::default();
     for case in &cases {
         if case.needs.iter().any(|need| need == "identities") {
             tally.left_out += 1;
             continue;
         }
-        let stage = Stage::embedded().await;
-        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
-        stage.strike().await;
+        let stage = ContractFixture::embedded().await;
+        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
+        stage.tear_down().await;
     }
     tally.judge("the embedded backend");
 }
@@ -137,16 +137,16 @@ async fn the_convex_functions_keep_the_contract() {
         Ok(server) => server,
         Err(why) if node::is_required() => panic!("the cases must run against convex/, but {why}"),
         Err(why) => {
-            return say(&format!(
+            return print_line(&format!(
                 "SKIPPED: the contract's cases against convex/: {why}"
             ));
         }
     };
-    let (cases, prelude) = cases(str::to_owned);
-    let mut tally = Tally::default();
+    let (cases, prelude) = load_cases(str::to_owned);
+    let mut tally = CaseTally::default();
     for case in &cases {
-        let stage = Stage::node(&server).await;
-        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
+        let stage = ContractFixture::node(&server).await;
+        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
     }
     tally.judge("the functions of convex/");
 }
@@ -156,16 +156,16 @@ async fn the_convex_functions_keep_the_contract() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a deployment; manual-tests/README.md says how"]
 async fn only_by_name_a_deployment_keeps_the_contract() {
-    let deployment = Deployment::from_environment().expect("a deployment to run against");
-    let (cases, prelude) = cases(|text| deployment.named(text));
-    let mut tally = Tally::default();
+    let deployment = HostedDeployment::from_environment().expect("a deployment to run against");
+    let (cases, prelude) = load_cases(|text| deployment.named(text));
+    let mut tally = CaseTally::default();
     for case in &cases {
         if !case.needs.is_empty() || moves_clock(&case.steps) {
             tally.left_out += 1;
             continue;
         }
-        let stage = Stage::deployed(&deployment);
-        tally.note(case, Run::of(&stage, &prelude, &case.steps).await);
+        let stage = ContractFixture::deployed(&deployment);
+        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
     }
     tally.judge(deployment.url());
 }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::dev_backend::server::{Wire, http};
+use crate::dev_backend::server::{BackendWire, http_client};
 
 /// How long it may take to bundle the functions and to listen.
 const START: Duration = Duration::from_mins(1);
 
 /// A running server. It ends with its input, which closes when this is dropped or its owner dies.
 pub struct NodeServer {
-    pub wire: Wire,
+    pub wire: BackendWire,
     _process: Child,
 }
 
@@ -52,7 +52,10 @@ impl NodeServer {
             .expect("it tells its address")
             .to_owned();
         Ok(Self {
-            wire: Wire { http: http(), url },
+            wire: BackendWire {
+                http: http_client(),
+                url,
+            },
             _process: process,
         })
     }

@@ -5,19 +5,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::node::NodeServer;
-use crate::dev_backend::server::{TestBackend, Wire, http};
+use crate::dev_backend::server::{BackendWire, TestBackend, http_client};
 
-pub struct Stage {
-    pub wire: Wire,
+pub struct ContractFixture {
+    pub wire: BackendWire,
     pub caller_token: String,
     pub pairing_code: String,
     /// The operator's key, where we have it.
     admin_key: Option<String>,
-    clock: Clock,
+    clock: TestTime,
 }
 
 /// Whose time the backend goes by.
-enum Clock {
+enum TestTime {
     /// The embedded backend of this test.
     Embedded(Box<TestBackend>),
     /// The Node server's, asked over HTTP.
@@ -26,7 +26,7 @@ enum Clock {
     World,
 }
 
-impl Stage {
+impl ContractFixture {
     /// An embedded backend with an empty database.
     pub async fn embedded() -> Self {
         let backend = TestBackend::start().await;
@@ -35,7 +35,7 @@ impl Stage {
             caller_token: backend.caller_token.clone(),
             pairing_code: backend.pairing_code.clone(),
             admin_key: Some(backend.backend.admin_key().to_owned()),
-            clock: Clock::Embedded(Box::new(backend)),
+            clock: TestTime::Embedded(Box::new(backend)),
         }
     }
 
@@ -53,18 +53,18 @@ impl Stage {
             caller_token: text("callerToken"),
             pairing_code: text("pairingCode"),
             admin_key: Some(text("adminKey")),
-            clock: Clock::Node,
+            clock: TestTime::Node,
         }
     }
 
     /// A deployment as it is.
-    pub fn deployed(deployment: &Deployment) -> Self {
+    pub fn deployed(deployment: &HostedDeployment) -> Self {
         Self {
             wire: deployment.wire.clone(),
             caller_token: deployment.caller_token.clone(),
             pairing_code: deployment.pairing_code.clone(),
             admin_key: None,
-            clock: Clock::World,
+            clock: TestTime::World,
         }
     }
 
@@ -92,9 +92,9 @@ impl Stage {
     /// What the backend's clock shows.
     pub async fn now_ms(&self) -> Result<f64, String> {
         match &self.clock {
-            Clock::Embedded(backend) => Ok(backend.clock.now_ms()),
-            Clock::Node => self.move_node_clock(0.0).await,
-            Clock::World => {
+            TestTime::Embedded(backend) => Ok(backend.clock.now_ms()),
+            TestTime::Node => self.move_node_clock(0.0).await,
+            TestTime::World => {
                 let since = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .map_err(|bad| bad.to_string())?;
@@ -105,7 +105,7 @@ impl Stage {
 
     /// How far a time of the backend may be from the one that was kept.
     pub fn leeway_ms(&self) -> f64 {
-        if matches!(self.clock, Clock::World) {
+        if matches!(self.clock, TestTime::World) {
             60_000.0
         } else {
             0.0
@@ -114,9 +114,9 @@ impl Stage {
 
     pub async fn advance(&self, ms: f64) -> Result<(), String> {
         match &self.clock {
-            Clock::Embedded(backend) => backend.clock.advance(ms),
-            Clock::Node => drop(self.move_node_clock(ms).await?),
-            Clock::World => {
+            TestTime::Embedded(backend) => backend.clock.advance(ms),
+            TestTime::Node => drop(self.move_node_clock(ms).await?),
+            TestTime::World => {
                 return Err("a deployment's clock cannot be moved: the case needs `clock`".into());
             }
         }
@@ -124,13 +124,13 @@ impl Stage {
     }
 
     /// Has the backend delete what is old now.
-    pub async fn sweep(&self) -> Result<(), String> {
+    pub async fn delete_old_rows(&self) -> Result<(), String> {
         match &self.clock {
-            Clock::Embedded(backend) => {
+            TestTime::Embedded(backend) => {
                 backend.backend.housekeep().await.expect("done");
             }
-            Clock::Node => drop(self.operate("retention:sweep", &json!({})).await?),
-            Clock::World => {
+            TestTime::Node => drop(self.operate("retention:sweep", &json!({})).await?),
+            TestTime::World => {
                 return Err("a deployment deletes when it wants: the case needs `clock`".into());
             }
         }
@@ -148,22 +148,22 @@ impl Stage {
     }
 
     /// Stops what was started for this stage.
-    pub async fn strike(self) {
-        if let Clock::Embedded(backend) = self.clock {
+    pub async fn tear_down(self) {
+        if let TestTime::Embedded(backend) = self.clock {
             backend.backend.stop_server().await;
         }
     }
 }
 
 /// A hosted backend that the environment names.
-pub struct Deployment {
-    wire: Wire,
+pub struct HostedDeployment {
+    wire: BackendWire,
     caller_token: String,
     pairing_code: String,
     run: String,
 }
 
-impl Deployment {
+impl HostedDeployment {
     /// Reads the variables; the error names the one that is missing.
     pub fn from_environment() -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
@@ -172,7 +172,10 @@ impl Deployment {
             .to_owned();
         let run = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
-            wire: Wire { http: http(), url },
+            wire: BackendWire {
+                http: http_client(),
+                url,
+            },
             caller_token: variable("PUNIE_CALLER_TOKEN")?,
             pairing_code: variable("PUNIE_PAIRING_CODE")?,
             run: format!("it{}", &run[..8]),
@@ -194,7 +197,7 @@ impl Deployment {
     }
 }
 
-impl Wire {
+impl BackendWire {
     /// Posts to a route that is no function's, such as the Node server's own.
     pub async fn post(&self, route: &str, body: &Value) -> Value {
         let request = self

@@ -17,13 +17,13 @@ const REQUEST: &str = "GET /version HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
 const UPGRADE: &str = "GET /api/sync HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
                        sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-async fn connect(server: &TestBackend) -> TcpStream {
+async fn connect_socket(server: &TestBackend) -> TcpStream {
     let place = server.wire.url.strip_prefix("http://").expect("http");
     TcpStream::connect(place).await.expect("connected")
 }
 
 /// Sends this and reads until the answer ends so.
-async fn ask(socket: &mut TcpStream, request: &str, ends: &str) {
+async fn send_request(socket: &mut TcpStream, request: &str, ends: &str) {
     socket.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
     while !String::from_utf8_lossy(&answer).ends_with(ends) {
@@ -33,11 +33,11 @@ async fn ask(socket: &mut TcpStream, request: &str, ends: &str) {
 }
 
 async fn ask_version(socket: &mut TcpStream) {
-    ask(socket, REQUEST, env!("CARGO_PKG_VERSION")).await;
+    send_request(socket, REQUEST, env!("CARGO_PKG_VERSION")).await;
 }
 
 async fn connect_and_ask(server: &TestBackend) -> TcpStream {
-    let mut socket = connect(server).await;
+    let mut socket = connect_socket(server).await;
     ask_version(&mut socket).await;
     socket
 }
@@ -53,9 +53,9 @@ fn is_closed(socket: &TcpStream) -> bool {
 async fn late_headers_end_a_connection() {
     let mut time = SteppedTime::stop();
     let server = TestBackend::start().await;
-    let silent = connect(&server).await;
+    let silent = connect_socket(&server).await;
     // A byte a second, and a second request that is never finished.
-    let dripping = connect(&server).await;
+    let dripping = connect_socket(&server).await;
     let mut second = connect_and_ask(&server).await;
     second
         .write_all(&REQUEST.as_bytes()[..9])
@@ -115,15 +115,15 @@ async fn at_the_limit_the_connection_that_was_idle_longest_makes_way() {
 
     // WebSockets are in use: where there are only those, nothing makes way.
     for socket in [&mut open[0], &mut newest] {
-        ask(socket, UPGRADE, "\r\n\r\n").await;
+        send_request(socket, UPGRADE, "\r\n\r\n").await;
     }
     let mut last = connect_and_ask(&server).await;
     time.stand_until("the third to be closed", || {
         closed(&open) == [false, true, true]
     })
     .await;
-    ask(&mut last, UPGRADE, "\r\n\r\n").await;
-    let refused = connect(&server).await;
+    send_request(&mut last, UPGRADE, "\r\n\r\n").await;
+    let refused = connect_socket(&server).await;
     time.stand_until("the refusal", || is_closed(&refused))
         .await;
     assert!(![&open[0], &newest, &last].into_iter().any(is_closed));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::TestBackend;
 
 /// The text of one call's answer with its status, or how it failed.
-async fn asked(
+async fn call_function(
     server: &TestBackend,
     backend: &DevBackend,
     path: &str,
@@ -73,13 +73,13 @@ async fn each_fault_is_seen_as_often_as_planned_and_commits_what_it_should() {
     let args = json!({ "callerToken": token, "requestId": "none" });
     for (fault, code, text) in cases {
         faults.plan("events:cancel", 1, fault.clone());
-        let seen = asked(&server, &backend, "events:cancel", "mutation", &args).await;
+        let seen = call_function(&server, &backend, "events:cancel", "mutation", &args).await;
         assert_eq!(seen, (code, text.to_owned()), "{fault:?}");
-        let after = asked(&server, &backend, "events:cancel", "mutation", &args).await;
+        let after = call_function(&server, &backend, "events:cancel", "mutation", &args).await;
         assert_eq!(after, (200, whole.to_owned()), "after {fault:?}");
     }
     faults.plan("events:cancel", 1, InjectedFault::Oversize(1 << 20));
-    let (code, text) = asked(&server, &backend, "events:cancel", "mutation", &args).await;
+    let (code, text) = call_function(&server, &backend, "events:cancel", "mutation", &args).await;
     assert!(
         code == 200 && text.len() > 1 << 20 && text.ends_with(whole),
         "{} bytes",
@@ -107,7 +107,7 @@ async fn a_dropped_call_is_committed_and_an_unheard_one_is_not() {
         })
     };
     for id in ["unheard", "dropped"] {
-        let seen = asked(
+        let seen = call_function(
             &server,
             &server.backend,
             "events:appendRequest",

@@ -5,18 +5,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::server::{Device, TestBackend};
+use super::server::{DeviceClient, TestBackend};
 
 /// Polls beside the test. Whether the call is held before the next commit or not, its reply is the same.
-fn poll(server: &TestBackend, device: &Device, cursor: Value) -> JoinSet<Value> {
-    let device = server.again(device);
+fn poll(server: &TestBackend, device: &DeviceClient, cursor: Value) -> JoinSet<Value> {
+    let device = server.reconnect_device(device);
     let mut polling = JoinSet::new();
     polling.spawn(async move { device.poll(cursor, 25_000).await });
     polling
 }
 
 /// The page that such a poll came back with.
-async fn page(polling: JoinSet<Value>) -> Value {
+async fn await_page(polling: JoinSet<Value>) -> Value {
     polling.join_all().await.remove(0)
 }
 
@@ -28,12 +28,12 @@ async fn a_held_poll_returns_on_append_and_on_cancel() {
 
     let polling = poll(&server, &device, Value::Null);
     caller.append("req-1", &device.id, "{}").await;
-    let news = page(polling).await;
+    let news = await_page(polling).await;
     assert_eq!(news["events"][0]["requestId"], "req-1", "{news}");
 
     let polling = poll(&server, &device, news["cursor"].clone());
     caller.cancel("req-1").await;
-    let news = page(polling).await;
+    let news = await_page(polling).await;
     assert_eq!(news["events"][0]["type"], "tool_cancel", "{news}");
     assert_eq!(news["isDone"], json!(true));
 }
@@ -84,7 +84,7 @@ async fn another_device_s_event_does_not_end_a_hold() {
     let polling = poll(&server, &device, Value::Null);
     server.caller().append("req-2", &other.id, "{}").await;
     server.caller().append("req-1", &device.id, "{}").await;
-    let news = page(polling).await;
+    let news = await_page(polling).await;
     assert_eq!(news["events"][0]["requestId"], "req-1", "{news}");
 }
 

@@ -7,23 +7,23 @@ use super::server::TestBackend;
 const MINUTE: f64 = 60_000.0;
 const DAY: f64 = 1_440.0 * MINUTE;
 
-async fn value(server: &TestBackend, kind: &str, path: &str, args: Value) -> Value {
+async fn call_value(server: &TestBackend, kind: &str, path: &str, args: Value) -> Value {
     server.wire.value(kind, path, &args).await
 }
 
-async fn asked(server: &TestBackend, id: &str, deadline_ms: Option<f64>) {
+async fn append_request(server: &TestBackend, id: &str, deadline_ms: Option<f64>) {
     let mut args = json!({
         "callerToken": server.caller_token, "requestId": id, "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
     });
     if let Some(deadline) = deadline_ms {
         args["deadlineMs"] = json!(deadline);
     }
-    value(server, "mutation", "events:appendRequest", args).await;
+    call_value(server, "mutation", "events:appendRequest", args).await;
 }
 
-async fn result(server: &TestBackend, id: &str) -> Value {
+async fn get_result(server: &TestBackend, id: &str) -> Value {
     let args = json!({ "callerToken": server.caller_token, "requestId": id });
-    value(server, "query", "events:getResult", args).await
+    call_value(server, "query", "events:getResult", args).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,12 +31,12 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     let server = TestBackend::start().await;
     let token = server.pair("dev-1").await.token;
     let now = server.clock.now_ms();
-    asked(&server, "late", Some(now + MINUTE)).await;
-    asked(&server, "claimed", Some(now + MINUTE)).await;
-    asked(&server, "in-time", Some(now + DAY)).await;
-    asked(&server, "patient", None).await;
+    append_request(&server, "late", Some(now + MINUTE)).await;
+    append_request(&server, "claimed", Some(now + MINUTE)).await;
+    append_request(&server, "in-time", Some(now + DAY)).await;
+    append_request(&server, "patient", None).await;
     let claim = json!({ "deviceId": "dev-1", "token": token, "requestId": "claimed", "leaseId": "l", "leaseMs": 10.0 * MINUTE });
-    value(&server, "mutation", "events:claim", claim).await;
+    call_value(&server, "mutation", "events:claim", claim).await;
 
     server.clock.advance(1.5 * MINUTE);
     assert_eq!(
@@ -46,7 +46,7 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     );
     server.clock.advance(MINUTE);
     assert_eq!(server.backend.housekeep().await.expect("done"), 1);
-    let late = result(&server, "late").await;
+    let late = get_result(&server, "late").await;
     let payload: Value =
         serde_json::from_str(late["payload"].as_str().expect("a payload")).expect("JSON");
     assert_eq!(
@@ -70,7 +70,7 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     );
     server.clock.advance(10.0 * MINUTE);
     assert_eq!(server.backend.housekeep().await.expect("done"), 1);
-    let claimed = result(&server, "claimed").await;
+    let claimed = get_result(&server, "claimed").await;
     let payload: Value =
         serde_json::from_str(claimed["payload"].as_str().expect("a payload")).expect("JSON");
     assert_eq!(payload["meta"]["mayHaveRun"], json!(true), "{payload}");
@@ -85,12 +85,12 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
         .await;
     assert_eq!(refused["errorData"]["code"], "RESULT_EXISTS", "{refused}");
     for open in ["in-time", "patient"] {
-        assert!(result(&server, open).await.is_null(), "{open}");
+        assert!(get_result(&server, open).await.is_null(), "{open}");
     }
     server.clock.advance(30.0 * DAY);
     server.backend.housekeep().await.expect("done");
     assert_eq!(
-        result(&server, "patient").await["outcome"],
+        get_result(&server, "patient").await["outcome"],
         "error",
         "nobody took it for as long as anything is kept"
     );
@@ -101,22 +101,22 @@ async fn what_is_old_goes_and_no_id_runs_again() {
     let server = TestBackend::start().await;
     let token = server.pair("dev-1").await.token;
     for n in 0..250 {
-        asked(&server, &format!("r{n}"), None).await;
+        append_request(&server, &format!("r{n}"), None).await;
         let device = json!({ "deviceId": "dev-1", "token": token, "requestId": format!("r{n}"), "leaseId": "l" });
-        value(&server, "mutation", "events:claim", device.clone()).await;
+        call_value(&server, "mutation", "events:claim", device.clone()).await;
         let mut piece = device.clone();
         (piece["n"], piece["data"]) = (json!(0.0), json!("{}"));
-        value(&server, "mutation", "events:appendProgress", piece).await;
+        call_value(&server, "mutation", "events:appendProgress", piece).await;
         let mut post = device;
         (post["outcome"], post["payload"]) = (json!("ok"), json!("{}"));
-        value(&server, "mutation", "events:appendResult", post).await;
+        call_value(&server, "mutation", "events:appendResult", post).await;
     }
     let poll = json!({ "deviceId": "dev-1", "token": token, "cursor": null, "limit": 512.0 });
     let cursor =
-        value(&server, "query", "events:listForDevice", poll.clone()).await["cursor"].clone();
+        call_value(&server, "query", "events:listForDevice", poll.clone()).await["cursor"].clone();
     server.clock.advance(29.0 * DAY);
     assert_eq!(server.backend.housekeep().await.expect("done"), 0);
-    asked(&server, "young", None).await;
+    append_request(&server, "young", None).await;
     server.clock.advance(2.0 * DAY);
     assert_eq!(
         server.backend.housekeep().await.expect("done"),
@@ -124,11 +124,11 @@ async fn what_is_old_goes_and_no_id_runs_again() {
         "an inbox row, a piece and a result each"
     );
 
-    assert!(result(&server, "r7").await.is_null());
+    assert!(get_result(&server, "r7").await.is_null());
     let mut after = poll.clone();
     after["cursor"] = cursor;
     for poll in [poll, after] {
-        let page = value(&server, "query", "events:listForDevice", poll).await;
+        let page = call_value(&server, "query", "events:listForDevice", poll).await;
         let ids: Vec<_> = page["events"]
             .as_array()
             .expect("events")
@@ -141,10 +141,10 @@ async fn what_is_old_goes_and_no_id_runs_again() {
         "callerToken": server.caller_token, "requestId": "r7", "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
     });
     assert_eq!(
-        value(&server, "mutation", "events:appendRequest", again).await["created"],
+        call_value(&server, "mutation", "events:appendRequest", again).await["created"],
         false
     );
-    let open = value(
+    let open = call_value(
         &server,
         "query",
         "events:listOpen",
@@ -179,7 +179,7 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
     // One of now, one of a caller whose clock is two hours ahead, and one that carries no time.
     let (now, ahead, plain) = (uuid7(0.0), uuid7(120.0 * MINUTE), "plain".to_owned());
     for id in [&now, &ahead, &plain] {
-        asked(&server, id, None).await;
+        append_request(&server, id, None).await;
         device.claim(id, "lease").await;
         device.post(id, "lease", "{}").await;
     }
@@ -219,7 +219,7 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
         let mut again = again.clone();
         again["requestId"] = json!(id);
         assert_eq!(
-            value(&server, "mutation", "events:appendRequest", again).await["created"],
+            call_value(&server, "mutation", "events:appendRequest", again).await["created"],
             false,
             "{id}"
         );

@@ -50,7 +50,7 @@ async fn everything_survives_a_restart() {
     assert_eq!(server.backend.pairing_code().expect("read"), code);
     assert!(server.backend.caller_token_is_valid(&server.caller_token));
     assert!(!server.backend.caller_token_is_valid("another"));
-    let (device, caller) = (server.again(&device), server.caller());
+    let (device, caller) = (server.reconnect_device(&device), server.caller());
     assert_eq!(device.poll(Value::Null, 0).await, before);
     assert_eq!(caller.result("req-1").await["outcome"], "ok");
     assert_eq!(

@@ -33,7 +33,7 @@ impl TestClock {
 }
 
 /// An HTTP client. Plain http needs no TLS, but the client is built with it.
-pub fn http() -> reqwest::Client {
+pub fn http_client() -> reqwest::Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         // Whoever comes first installs it; a second time changes nothing.
@@ -47,12 +47,12 @@ pub fn http() -> reqwest::Client {
 
 /// Calls functions of one backend.
 #[derive(Clone)]
-pub struct Wire {
+pub struct BackendWire {
     pub http: reqwest::Client,
     pub url: String,
 }
 
-impl Wire {
+impl BackendWire {
     /// The envelope that a call gets.
     pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
@@ -82,7 +82,7 @@ pub struct TestBackend {
     pub caller_token: String,
     /// Good for more devices, and for longer, than a test has.
     pub pairing_code: String,
-    pub wire: Wire,
+    pub wire: BackendWire,
     production_errors: bool,
     home: TempDir,
 }
@@ -95,7 +95,7 @@ impl TestBackend {
     pub async fn start_with(production_errors: bool) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let clock = TestClock::new();
-        let backend = DevBackend::start_server(options(&home, &clock, production_errors))
+        let backend = DevBackend::start_server(backend_options(&home, &clock, production_errors))
             .await
             .expect("started");
         let caller_token = backend
@@ -104,8 +104,8 @@ impl TestBackend {
         let pairing_code = backend
             .renew_pairing_code(PairingTerms::LARGEST)
             .expect("a code");
-        let wire = Wire {
-            http: http(),
+        let wire = BackendWire {
+            http: http_client(),
             url: backend.listen_url().to_owned(),
         };
         Self {
@@ -120,7 +120,7 @@ impl TestBackend {
     }
 
     pub fn options(&self) -> DevBackendOptions {
-        options(&self.home, &self.clock, self.production_errors)
+        backend_options(&self.home, &self.clock, self.production_errors)
     }
 
     /// Stops it and starts another on the same file.
@@ -144,7 +144,7 @@ impl TestBackend {
         let backend = DevBackend::start_server(options)
             .await
             .expect("started again");
-        let wire = Wire {
+        let wire = BackendWire {
             url: backend.listen_url().to_owned(),
             ..wire
         };
@@ -159,21 +159,21 @@ impl TestBackend {
         }
     }
 
-    pub fn caller(&self) -> Caller {
-        Caller {
+    pub fn caller(&self) -> CallerClient {
+        CallerClient {
             wire: self.wire.clone(),
             token: self.caller_token.clone(),
         }
     }
 
     /// A device that opened its first session.
-    pub async fn pair(&self, id: &str) -> Device {
-        pair(&self.wire, &self.pairing_code, self.clock.now_ms(), id).await
+    pub async fn pair(&self, id: &str) -> DeviceClient {
+        pair_device(&self.wire, &self.pairing_code, self.clock.now_ms(), id).await
     }
 
     /// The same device at this backend's address.
-    pub fn again(&self, device: &Device) -> Device {
-        Device {
+    pub fn reconnect_device(&self, device: &DeviceClient) -> DeviceClient {
+        DeviceClient {
             wire: self.wire.clone(),
             id: device.id.clone(),
             token: device.token.clone(),
@@ -182,8 +182,13 @@ impl TestBackend {
 }
 
 /// Opens a device's first session.
-pub async fn pair(wire: &Wire, pairing_code: &str, signed_at: f64, id: &str) -> Device {
-    let keys = Keys::new();
+pub async fn pair_device(
+    wire: &BackendWire,
+    pairing_code: &str,
+    signed_at: f64,
+    id: &str,
+) -> DeviceClient {
+    let keys = DeviceKeys::new();
     let text = format!("punie-session:v1:{id}:{signed_at}:{}", keys.token_hash());
     let args = json!({
         "deviceId": id, "publicKey": keys.public_key(), "name": id, "platform": "test",
@@ -191,14 +196,18 @@ pub async fn pair(wire: &Wire, pairing_code: &str, signed_at: f64, id: &str) -> 
         "pairingCode": pairing_code,
     });
     wire.value("mutation", "devices:openSession", &args).await;
-    Device {
+    DeviceClient {
         wire: wire.clone(),
         id: id.to_owned(),
         token: keys.token,
     }
 }
 
-fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBackendOptions {
+fn backend_options(
+    home: &TempDir,
+    clock: &TestClock,
+    production_errors: bool,
+) -> DevBackendOptions {
     let clock = clock.clone();
     DevBackendOptions {
         db: home.path().join("backend.sqlite3"),
@@ -212,12 +221,12 @@ fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBac
 }
 
 /// A device's key and session token.
-pub struct Keys {
+pub struct DeviceKeys {
     key: SigningKey,
     pub token: String,
 }
 
-impl Keys {
+impl DeviceKeys {
     pub fn new() -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).expect("random bytes");
@@ -249,12 +258,12 @@ impl Keys {
 
 /// The party that asks.
 #[derive(Clone)]
-pub struct Caller {
-    pub wire: Wire,
+pub struct CallerClient {
+    pub wire: BackendWire,
     pub token: String,
 }
 
-impl Caller {
+impl CallerClient {
     pub async fn append(&self, request: &str, device: &str, args: &str) -> Value {
         let args = json!({
             "callerToken": self.token, "requestId": request, "deviceId": device, "toolName": "Read", "args": args,
@@ -276,13 +285,13 @@ impl Caller {
 }
 
 /// The party that answers.
-pub struct Device {
-    pub wire: Wire,
+pub struct DeviceClient {
+    pub wire: BackendWire,
     pub id: String,
     pub token: String,
 }
 
-impl Device {
+impl DeviceClient {
     pub async fn poll(&self, cursor: Value, wait_ms: u32) -> Value {
         let args = json!({ "deviceId": self.id, "token": self.token, "cursor": cursor, "waitMs": wait_ms });
         self.wire

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::server::TestBackend;
 
 /// A raw call: status and body.
-async fn post(
+async fn post_body(
     server: &TestBackend,
     path: &str,
     headers: &[(&str, &str)],
@@ -26,7 +26,7 @@ async fn post(
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-fn refusal(body: &str) -> (String, Value) {
+fn parse_refusal(body: &str) -> (String, Value) {
     let refusal: Value = serde_json::from_str(body).expect("a refusal is JSON");
     assert!(refusal["message"].is_string(), "{refusal}");
     (
@@ -35,18 +35,21 @@ fn refusal(body: &str) -> (String, Value) {
     )
 }
 
-fn cancel(server: &TestBackend) -> Value {
+fn cancel_arguments(server: &TestBackend) -> Value {
     json!({ "callerToken": server.caller_token, "requestId": "none" })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn args_come_as_an_object_or_in_an_array() {
     let server = TestBackend::start().await;
-    for args in [cancel(&server), json!([cancel(&server)])] {
+    for args in [
+        cancel_arguments(&server),
+        json!([cancel_arguments(&server)]),
+    ] {
         for format in [json!("json"), json!("convex_encoded_json"), Value::Null] {
             let body =
                 json!({ "path": "events.js:cancel", "args": args, "format": format }).to_string();
-            let (status, reply) = post(&server, "/api/mutation", &[JSON], body).await;
+            let (status, reply) = post_body(&server, "/api/mutation", &[JSON], body).await;
             assert_eq!(
                 (status.as_u16(), reply.as_str()),
                 (200, r#"{"status":"success","value":{"state":"unknown"}}"#)
@@ -58,13 +61,13 @@ async fn args_come_as_an_object_or_in_an_array() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_may_name_the_function() {
     let server = TestBackend::start().await;
-    let body = json!({ "args": cancel(&server) }).to_string();
-    let (status, reply) = post(&server, "/api/run/events/cancel", &[JSON], body.clone()).await;
+    let body = json!({ "args": cancel_arguments(&server) }).to_string();
+    let (status, reply) = post_body(&server, "/api/run/events/cancel", &[JSON], body.clone()).await;
     assert_eq!(status, 200);
     assert!(reply.contains("unknown"), "{reply}");
-    let (status, reply) = post(&server, "/api/run/events", &[JSON], body).await;
+    let (status, reply) = post_body(&server, "/api/run/events", &[JSON], body).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadConvexFunctionIdentifier")
     );
 }
@@ -77,7 +80,7 @@ async fn numbers_travel_as_floats() {
     for format in ["json", "convex_encoded_json"] {
         let args = json!({ "deviceId": device.id, "token": device.token, "requestId": "req-1", "leaseId": "l", "leaseMs": 30000 });
         let body = json!({ "path": "events:claim", "args": args, "format": format }).to_string();
-        let (_, reply) = post(&server, "/api/mutation", &[JSON], body).await;
+        let (_, reply) = post_body(&server, "/api/mutation", &[JSON], body).await;
         assert!(
             reply.contains(r#""attempt":1.0"#) && reply.contains(r#""expiresInMs":30000.0"#),
             "{reply}"
@@ -85,7 +88,7 @@ async fn numbers_travel_as_floats() {
     }
     let args = json!({ "deviceId": device.id, "token": device.token });
     let body = json!({ "path": "events:listOpen", "args": args }).to_string();
-    let (_, reply) = post(&server, "/api/query", &[JSON], body).await;
+    let (_, reply) = post_body(&server, "/api/query", &[JSON], body).await;
     assert!(
         reply.contains(r#""createdAtMs":1763000000000.0"#),
         "{reply}"
@@ -95,7 +98,7 @@ async fn numbers_travel_as_floats() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_call_is_a_status_with_a_code() {
     let server = TestBackend::start().await;
-    let good = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let good = json!({ "path": "events:cancel", "args": cancel_arguments(&server) }).to_string();
     let bad_bodies = [
         "not json".to_owned(),
         "[]".to_owned(),
@@ -107,14 +110,14 @@ async fn what_is_no_call_is_a_status_with_a_code() {
         json!({ "path": 7, "args": {} }).to_string(),
     ];
     for body in bad_bodies {
-        let (status, reply) = post(&server, "/api/mutation", &[JSON], body.clone()).await;
+        let (status, reply) = post_body(&server, "/api/mutation", &[JSON], body.clone()).await;
         assert_eq!(
-            (status.as_u16(), refusal(&reply).0.as_str()),
+            (status.as_u16(), parse_refusal(&reply).0.as_str()),
             (400, "BadJsonBody"),
             "{body}"
         );
     }
-    let (status, reply) = post(
+    let (status, reply) = post_body(
         &server,
         "/api/mutation",
         &[("content-type", "text/plain")],
@@ -122,15 +125,15 @@ async fn what_is_no_call_is_a_status_with_a_code() {
     )
     .await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadJsonBody")
     );
-    let (status, reply) = post(&server, "/api/mutation", &[], good.clone()).await;
+    let (status, reply) = post_body(&server, "/api/mutation", &[], good.clone()).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadJsonBody")
     );
-    let (status, _) = post(
+    let (status, _) = post_body(
         &server,
         "/api/mutation",
         &[("content-type", "application/x+json; charset=utf-8")],
@@ -140,21 +143,22 @@ async fn what_is_no_call_is_a_status_with_a_code() {
     assert_eq!(status, 200);
 
     let odd =
-        json!({ "path": "events:cancel", "args": cancel(&server), "format": "xml" }).to_string();
-    let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
+        json!({ "path": "events:cancel", "args": cancel_arguments(&server), "format": "xml" })
+            .to_string();
+    let (status, reply) = post_body(&server, "/api/mutation", &[JSON], odd).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadFormat")
     );
     let odd = json!({ "path": "../events:cancel", "args": {} }).to_string();
-    let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
+    let (status, reply) = post_body(&server, "/api/mutation", &[JSON], odd).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadConvexFunctionIdentifier")
     );
-    let (status, reply) = post(&server, "/api/nothing", &[JSON], "{}").await;
+    let (status, reply) = post_body(&server, "/api/nothing", &[JSON], "{}").await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (404, "NotFound")
     );
 }
@@ -168,12 +172,13 @@ async fn a_body_has_a_limit() {
     };
     let limit = 16 * 1024 * 1024 + 2000;
     let around = call(0).len();
-    let (status, reply) = post(&server, "/api/mutation", &[JSON], call(limit - around)).await;
+    let (status, reply) = post_body(&server, "/api/mutation", &[JSON], call(limit - around)).await;
     assert_eq!(status, 200);
     assert!(reply.contains("CALLER_UNAUTHORIZED"));
-    let (status, reply) = post(&server, "/api/mutation", &[JSON], call(limit - around + 1)).await;
+    let (status, reply) =
+        post_body(&server, "/api/mutation", &[JSON], call(limit - around + 1)).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadJsonBody")
     );
 }
@@ -181,7 +186,7 @@ async fn a_body_has_a_limit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_are_checked_before_the_function_runs() {
     let server = TestBackend::start().await;
-    let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let body = json!({ "path": "events:cancel", "args": cancel_arguments(&server) }).to_string();
     let admin = format!("Convex {}", server.backend.admin_key());
     let acting = format!("{admin}:eyJzdWJqZWN0IjoieCJ9");
     let cases: [(&str, &str, u16, &str); 10] = [
@@ -207,7 +212,7 @@ async fn headers_are_checked_before_the_function_runs() {
         ("convex-request-id", "anything", 200, ""),
     ];
     for (name, value, status, code) in cases {
-        let (got, reply) = post(
+        let (got, reply) = post_body(
             &server,
             "/api/mutation",
             &[JSON, (name, value)],
@@ -216,7 +221,7 @@ async fn headers_are_checked_before_the_function_runs() {
         .await;
         assert_eq!(got.as_u16(), status, "{name}: {value}: {reply}");
         if status != 200 {
-            assert_eq!(refusal(&reply).0, code, "{name}: {value}");
+            assert_eq!(parse_refusal(&reply).0, code, "{name}: {value}");
         }
     }
 }
@@ -267,10 +272,10 @@ async fn the_owner_calls_any_function_and_nobody_else_does() {
     let server = TestBackend::start().await;
     let admin = format!("Convex {}", server.backend.admin_key());
     let call = |component: &str| {
-        json!({ "path": "events:cancel", "args": [cancel(&server)], "componentPath": component })
+        json!({ "path": "events:cancel", "args": [cancel_arguments(&server)], "componentPath": component })
             .to_string()
     };
-    let (status, reply) = post(
+    let (status, reply) = post_body(
         &server,
         "/api/function",
         &[JSON, ("authorization", &admin)],
@@ -282,12 +287,12 @@ async fn the_owner_calls_any_function_and_nobody_else_does() {
         (200, true),
         "{reply}"
     );
-    let (status, reply) = post(&server, "/api/function", &[JSON], call("")).await;
+    let (status, reply) = post_body(&server, "/api/function", &[JSON], call("")).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (401, "Unauthenticated")
     );
-    let (status, reply) = post(
+    let (status, reply) = post_body(
         &server,
         "/api/function",
         &[JSON, ("authorization", &admin)],
@@ -295,7 +300,7 @@ async fn the_owner_calls_any_function_and_nobody_else_does() {
     )
     .await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "ComponentNotFound")
     );
 
@@ -309,13 +314,13 @@ async fn the_owner_calls_any_function_and_nobody_else_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queries_of_one_snapshot_see_the_same() {
     let server = TestBackend::start().await;
-    let (_, named) = post(&server, "/api/query_ts", &[], "").await;
+    let (_, named) = post_body(&server, "/api/query_ts", &[], "").await;
     let named: Value = serde_json::from_str(&named).expect("JSON");
     server.pair("dev-1").await;
     let list = async |ts: &Value| {
         let args = json!({ "callerToken": server.caller_token });
         let body = json!({ "path": "devices:list", "args": [args], "ts": ts }).to_string();
-        post(&server, "/api/query_at_ts", &[JSON], body).await
+        post_body(&server, "/api/query_at_ts", &[JSON], body).await
     };
     assert_eq!(
         list(&named["ts"]).await,
@@ -324,17 +329,17 @@ async fn queries_of_one_snapshot_see_the_same() {
             r#"{"status":"success","value":[]}"#.to_owned()
         )
     );
-    let (_, later) = post(&server, "/api/query_ts", &[], "").await;
+    let (_, later) = post_body(&server, "/api/query_ts", &[], "").await;
     let later: Value = serde_json::from_str(&later).expect("JSON");
     assert!(list(&later["ts"]).await.1.contains("dev-1"));
     let (status, reply) = list(&json!("//////////8=")).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "SnapshotTooOld")
     );
     let (status, reply) = list(&json!("soon")).await;
     assert_eq!(
-        (status.as_u16(), refusal(&reply).0.as_str()),
+        (status.as_u16(), parse_refusal(&reply).0.as_str()),
         (400, "BadJsonBody")
     );
 }
@@ -342,7 +347,7 @@ async fn queries_of_one_snapshot_see_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_this_machine_may_read_answers_and_no_others() {
     let server = TestBackend::start().await;
-    let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
+    let body = json!({ "path": "events:cancel", "args": cancel_arguments(&server) }).to_string();
     let ask = async |method: reqwest::Method, headers: &[(&str, &str)]| {
         let url = format!("{}/api/mutation", server.wire.url);
         let mut request = server

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::process::PROGRAM;
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 /// What asks to be let in as an editor prints.
 fn as_editor(home: &Path) -> String {
@@ -25,13 +25,13 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
         ("", true),
         ("[sandbox]\nconfine = false\nrequire = \"none\"\n", false),
     ] {
-        let stage = Stage::with(config).await;
+        let stage = RunnerFixture::with_config(config).await;
         let runner = stage.run();
         let line = as_editor(&stage.setting.home);
         for before in ["", "ulimit -x 1000; "] {
             let text = stage
                 .caller
-                .have(Ask::bash(&format!("{before}{line}")))
+                .call_and_wait(ToolCall::bash(&format!("{before}{line}")))
                 .await
                 .text();
             assert!(

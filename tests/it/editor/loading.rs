@@ -2,43 +2,45 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, choosing};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, choose_option};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
-fn write(name: &str) -> Ask {
-    Ask::new(
+fn write_call(name: &str) -> ToolCall {
+    ToolCall::new(
         "Write",
         &json!({ "file_path": name, "content": "written\n" }),
     )
     .of("talk")
 }
 
-fn load(stage: &Stage, session: &str) -> Value {
+fn load_arguments(stage: &RunnerFixture, session: &str) -> Value {
     json!({ "sessionId": session, "cwd": stage.setting.workspace, "mcpServers": [] })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut first = Editor::launch(&stage.setting, choosing("allow_once"));
+    let mut first = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = first.attached(&json!({}), &stage.setting).await;
-    let done = stage.ask(write("a.txt")).await;
+    let done = stage.ask(write_call("a.txt")).await;
     assert_eq!(stage.answer(&done).await.outcome, "ok");
     first.shows(&session, &done, "completed").await;
     first.kill();
     runner.kill();
     let _runner = stage.run();
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let params = json!({ "protocolVersion": 1, "clientCapabilities": {} });
     let agent = editor.ask("initialize", &params).await;
     assert_eq!(agent["agentCapabilities"]["loadSession"], true, "{agent}");
-    let unknown = editor.send("session/load", &load(&stage, "punie-unknown"));
+    let unknown = editor.send("session/load", &load_arguments(&stage, "punie-unknown"));
     assert_eq!(editor.answer(unknown).await["error"]["code"], -32_002);
-    editor.ask("session/load", &load(&stage, &session)).await;
+    editor
+        .ask("session/load", &load_arguments(&stage, &session))
+        .await;
     let shown = editor.updates(&session);
     let earlier = shown
         .iter()
@@ -49,11 +51,11 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         (&json!("Write a.txt"), &json!("completed"))
     );
     // It is attached without another word, and a person is asked in it.
-    until("the turn to be open", || {
+    wait_until("the turn to be open", || {
         editor.said(&session).contains("Attached")
     })
     .await;
-    let next = stage.ask(write("b.txt")).await;
+    let next = stage.ask(write_call("b.txt")).await;
     assert_eq!(stage.answer(&next).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     // A prompt to attach takes the turn over, and a stop ends both.
@@ -66,9 +68,11 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     // What the person has stopped is not attached again.
     editor.close();
     editor.end().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
-    editor.ask("session/load", &load(&stage, &session)).await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
+    editor
+        .ask("session/load", &load_arguments(&stage, &session))
+        .await;
     let status = editor.prompt(&session, "status");
     editor.answer(status).await;
     assert!(
@@ -77,7 +81,11 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         editor.said(&session)
     );
     assert_eq!(
-        stage.caller.have(write("c.txt")).await.verdict(),
+        stage
+            .caller
+            .call_and_wait(write_call("c.txt"))
+            .await
+            .verdict(),
         ("error", "policy_denied")
     );
 }

@@ -2,14 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, choosing};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, choose_option};
+use crate::harness::stage::RunnerFixture;
 
 /// The tool call of the question that this call leads to.
-async fn question(stage: &Stage, editor: &Editor, tool: &str, args: Value) -> Value {
+async fn ask_question(
+    stage: &RunnerFixture,
+    editor: &EditorProcess,
+    tool: &str,
+    args: Value,
+) -> Value {
     let before = editor.requests("session/request_permission").len();
-    let answer = stage.caller.have(Ask::new(tool, &args)).await;
+    let answer = stage.caller.call_and_wait(ToolCall::new(tool, &args)).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let asked = editor.requests("session/request_permission");
     assert_eq!(asked.len(), before + 1);
@@ -18,10 +23,10 @@ async fn question(stage: &Stage, editor: &Editor, tool: &str, args: Value) -> Va
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_an_edit_carries_the_difference() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("a.txt", "one\ntwo\n");
     stage.write("b.txt", "left\n");
-    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("reject_once"));
     editor.attached(&json!({}), &stage.setting).await;
     let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
     let diff = |name: &str, old: Value, new: &str| {
@@ -78,13 +83,13 @@ async fn a_question_about_an_edit_carries_the_difference() {
         ),
     ];
     for (tool, args, wanted) in cases {
-        let asked = question(&stage, &editor, tool, args.clone()).await;
+        let asked = ask_question(&stage, &editor, tool, args.clone()).await;
         assert_eq!(asked["content"], json!(wanted), "{tool} {args}");
     }
     assert_eq!(stage.read("a.txt"), "one\ntwo\n");
     // What is no plain patch is shown as it is.
     let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
-    let asked = question(&stage, &editor, "ApplyPatch", json!({ "patch": mode })).await;
+    let asked = ask_question(&stage, &editor, "ApplyPatch", json!({ "patch": mode })).await;
     assert!(
         asked["content"][0]["content"]["text"]
             .as_str()
@@ -96,8 +101,8 @@ async fn a_question_about_an_edit_carries_the_difference() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn titles_are_sentences() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("reject_once"));
     editor.attached(&json!({}), &stage.setting).await;
     let cases = [
         (
@@ -137,6 +142,9 @@ async fn titles_are_sentences() {
         ),
     ];
     for (tool, args, wanted) in cases {
-        assert_eq!(question(&stage, &editor, tool, args).await["title"], wanted);
+        assert_eq!(
+            ask_question(&stage, &editor, tool, args).await["title"],
+            wanted
+        );
     }
 }

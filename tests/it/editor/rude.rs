@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, choosing};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, choose_option};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let errors = |editor: &Editor| -> Vec<Value> {
+    let errors = |editor: &EditorProcess| -> Vec<Value> {
         let told = editor
             .heard()
             .into_iter()
@@ -23,7 +23,7 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     editor.write(b"\xFF\xFE\x80\n");
     editor.write(b"\n\n");
     editor.write(b"[1]\n");
-    until("three answers", || errors(&editor).len() == 3).await;
+    wait_until("three answers", || errors(&editor).len() == 3).await;
     assert_eq!(errors(&editor), [-32700, -32700, -32600]);
     // Longer than any line may be.
     let long = vec![b'x'; 1 << 20];
@@ -31,7 +31,7 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
         editor.write(&long);
     }
     editor.write(b"\n");
-    until("its answer", || errors(&editor).len() == 4).await;
+    wait_until("its answer", || errors(&editor).len() == 4).await;
     // The same as a request: it is refused under its id, wherever that stands.
     let text = "x".repeat(40 << 20);
     let prompt = format!(
@@ -42,16 +42,16 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     editor.write(format!("{{\"jsonrpc\":\"2.0\",{prompt},\"id\":1002}}\n").as_bytes());
     assert_eq!(editor.answer(1002).await["error"]["code"], -31_003);
     editor.notify("session/unheard_of", &json!({ "x": 1 }));
-    let id = stage.ask(Ask::bash("echo still here")).await;
+    let id = stage.ask(ToolCall::bash("echo still here")).await;
     assert_eq!(stage.answer(&id).await.text(), "still here");
     editor.shows(&session, &id, "completed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    let code = async |editor: &mut Editor, method: &str, params: Value| {
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let code = async |editor: &mut EditorProcess, method: &str, params: Value| {
         let id = editor.send(method, &params);
         editor.answer(id).await["error"]["code"].clone()
     };
@@ -62,7 +62,7 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
         -32600,
         "before initialize"
     );
-    editor.hello(&json!({})).await;
+    editor.initialize_client(&json!({})).await;
     assert_eq!(
         code(&mut editor, "session/new", new(json!("relative/path"))).await,
         -32602
@@ -79,26 +79,31 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
     assert_eq!(code(&mut editor, "session/prompt", prompt).await, -32002);
     editor.notify("session/cancel", &json!({ "sessionId": "none" }));
     // A session all the same, after another introduction.
-    editor.hello(&json!({ "fs": "yes please" })).await;
+    editor
+        .initialize_client(&json!({ "fs": "yes please" }))
+        .await;
     editor.session(work).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_does_not_read_holds_up_no_call() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let gate = editor.stop_reading();
     for n in 0..40 {
         let answer = stage
             .caller
-            .have(Ask::new("Glob", &json!({ "pattern": format!("{n}*") })))
+            .call_and_wait(ToolCall::new(
+                "Glob",
+                &json!({ "pattern": format!("{n}*") }),
+            ))
             .await;
         assert_eq!(answer.outcome, "ok");
     }
     drop(gate);
     let id = stage
-        .ask(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     editor.shows(&session, &id, "completed").await;
 }

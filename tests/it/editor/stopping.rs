@@ -3,17 +3,17 @@
 
 use serde_json::json;
 
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::editor::{Editor, Reaction, choosing};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::editor::{EditorProcess, EditorReaction, choose_option};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
-fn touch(name: &str) -> Ask {
-    Ask::bash(&format!("touch {name}")).of("talk")
+fn touch_call(name: &str) -> ToolCall {
+    ToolCall::bash(&format!("touch {name}")).of("talk")
 }
 
 /// The answer tells the model to stop, and not to ask again.
-fn assert_refused_for_good(answer: &Answer, reason: &str) {
+fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let text = answer.text();
     assert!(
@@ -24,10 +24,10 @@ fn assert_refused_for_good(answer: &Answer, reason: &str) {
 }
 
 /// Attaches an editor that answers nothing and waits until it is asked about a call; the session, its turn, the call.
-async fn asked(stage: &Stage, editor: &mut Editor) -> (String, u64, String) {
+async fn start_turn(stage: &RunnerFixture, editor: &mut EditorProcess) -> (String, u64, String) {
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(touch("new.txt")).await;
-    until("the question", || {
+    let id = stage.ask(touch_call("new.txt")).await;
+    wait_until("the question", || {
         editor.requests("session/request_permission").len() == 1
     })
     .await;
@@ -36,10 +36,10 @@ async fn asked(stage: &Stage, editor: &mut Editor) -> (String, u64, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_would_change() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("a.txt", "read me\n");
-    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
-    let (session, turn, id) = asked(&stage, &mut editor).await;
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
+    let (session, turn, id) = start_turn(&stage, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(
         &stage.answer(&id).await,
@@ -48,14 +48,15 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     editor.answer(turn).await;
     // The model asks again all the same, and in another way.
     assert_refused_for_good(
-        &stage.caller.have(touch("new.txt")).await,
+        &stage.caller.call_and_wait(touch_call("new.txt")).await,
         "stopped the turn",
     );
-    let write = Ask::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
-    assert_refused_for_good(&stage.caller.have(write).await, "stopped the turn");
-    let read = Ask::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
+    let write =
+        ToolCall::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
+    assert_refused_for_good(&stage.caller.call_and_wait(write).await, "stopped the turn");
+    let read = ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
     assert_eq!(
-        stage.caller.have(read).await.outcome,
+        stage.caller.call_and_wait(read).await.outcome,
         "ok",
         "reading goes on"
     );
@@ -76,34 +77,47 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
             .contains("`punie-runner resume talk`")
     );
     // A new turn is a way on: the person is asked again.
-    editor.serves(choosing("allow_once"));
+    editor.serves(choose_option("allow_once"));
     editor.attach(&session, "attach talk").await;
-    assert_eq!(stage.caller.have(touch("new.txt")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(touch_call("new.txt"))
+            .await
+            .outcome,
+        "ok"
+    );
     assert_eq!(editor.requests("session/request_permission").len(), 2);
     assert_eq!(stage.status().await["stoppedConversations"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_between_calls_stops_the_conversation_too_and_no_other() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    assert_eq!(stage.caller.have(touch("one")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.call_and_wait(touch_call("one")).await.outcome,
+        "ok"
+    );
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
-    assert_refused_for_good(&stage.caller.have(touch("two")).await, "stopped the turn");
+    assert_refused_for_good(
+        &stage.caller.call_and_wait(touch_call("two")).await,
+        "stopped the turn",
+    );
     let stopped = &stage.status().await["stoppedConversations"];
     assert_eq!(stopped.as_array().map(Vec::len), Some(1), "{stopped}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_is_put_away_with_the_turn_is_a_stop_whichever_message_comes_first() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, |_, _| {
-        Reaction::AnswerAndCancel(json!({ "outcome": { "outcome": "cancelled" } }))
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| {
+        EditorReaction::AnswerAndCancel(json!({ "outcome": { "outcome": "cancelled" } }))
     });
     editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(touch("new.txt")).await;
+    let id = stage.ask(touch_call("new.txt")).await;
     assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
     assert!(!stage.file("new.txt").exists());
 }
@@ -111,21 +125,27 @@ async fn a_question_that_is_put_away_with_the_turn_is_a_stop_whichever_message_c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_restarts_of_the_runner()
 {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
-    let (_, _, id) = asked(&stage, &mut editor).await;
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
+    let (_, _, id) = start_turn(&stage, &mut editor).await;
     // Killed with its agent, as by a crash: nobody says goodbye.
     editor.kill();
     assert_refused_for_good(
         &stage.answer(&id).await,
         "Testedit 1.0 was closed before anybody answered",
     );
-    assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "was closed");
+    assert_refused_for_good(
+        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        "was closed",
+    );
     runner.kill();
     let runner = stage.run();
-    assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "was closed");
+    assert_refused_for_good(
+        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        "was closed",
+    );
     assert!(!stage.file("new.txt").exists());
     let listed = stage.command(&["resume"]).await;
     assert!(
@@ -151,32 +171,34 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on() {
-    let stage = Stage::with("[policy]\nask = [\"WriteShell\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"WriteShell\"]\n").await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
     let shell = json!({ "command": "sh", "tty": true, "run_in_background": true });
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Bash", &shell).of("talk"))
+            .call_and_wait(ToolCall::new("Bash", &shell).of("talk"))
             .await
             .outcome,
         "ok"
     );
     // It waits beside the conversation's other calls, and on the device's own list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
-    let typed = stage.ask(Ask::new("WriteShell", &typed).of("talk")).await;
+    let typed = stage
+        .ask(ToolCall::new("WriteShell", &typed).of("talk"))
+        .await;
     let open = async || stage.command(&["approvals", "--json"]).await.out;
-    eventually("the question on the list", async || {
+    wait_for_some("the question on the list", async || {
         open().await.contains("typed").then_some(())
     })
     .await;
-    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
-    let (session, _, id) = asked(&stage, &mut editor).await;
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
+    let (session, _, id) = start_turn(&stage, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
     assert_refused_for_good(
-        &stage.caller.have(touch("new.txt")).await,
+        &stage.caller.call_and_wait(touch_call("new.txt")).await,
         "stopped the turn",
     );
     let listed = stage.listed_question().await;
@@ -189,9 +211,12 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     assert_eq!(stage.status().await["stoppedConversations"], json!([]));
     assert!(!stage.file("new.txt").exists());
     // Nobody else would: it outlives the runner of this test.
-    let ended = Ask::new(
+    let ended = ToolCall::new(
         "KillShell",
         &json!({ "shell_id": "sh_1", "signal": "KILL" }),
     );
-    assert_eq!(stage.caller.have(ended.of("talk")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.call_and_wait(ended.of("talk")).await.outcome,
+        "ok"
+    );
 }

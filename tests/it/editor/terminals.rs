@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, Reaction};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, EditorReaction};
+use crate::harness::stage::RunnerFixture;
 
 /// Has one terminal, in which everything prints the same.
-fn terminal(method: &str, _: &Value) -> Reaction {
-    Reaction::Answer(match method {
+fn terminal_reaction(method: &str, _: &Value) -> EditorReaction {
+    EditorReaction::Answer(match method {
         "terminal/create" => json!({ "terminalId": "t1" }),
         "terminal/wait_for_exit" => json!({ "exitCode": 0 }),
         "terminal/output" => {
@@ -18,21 +18,22 @@ fn terminal(method: &str, _: &Value) -> Reaction {
         "session/request_permission" => {
             json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })
         }
-        _ => return Reaction::Refuse(-32601),
+        _ => return EditorReaction::Refuse(-32601),
     })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
     for required in ["", "[sandbox]\nrequire = \"partial\"\n"] {
-        let stage = Stage::with(&format!("[editor]\nterminals = true\n{required}")).await;
-        let mut editor = Editor::launch(&stage.setting, terminal);
+        let stage =
+            RunnerFixture::with_config(&format!("[editor]\nterminals = true\n{required}")).await;
+        let mut editor = EditorProcess::launch(&stage.setting, terminal_reaction);
         editor
             .attached(&json!({ "terminal": true }), &stage.setting)
             .await;
         let answer = stage
             .caller
-            .have(Ask::bash("echo ran here; echo x >> ~/rc"))
+            .call_and_wait(ToolCall::bash("echo ran here; echo x >> ~/rc"))
             .await;
         assert!(answer.text().starts_with("ran here"), "{answer:?}");
         assert!(
@@ -63,12 +64,17 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
-    let stage = Stage::with("[editor]\nterminals = true\n[sandbox]\nrequire = \"none\"\n").await;
-    let mut editor = Editor::launch(&stage.setting, terminal);
+    let stage =
+        RunnerFixture::with_config("[editor]\nterminals = true\n[sandbox]\nrequire = \"none\"\n")
+            .await;
+    let mut editor = EditorProcess::launch(&stage.setting, terminal_reaction);
     editor
         .attached(&json!({ "terminal": true }), &stage.setting)
         .await;
-    let answer = stage.caller.have(Ask::bash("echo ran here")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran here"))
+        .await;
     assert_eq!(answer.text(), "ran there");
     let meta = &answer.payload["meta"];
     assert_eq!(
@@ -78,7 +84,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
     // What does not fit in an editor's terminal runs here, and is confined.
     let answer = stage
         .caller
-        .have(Ask::new(
+        .call_and_wait(ToolCall::new(
             "Bash",
             &json!({ "command": "cat", "stdin": "here" }),
         ))

@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, choosing};
-use crate::harness::process::Program;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, choose_option};
+use crate::harness::process::RunningProgram;
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn words_that_are_no_command_get_help_and_end_their_turn() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     let prompt = editor.prompt(&session, "please fix the bug");
     assert_eq!(
@@ -44,12 +44,12 @@ async fn words_that_are_no_command_get_help_and_end_their_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("a.txt", "one\ntwo\n");
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage
-        .ask(Ask::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk"))
         .await;
     let answer = stage.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
@@ -89,22 +89,24 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
     );
     // What fails is shown as failed.
     let id = stage
-        .ask(Ask::new("Read", &json!({ "file_path": "none.txt" })))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "none.txt" })))
         .await;
     assert_eq!(stage.answer(&id).await.outcome, "error");
     editor.shows(&session, &id, "failed").await;
-    let id = stage.ask(Ask::new("Read", &json!({ "nothing": 1 }))).await;
+    let id = stage
+        .ask(ToolCall::new("Read", &json!({ "nothing": 1 })))
+        .await;
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "invalid_args"));
     editor.shows(&session, &id, "failed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_prints_is_shown_as_it_comes() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun; until [ -e go ]; do sleep 0.05; done; echo over",
         ))
         .await;
@@ -116,8 +118,11 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
         ours.into_iter()
             .any(|u| u["content"].to_string().contains(words))
     };
-    until("its first words", || shows("begun")).await;
-    assert_eq!(editor.stages(&session, &id), ["pending", "in_progress"]);
+    wait_until("its first words", || shows("begun")).await;
+    assert_eq!(
+        editor.shown_stages(&session, &id),
+        ["pending", "in_progress"]
+    );
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     editor.shows(&session, &id, "completed").await;
@@ -126,11 +131,13 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_shows_terminals_is_fed_one() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let capabilities = json!({ "_meta": { "terminal_output": true } });
     let (session, _) = editor.attached(&capabilities, &stage.setting).await;
-    let id = stage.ask(Ask::bash("echo one; echo two; exit 3")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo one; echo two; exit 3"))
+        .await;
     stage.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
     let shown: Vec<_> = editor
@@ -155,8 +162,8 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
         (&json!(3), terminal)
     );
     // One that never ran has its reason beside the empty terminal.
-    editor.serves(choosing("reject_once"));
-    let id = stage.ask(Ask::bash("echo never")).await;
+    editor.serves(choose_option("reject_once"));
+    let id = stage.ask(ToolCall::bash("echo never")).await;
     stage.answer(&id).await;
     editor.shows(&session, &id, "failed").await;
     let shown: Vec<_> = editor
@@ -170,10 +177,10 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_its_end() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(Ask::bash("echo $$ > pid; sleep 600")).await;
+    let id = stage.ask(ToolCall::bash("echo $$ > pid; sleep 600")).await;
     let pid = stage.line("pid").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_eq!(
@@ -181,7 +188,7 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
         "cancelled"
     );
     assert_eq!(
-        editor.stages(&session, &id),
+        editor.shown_stages(&session, &id),
         ["pending", "in_progress", "failed"],
         "before the turn's end"
     );
@@ -198,23 +205,25 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     let (all, one) = (
         editor.session(&stage.setting.workspace).await,
         editor.session(&stage.setting.workspace).await,
     );
     editor.attach(&one, "attach talk-1").await;
     editor.attach(&all, "attach").await;
-    let list = |talk: &str| Ask::new("Glob", &json!({ "pattern": "*" })).of(talk);
+    let list = |talk: &str| ToolCall::new("Glob", &json!({ "pattern": "*" })).of(talk);
     let (mine, other) = (
         stage.ask(list("talk-1")).await,
         stage.ask(list("talk-2")).await,
     );
     editor.shows(&one, &mine, "completed").await;
     editor.shows(&all, &other, "completed").await;
-    assert!(editor.stages(&all, &mine).is_empty() && editor.stages(&one, &other).is_empty());
+    assert!(
+        editor.shown_stages(&all, &mine).is_empty() && editor.shown_stages(&one, &other).is_empty()
+    );
     let again = editor.prompt(&one, "attach");
     assert_eq!(
         editor.answer(again).await["result"]["stopReason"],
@@ -225,13 +234,15 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage
-        .ask(Ask::bash("until [ -e go ]; do sleep 0.05; done; echo done"))
+        .ask(ToolCall::bash(
+            "until [ -e go ]; do sleep 0.05; done; echo done",
+        ))
         .await;
     editor.shows(&session, &id, "in_progress").await;
     editor.close();
@@ -242,9 +253,9 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
         (answer.outcome.as_str(), answer.text().as_str()),
         ("ok", "done")
     );
-    let more = Ask::new("Glob", &json!({ "pattern": "g*" }));
+    let more = ToolCall::new("Glob", &json!({ "pattern": "g*" }));
     assert_eq!(
-        stage.caller.have(more).await.outcome,
+        stage.caller.call_and_wait(more).await.outcome,
         "ok",
         "reading needs nobody"
     );
@@ -252,11 +263,11 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_ends() {
-    let stage = Stage::with("[editor]\nlinger_ms = 1500\n").await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &stage.setting).await;
     let command = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     stage.line("begun").await;
     editor.close();
     stage.write("go", "");
@@ -266,9 +277,9 @@ async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_end
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_whose_editor_closes_without_a_turn_ends_at_once() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     editor.session(&stage.setting.workspace).await;
     editor.close();
     assert_eq!(editor.end().await.code(), Some(0));
@@ -276,10 +287,12 @@ async fn an_agent_whose_editor_closes_without_a_turn_ends_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(Ask::bash("echo $$ > pid; exec sleep 600")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo $$ > pid; exec sleep 600"))
+        .await;
     let pid = stage.line("pid").await;
     let agent =
         rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
@@ -296,11 +309,11 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
-    let stage = Stage::unpaired("").await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
     let mut setting = stage.setting.clone();
     setting.url = String::new();
-    let mut editor = Editor::launch(&setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let mut editor = EditorProcess::launch(&setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     let turn = editor.prompt(&session, "attach");
     assert_eq!(
@@ -312,7 +325,7 @@ async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
         "{}",
         editor.said(&session)
     );
-    let held = Program::start(&stage.setting, &["status", "--json"])
+    let held = RunningProgram::start(&stage.setting, &["status", "--json"])
         .end()
         .await;
     assert_eq!(held.json()["running"], true);

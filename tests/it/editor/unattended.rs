@@ -3,16 +3,16 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::editor::{Editor, choosing};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::editor::{EditorProcess, choose_option};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
-fn touch(name: &str) -> Ask {
-    Ask::bash(&format!("touch {name}")).of("talk")
+fn touch_call(name: &str) -> ToolCall {
+    ToolCall::bash(&format!("touch {name}")).of("talk")
 }
 
-async fn answers(stage: &Stage, words: &[&str]) {
+async fn await_answer(stage: &RunnerFixture, words: &[&str]) {
     let id = stage.listed_question().await["id"]
         .as_str()
         .expect("an id")
@@ -26,20 +26,23 @@ async fn answers(stage: &Stage, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over_restarts_too() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("a.txt", "read me\n");
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &stage.setting).await;
-    assert_eq!(stage.caller.have(touch("one")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.call_and_wait(touch_call("one")).await.outcome,
+        "ok"
+    );
     editor.close();
     editor.end().await;
-    let waits = stage.ask(touch("two")).await;
+    let waits = stage.ask(touch_call("two")).await;
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Read", &json!({ "file_path": "a.txt" })))
+            .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "a.txt" })))
             .await
             .outcome,
         "ok"
@@ -48,23 +51,27 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     assert!(!stage.file("two").exists());
     // The caller's side is not asked what the person at the editor was asked.
     assert!(stage.caller.questions().await.is_empty());
-    answers(&stage, &["allow", "--conversation"]).await;
+    await_answer(&stage, &["allow", "--conversation"]).await;
     assert_eq!(stage.answer(&waits).await.outcome, "ok");
     assert_eq!(
-        stage.caller.have(touch("three")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(touch_call("three"))
+            .await
+            .outcome,
         "ok",
         "for the rest of the conversation"
     );
-    let other = stage.ask(Ask::bash("touch four").of("another")).await;
-    answers(&stage, &["deny"]).await;
+    let other = stage.ask(ToolCall::bash("touch four").of("another")).await;
+    await_answer(&stage, &["deny"]).await;
     assert_eq!(
         stage.answer(&other).await.verdict(),
         ("error", "policy_denied")
     );
     runner.kill();
     let _runner = stage.run();
-    let waits = stage.ask(touch("five")).await;
-    answers(&stage, &["deny"]).await;
+    let waits = stage.ask(touch_call("five")).await;
+    await_answer(&stage, &["deny"]).await;
     assert_eq!(
         stage.answer(&waits).await.verdict(),
         ("error", "policy_denied")
@@ -77,16 +84,19 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     );
     let ended = stage.command(&["resume", "--without-editor"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(stage.caller.have(touch("six")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.call_and_wait(touch_call("six")).await.outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     editor.attach(&session, "attach talk").await;
     editor.close();
@@ -94,30 +104,37 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("touch free").of("another"))
+            .call_and_wait(ToolCall::bash("touch free").of("another"))
             .await
             .outcome,
         "ok"
     );
-    let waits = stage.ask(touch("new.txt")).await;
-    answers(&stage, &["deny"]).await;
+    let waits = stage.ask(touch_call("new.txt")).await;
+    await_answer(&stage, &["deny"]).await;
     assert_eq!(stage.answer(&waits).await.outcome, "error");
     assert!(!stage.file("new.txt").exists());
     let ended = stage
         .command(&["resume", "talk", "--without-editor", "--json"])
         .await;
     assert_eq!(ended.json()["changed"], true, "{ended:?}");
-    assert_eq!(stage.caller.have(touch("new.txt")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(touch_call("new.txt"))
+            .await
+            .outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_asks_about_it() {
-    let stage = Stage::new().await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
-    editor.hello(&json!({})).await;
+    let stage = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    editor.initialize_client(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
-    let waits = stage.ask(touch("new.txt")).await;
-    until("the notice in the thread", || {
+    let waits = stage.ask(touch_call("new.txt")).await;
+    wait_until("the notice in the thread", || {
         editor.said(&session).contains("waits for your approval")
     })
     .await;
@@ -133,21 +150,21 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     editor.shows(&session, &waits, "completed").await;
     assert_eq!(
-        editor.stages(&session, &waits),
+        editor.shown_stages(&session, &waits),
         ["pending", "in_progress", "completed"]
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_whose_editor_went_away_ends_however_often_it_is_asked() {
-    let stage = Stage::with("[editor]\nlinger_ms = 1500\n").await;
-    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    let stage = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
+    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &stage.setting).await;
     editor.close();
     let asking = async {
         loop {
             stage
-                .ask(Ask::new("Glob", &json!({ "pattern": "*" })))
+                .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })))
                 .await;
         }
     };

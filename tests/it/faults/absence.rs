@@ -20,22 +20,22 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{announced_waits, polls_fail};
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::proxy::{Proxy, Toxic};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::proxy::{ConnectionFault, FaultyProxy};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f23_connection_refused_backs_off_within_bounds() {
-    let stage = Stage::new().await;
-    let mut proxy = Proxy::before(&stage.setting.url);
+    let stage = RunnerFixture::new().await;
+    let mut proxy = FaultyProxy::before(&stage.setting.url);
     let runner = stage.run_at(&proxy.url);
-    let before = stage.ask(Ask::bash("echo before")).await;
-    stage.reaches(&before, RequestState::Delivered).await;
-    until("the cursor", || stage.remembers("cursor").is_some()).await;
-    let cursor = stage.remembers("cursor");
+    let before = stage.ask(ToolCall::bash("echo before")).await;
+    stage.wait_for_state(&before, RequestState::Delivered).await;
+    wait_until("the cursor", || stage.journal_note("cursor").is_some()).await;
+    let cursor = stage.journal_note("cursor");
     proxy.down().await;
     polls_fail(&runner, 8).await;
     let waits = announced_waits(&runner);
@@ -47,32 +47,36 @@ async fn f23_connection_refused_backs_off_within_bounds() {
         );
     }
     assert_eq!(
-        (stage.remembers("cursor"), stage.state(&before)),
+        (stage.journal_note("cursor"), stage.state(&before)),
         (cursor, Some(RequestState::Delivered))
     );
-    until("the trouble", || {
-        stage.remembers("backend_trouble").as_deref() == Some("unreachable")
+    wait_until("the trouble", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("unreachable")
     })
     .await;
     assert_eq!(stage.status().await["backend"]["trouble"], "unreachable");
     proxy.up();
     assert_eq!(
-        stage.caller.have(Ask::bash("echo after")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo after"))
+            .await
+            .outcome,
         "ok"
     );
-    until("the trouble to be over", || {
-        stage.remembers("backend_trouble").as_deref() == Some("")
+    wait_until("the trouble to be over", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
 }
 
 /// Knows one name, while it knows anything.
-struct Names {
+struct FakeResolver {
     known: AtomicBool,
     asked_in_vain: AtomicUsize,
 }
 
-impl Resolve for Names {
+impl Resolve for FakeResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let known = name.as_str() == "backend.localhost" && self.known.load(Ordering::SeqCst);
         self.asked_in_vain
@@ -91,11 +95,11 @@ impl Resolve for Names {
 /// Runs until a file is there.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Await {
+pub(super) struct AwaitFile {
     file: PathBuf,
 }
 
-impl Tool for Await {
+impl Tool for AwaitFile {
     const NAME: &'static str = "Await";
     const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = ();
@@ -115,10 +119,10 @@ impl Tool for Await {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
-    let stage = Stage::new().await;
-    let mut proxy = Proxy::before(&stage.setting.url);
+    let stage = RunnerFixture::new().await;
+    let mut proxy = FaultyProxy::before(&stage.setting.url);
     let port = proxy.url.rsplit(':').next().expect("a port").to_owned();
-    let names = Arc::new(Names {
+    let names = Arc::new(FakeResolver {
         known: AtomicBool::new(true),
         asked_in_vain: AtomicUsize::new(0),
     });
@@ -127,42 +131,48 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
         resolver: Some(Arc::clone(&names) as Arc<dyn Resolve>),
         ..TransportOptions::default()
     };
-    let tools = ToolRegistry::new([ToolSet::new("test", ()).with_tool::<Await>().into_entries()])
-        .expect("one tool");
+    let tools = ToolRegistry::new([ToolSet::new("test", ())
+        .with_tool::<AwaitFile>()
+        .into_entries()])
+    .expect("one tool");
     let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
     let settings = settings_with(|settings| {
         settings.waits.retry = (first, cap);
     });
     let url = format!("http://backend.localhost:{port}");
-    let runner = Inside::start_at(&stage, &url, way, tools, settings);
+    let runner = RunnerInProcess::start_at(&stage, &url, way, tools, settings);
     let id = stage
-        .ask(Ask::new("Await", &json!({ "file": stage.file("go") })))
+        .ask(ToolCall::new("Await", &json!({ "file": stage.file("go") })))
         .await;
-    stage.reaches(&id, RequestState::Started).await;
+    stage.wait_for_state(&id, RequestState::Started).await;
     names.known.store(false, Ordering::SeqCst);
     // Connections that stand need no name.
     proxy.down().await;
     proxy.up();
     stage.write("go", "");
-    stage.reaches(&id, RequestState::Finished).await;
-    until("vain questions", || {
+    stage.wait_for_state(&id, RequestState::Finished).await;
+    wait_until("vain questions", || {
         names.asked_in_vain.load(Ordering::SeqCst) >= 5
     })
     .await;
     assert!(stage.caller.result(&id).await.is_none());
     names.known.store(true, Ordering::SeqCst);
     assert_eq!(stage.answer(&id).await.text(), "it is there");
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     runner.stop().await;
 }
 
-fn functions(address: SocketAddr) -> HttpFunctions {
+fn functions_at(address: SocketAddr) -> HttpFunctions {
     HttpFunctions::new(&format!("http://{address}"), TransportOptions::default())
         .expect("an address")
 }
 
 /// How long a call took that was in vain, by the runtime's clock.
-async fn vain(time: &mut SteppedTime, functions: &HttpFunctions, held: Duration) -> Duration {
+async fn poll_in_vain(
+    time: &mut SteppedTime,
+    functions: &HttpFunctions,
+    held: Duration,
+) -> Duration {
     let begun = Instant::now();
     let args = json!({});
     let call = functions.call_function(FunctionKind::Query, "events:head", &args, held);
@@ -194,7 +204,7 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
         assert!(queued.len() < 64, "the queue never fills");
     }
     let mut time = SteppedTime::stop();
-    let took = vain(&mut time, &functions(address), Duration::ZERO).await;
+    let took = poll_in_vain(&mut time, &functions_at(address), Duration::ZERO).await;
     assert!(
         took <= Duration::from_secs(10) + SLACK,
         "{took:?} to connect"
@@ -202,11 +212,11 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
 
     // A connection that nobody ever takes out of the queue: it stands and is silent.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let silent = functions(silent.local_addr().expect("an address"));
-    let took = vain(&mut time, &silent, Duration::ZERO).await;
+    let silent = functions_at(silent.local_addr().expect("an address"));
+    let took = poll_in_vain(&mut time, &silent, Duration::ZERO).await;
     assert!(took <= Duration::from_secs(30) + SLACK, "{took:?} to read");
     let hold = Duration::from_secs(25);
-    let took = vain(&mut time, &silent, hold).await;
+    let took = poll_in_vain(&mut time, &silent, hold).await;
     assert!(
         took <= hold + Duration::from_secs(10) + SLACK,
         "{took:?} for a held poll"
@@ -215,17 +225,21 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
-    let stage = Stage::with("[backend]\nlist_open_ms = 100\n").await;
-    let proxy = Proxy::before(&stage.setting.url);
-    proxy.poison_those_with("events:listForDevice", Toxic::BlackHole);
+    let stage = RunnerFixture::with_config("[backend]\nlist_open_ms = 100\n").await;
+    let proxy = FaultyProxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:listForDevice", ConnectionFault::BlackHole);
     let runner = stage.run_at(&proxy.url);
-    eventually("a heartbeat", async || {
+    wait_for_some("a heartbeat", async || {
         stage.caller.sees_online().await.then_some(())
     })
     .await;
     // Found by the look at everything open, claimed, run and posted, all beside the poll.
     assert_eq!(
-        stage.caller.have(Ask::bash("echo beside it")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo beside it"))
+            .await
+            .outcome,
         "ok"
     );
     assert_eq!(
@@ -265,7 +279,7 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
         }
     });
     let mut time = SteppedTime::stop();
-    let proxy = Proxy::before(&format!("http://{address}"));
+    let proxy = FaultyProxy::before(&format!("http://{address}"));
     let slow = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     slow.call_function(
         FunctionKind::Query,
@@ -276,8 +290,8 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
     .await
     .expect("fast enough");
     // Each byte comes well within any limit on a single read.
-    proxy.poison(Toxic::Bandwidth(20));
-    let took = vain(&mut time, &slow, Duration::ZERO).await;
+    proxy.inject_fault(ConnectionFault::Bandwidth(20));
+    let took = poll_in_vain(&mut time, &slow, Duration::ZERO).await;
     assert!(
         took >= Duration::from_secs(29) && took <= Duration::from_secs(30) + SLACK,
         "{took:?}"
@@ -286,12 +300,14 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
 
 #[tokio::test]
 async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_that_was_away() {
-    let stage = Stage::unheld("").await;
-    let mut proxy = Proxy::before(&stage.setting.url);
-    let tools = ToolRegistry::new([ToolSet::new("test", ()).with_tool::<Await>().into_entries()])
-        .expect("one tool");
+    let stage = RunnerFixture::with_unheld_polls("").await;
+    let mut proxy = FaultyProxy::before(&stage.setting.url);
+    let tools = ToolRegistry::new([ToolSet::new("test", ())
+        .with_tool::<AwaitFile>()
+        .into_entries()])
+    .expect("one tool");
     let id = stage
-        .ask(Ask::new("Await", &json!({ "file": stage.file("go") })))
+        .ask(ToolCall::new("Await", &json!({ "file": stage.file("go") })))
         .await;
     let mut time = SteppedTime::stop();
     let step = Duration::from_millis(250);
@@ -299,7 +315,8 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
     let settings = settings_with(|settings| {
         settings.waits.retry = (Duration::from_secs(1), Duration::from_mins(10));
     });
-    let runner = Inside::stepped(&stage, &proxy.url, tools, settings, &mut time, |_| {});
+    let runner =
+        RunnerInProcess::with_stepped_time(&stage, &proxy.url, tools, settings, &mut time, |_| {});
     time.move_until("the call", step, || {
         stage.state(&id) == Some(RequestState::Started)
     })

@@ -8,10 +8,10 @@ use std::time::Instant;
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Says how many run, and goes.
 const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir running/$$";
@@ -19,8 +19,10 @@ const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_heartbeat() {
-    let stage =
-        Stage::with("[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n").await;
+    let stage = RunnerFixture::with_config(
+        "[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n",
+    )
+    .await;
     std::fs::create_dir(stage.file("running")).expect("made");
     let relay = Relay::before(&stage.setting.url).await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
@@ -35,7 +37,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
         };
         asked.push(
             stage
-                .ask(Ask::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk))
+                .ask(ToolCall::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk))
                 .await,
         );
     }
@@ -45,7 +47,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
             .and_then(|journal| journal.count_open_requests().ok())
             .map_or(0, |counts| counts.accepted)
     };
-    until("all to be accepted", || accepted() == 256).await;
+    wait_until("all to be accepted", || accepted() == 256).await;
     runner.kill();
     assert_eq!(stage.read("order"), "", "paused, nothing began");
 
@@ -55,11 +57,11 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     let heard = Arc::clone(&beats);
     relay.rule(move |path, args| {
         if path != "devices:heartbeat" {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         heard.fetch_add(1, Ordering::SeqCst);
         let now = json!({ "serverNowMs": args["signedAtMs"] });
-        Fate::say(
+        CallFate::say(
             "200 OK",
             "",
             &json!({ "status": "success", "value": now }).to_string(),
@@ -110,7 +112,7 @@ fn peak_kb(pid: u32) -> u64 {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     const MANY: u32 = 120;
-    let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     let accepted = || {
         stage
@@ -121,12 +123,12 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     let runner = stage.run();
     // What it needs without any, by this build.
     let first = stage
-        .ask(Ask::new(
+        .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "f", "content": "x" }),
         ))
         .await;
-    until("the first to be accepted", || accepted() == 1).await;
+    wait_until("the first to be accepted", || accepted() == 1).await;
     let idle = peak_kb(runner.pid());
     let content = "x".repeat(860_000);
     let mut asked = vec![first];
@@ -134,11 +136,11 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
         let write = json!({ "file_path": format!("f{n}"), "content": content });
         asked.push(
             stage
-                .ask(Ask::new("Write", &write).of(&format!("talk-{}", n % 40)))
+                .ask(ToolCall::new("Write", &write).of(&format!("talk-{}", n % 40)))
                 .await,
         );
     }
-    until("all to be accepted", || accepted() == MANY + 1).await;
+    wait_until("all to be accepted", || accepted() == MANY + 1).await;
     // All of it are a hundred megabytes.
     let most = idle + 60 * 1024;
     let paused = peak_kb(runner.pid());
@@ -158,30 +160,31 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
 }
 
 /// Waits until the number is so large, as long as it changes at all.
-async fn reaches(number: impl Fn() -> usize, wanted: usize) {
+async fn wait_for_count(number: impl Fn() -> usize, wanted: usize) {
     let mut last = number();
     while last != wanted {
-        until("the number to change", || number() != last).await;
+        wait_until("the number to change", || number() != last).await;
         last = number();
     }
 }
 
 /// Has so many replies wait for a backend that takes none, kills the runner, and lets the next one post them. How
 /// long that took in all, in seconds.
-async fn drain(replies: usize) -> f64 {
-    let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
+async fn measure_drain(replies: usize) -> f64 {
+    let stage = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let runner = stage.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..replies {
-        let ask = Ask::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
+        let ask =
+            ToolCall::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
         asked.push(stage.ask(ask).await);
     }
     let outbox = || {
@@ -191,13 +194,13 @@ async fn drain(replies: usize) -> f64 {
             .map_or(0, |counts| counts.outbox)
     };
     let outbox = || usize::try_from(outbox()).expect("small");
-    reaches(outbox, replies).await;
+    wait_for_count(outbox, replies).await;
     runner.kill();
     // Six days later, by the backend's clock, which is the one that counts. Nothing was given up.
     stage.advance_backend(6 * 86_400_000);
     let _runner = stage.run();
     let begun = Instant::now();
-    reaches(outbox, 0).await;
+    wait_for_count(outbox, 0).await;
     let took = begun.elapsed().as_secs_f64();
     for id in asked.iter().step_by(replies.div_ceil(50)) {
         assert_eq!(stage.state(id), Some(RequestState::Delivered));
@@ -217,14 +220,14 @@ async fn drain(replies: usize) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_that_waited_for_six_days_are_all_delivered() {
-    drain(200).await;
+    measure_drain(200).await;
 }
 
 /// By hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; the figure is for people"]
 async fn only_by_name_ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
-    let took = drain(10_000).await;
+    let took = measure_drain(10_000).await;
     eprintln!(
         "10000 replies in {took:.1} s, {:.0} a second",
         10_000.0 / took

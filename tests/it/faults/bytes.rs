@@ -13,28 +13,31 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::polls_fail;
-use crate::harness::caller::Ask;
-use crate::harness::proxy::{Proxy, Toxic};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::proxy::{ConnectionFault, FaultyProxy};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
-    let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url);
+    let stage = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&stage.setting.url);
     let runner = stage.run_at(&proxy.url);
     runner.logs("the catalog is published").await;
     let mut expected = Vec::new();
     for bytes in [0, 1, 60, 200, 400] {
-        proxy.poison_those_with("events:listForDevice", Toxic::ResetAnswering(bytes));
+        proxy.poison_those_with(
+            "events:listForDevice",
+            ConnectionFault::ResetAnswering(bytes),
+        );
         // The poll that is held now is from before; whatever comes after it is cut.
-        stage.caller.have(Ask::bash("true")).await;
+        stage.caller.call_and_wait(ToolCall::bash("true")).await;
         let mut asked = Vec::new();
         for n in 0..3 {
             asked.push(
                 stage
-                    .ask(Ask::bash(&format!("echo {bytes} {n} >> effects")).of("talk"))
+                    .ask(ToolCall::bash(&format!("echo {bytes} {n} >> effects")).of("talk"))
                     .await,
             );
             expected.push(format!("{bytes} {n}"));
@@ -47,7 +50,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
                 "something of a page cut after {bytes} bytes was taken"
             );
         }
-        proxy.heal();
+        proxy.clear_faults();
         for id in &asked {
             assert_eq!(stage.answer(id).await.outcome, "ok");
         }
@@ -57,14 +60,14 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage
         .faults
         .plan("events:appendResult", 2, InjectedFault::Drop);
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     let posts = relay.calls("events:appendResult");
     assert_eq!(
         (posts.len(), stage.faults.calls("events:appendResult")),
@@ -84,12 +87,12 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     drop(runner);
 
     // The same, with the reset in the bytes of the answer.
-    let proxy = Proxy::before(&stage.setting.url);
-    proxy.poison_those_with("events:appendResult", Toxic::ResetAnswering(10));
+    let proxy = FaultyProxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:appendResult", ConnectionFault::ResetAnswering(10));
     let _runner = stage.run_at(&proxy.url);
-    let id = stage.ask(Ask::bash("echo again >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo again >> effects")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    until("posts in vain", || {
+    wait_until("posts in vain", || {
         stage.faults.calls("events:appendResult") >= 6
     })
     .await;
@@ -98,14 +101,14 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
         Some(RequestState::Finished),
         "nobody has said that it is stored"
     );
-    proxy.heal();
-    stage.reaches(&id, RequestState::Delivered).await;
+    proxy.clear_faults();
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\nagain\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     // Half the JSON in an answer that is whole, and an answer of fewer bytes than it announces.
@@ -125,16 +128,16 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
             stage.faults.plan(function, 2, fault.clone());
             // Ends the poll that is held since before; its claim and its post are the first to go wrong.
             let first = stage
-                .ask(Ask::bash(&format!("echo {n} {function} >> effects")))
+                .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")))
                 .await;
-            let second = stage.ask(Ask::bash("true")).await;
+            let second = stage.ask(ToolCall::bash("true")).await;
             for id in [first, second] {
                 assert_eq!(
                     stage.answer(&id).await.outcome,
                     "ok",
                     "{fault:?} at {function}"
                 );
-                stage.reaches(&id, RequestState::Delivered).await;
+                stage.wait_for_state(&id, RequestState::Delivered).await;
             }
         }
     }
@@ -143,14 +146,14 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_down_to_one() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let limits: Arc<Mutex<Vec<u64>>> = Arc::default();
     let asked = Arc::clone(&limits);
     let mut is_small = false;
     relay.rule(move |path, args| {
         if path != "events:listForDevice" {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -164,23 +167,23 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
             .push(limit);
         is_small |= limit == 1;
         if is_small {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         // Announced and never sent: nobody may wait for the bytes.
-        Fate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
+        CallFate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
     });
     for n in 0..10 {
         stage
-            .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
             .await;
     }
     let _runner = stage.run_at(&relay.url);
-    until("the effects", || {
+    wait_until("the effects", || {
         stage.read("effects").lines().count() == 10
     })
     .await;
     let down_and_up = [64, 32, 16, 8, 4, 2, 1, 2, 4];
-    until("the recovery", || {
+    wait_until("the recovery", || {
         limits.lock().unwrap_or_else(PoisonError::into_inner).len() >= 9
     })
     .await;
@@ -253,28 +256,28 @@ async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_toxic_on_the_way_loses_or_repeats_anything() {
-    let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url);
+    let stage = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&stage.setting.url);
     let _runner = stage.run_at(&proxy.url);
     let ms = Duration::from_millis;
     let toxics = [
-        Toxic::ResetAsking(0),
-        Toxic::ResetAsking(300),
-        Toxic::ResetAnswering(0),
-        Toxic::ResetAnswering(150),
-        Toxic::Timeout(ms(5)),
-        Toxic::Latency(ms(20)),
+        ConnectionFault::ResetAsking(0),
+        ConnectionFault::ResetAsking(300),
+        ConnectionFault::ResetAnswering(0),
+        ConnectionFault::ResetAnswering(150),
+        ConnectionFault::Timeout(ms(5)),
+        ConnectionFault::Latency(ms(20)),
     ];
     let functions = ["events:claim", "events:appendResult"];
     for (n, toxic) in toxics.into_iter().enumerate() {
         for function in functions {
-            let before = proxy.met();
+            let before = proxy.marked_requests();
             proxy.poison_those_with(function, toxic);
             let id = stage
-                .ask(Ask::bash(&format!("echo {n} {function} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")).of("talk"))
                 .await;
-            until("a call to meet it", || proxy.met() > before).await;
-            proxy.heal();
+            wait_until("a call to meet it", || proxy.marked_requests() > before).await;
+            proxy.clear_faults();
             assert_eq!(
                 stage.answer(&id).await.outcome,
                 "ok",

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::stage::Stage;
-use crate::harness::whole::whole;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::whole::all_tools;
 
 const SEEDS: u64 = 1_000;
 const AT_ONCE: usize = 8;
 
 /// How many turns of the scheduler a cancel comes after its request: fewer more often than many.
-fn turns(seed: u64) -> u64 {
+fn random_turns(seed: u64) -> u64 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1_e995;
     x ^= x >> 31;
     x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ fn turns(seed: u64) -> u64 {
 }
 
 #[derive(Default)]
-struct Tally {
+struct CancelTally {
     never_ran: AtomicU64,
     killed: AtomicU64,
 }
@@ -32,8 +32,8 @@ struct Tally {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_killed() {
-    let stage = Arc::new(Stage::new().await);
-    let whole = whole();
+    let stage = Arc::new(RunnerFixture::new().await);
+    let whole = all_tools();
     let settings = settings_with(|settings| {
         settings.calls.replace(punie_engine::runner::CallSettings {
             reads: 8,
@@ -41,8 +41,11 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
             ..settings.calls.current()
         });
     });
-    let runner = Inside::start(&stage, whole.registry, settings);
-    let (next, tally) = (Arc::new(AtomicU64::new(0)), Arc::new(Tally::default()));
+    let runner = RunnerInProcess::start(&stage, whole.registry, settings);
+    let (next, tally) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(CancelTally::default()),
+    );
     let mut work = JoinSet::new();
     let callers = LocalSet::new();
     for _ in 0..AT_ONCE {
@@ -53,14 +56,14 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
                 if seed >= SEEDS {
                     return;
                 }
-                race(&stage, seed, &tally).await;
+                race_cancel(&stage, seed, &tally).await;
             }
         };
         work.spawn_local_on(caller, &callers);
     }
     callers.run_until(work.join_all()).await;
     assert_eq!(
-        alive(&stage),
+        count_processes(&stage),
         0,
         "a command lives on that was answered as cancelled"
     );
@@ -76,7 +79,7 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
     runner.stop().await;
 }
 
-async fn race(stage: &Stage, seed: u64, tally: &Tally) {
+async fn race_cancel(stage: &RunnerFixture, seed: u64, tally: &CancelTally) {
     let began = stage.file(&format!("began.{seed}"));
     // Its name is among its arguments for as long as it lives.
     let command = format!(
@@ -85,9 +88,9 @@ async fn race(stage: &Stage, seed: u64, tally: &Tally) {
         began.display()
     );
     let id = stage
-        .ask(Ask::bash(&command).of(&format!("talk-{seed}")))
+        .ask(ToolCall::bash(&command).of(&format!("talk-{seed}")))
         .await;
-    for _ in 0..turns(seed) {
+    for _ in 0..random_turns(seed) {
         tokio::task::yield_now().await;
     }
     stage.caller.cancel(&id).await;
@@ -113,7 +116,7 @@ async fn race(stage: &Stage, seed: u64, tally: &Tally) {
 }
 
 /// How many processes have a file of this stage among their arguments.
-fn alive(stage: &Stage) -> usize {
+fn count_processes(stage: &RunnerFixture) -> usize {
     let folder = stage.setting.workspace.display().to_string().into_bytes();
     let entries = std::fs::read_dir("/proc")
         .expect("the processes")

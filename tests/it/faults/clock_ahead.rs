@@ -6,16 +6,19 @@ use std::ffi::OsStr;
 use serde_json::{Value, json};
 
 use super::preload::compile_library;
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 const DAYS_AHEAD: i64 = 400;
 
 /// What of the past is kept: the first row of the audit, whether the request can be undone, its row of the history, and
 /// how many files there are of outputs and of calls' contents.
-async fn list_kept(stage: &Stage, request: &str) -> (Value, Value, Option<i32>, usize, usize) {
+async fn list_kept(
+    stage: &RunnerFixture,
+    request: &str,
+) -> (Value, Value, Option<i32>, usize, usize) {
     let audit = stage.command(&["--json", "audit", "verify"]).await.json();
     let history = stage.command(&["--json", "history", request]).await.json();
     let undo = stage.command(&["undo", request, "--dry-run"]).await;
@@ -34,12 +37,15 @@ async fn list_kept(stage: &Stage, request: &str) -> (Value, Value, Option<i32>, 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let write = Ask::new("Write", &json!({"file_path": "new.txt", "content": "x"}));
+    let write = ToolCall::new("Write", &json!({"file_path": "new.txt", "content": "x"}));
     let request = stage.ask(write).await;
     assert_eq!(stage.answer(&request).await.outcome, "ok");
-    let long = stage.caller.have(Ask::bash("seq 100000")).await;
+    let long = stage
+        .caller
+        .call_and_wait(ToolCall::bash("seq 100000"))
+        .await;
     assert_eq!(long.outcome, "ok", "{long:?}");
     runner.terminate();
     runner.end().await;
@@ -61,11 +67,11 @@ async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
         // It is deleted when the trash has been looked through.
         let doomed = stage.setting.home.join("state/trash/doomed/looked");
         std::fs::write(&doomed, "").expect("written");
-        let runner = Program::start_with(&stage.setting, &["run"], &variables);
-        until("the trash was looked through", || !doomed.exists()).await;
+        let runner = RunningProgram::start_with(&stage.setting, &["run"], &variables);
+        wait_until("the trash was looked through", || !doomed.exists()).await;
         if has_backend {
-            let read = Ask::new("Read", &json!({"file_path": "new.txt"}));
-            assert_eq!(stage.caller.have(read).await.outcome, "ok");
+            let read = ToolCall::new("Read", &json!({"file_path": "new.txt"}));
+            assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
             runner
                 .logs("this device's clock is not the backend's")
                 .await;

@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 const POLL: &str = "events:listForDevice";
 const MINUTE: i64 = 60_000;
@@ -29,25 +29,29 @@ const YEAR: i64 = 365 * DAY;
 /// An effect that counts itself, and may then wait until it is told to stop.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Count {
+struct CountEffects {
     #[serde(default)]
     waits: bool,
 }
 
 #[derive(Default)]
-struct Counted(AtomicU32);
+struct CountedEffects(AtomicU32);
 
-impl Tool for Count {
+impl Tool for CountEffects {
     const NAME: &'static str = "Count";
     const EFFECT: ToolEffect = ToolEffect::Executes;
-    type Deps = Arc<Counted>;
+    type Deps = Arc<CountedEffects>;
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolContext, counted: &Arc<Counted>) -> Result<ToolReply, ToolError> {
+    async fn run(
+        self,
+        cx: &ToolContext,
+        counted: &Arc<CountedEffects>,
+    ) -> Result<ToolReply, ToolError> {
         counted.0.fetch_add(1, Ordering::SeqCst);
         if self.waits {
             cx.wait_for_cancel().await;
@@ -59,12 +63,12 @@ impl Tool for Count {
 
 /// How far the device's clocks are ahead of the truth.
 #[derive(Default)]
-struct Ahead {
+struct ClocksAhead {
     time_of_day: AtomicI64,
     since_boot: AtomicI64,
 }
 
-impl Ahead {
+impl ClocksAhead {
     fn clock(self: &Arc<Self>) -> Clock {
         let (day, boot) = (Arc::clone(self), Arc::clone(self));
         Clock::from_time_fns(
@@ -74,7 +78,7 @@ impl Ahead {
     }
 
     /// Time passes for everybody.
-    fn pass(&self, ms: i64, stage: &Stage) {
+    fn pass(&self, ms: i64, stage: &RunnerFixture) {
         stage.advance_backend(ms);
         self.since_boot.fetch_add(ms, Ordering::SeqCst);
         self.time_of_day.fetch_add(ms, Ordering::SeqCst);
@@ -89,39 +93,45 @@ fn system_ms() -> i64 {
 }
 
 /// A device with these clocks behind a relay, that looks at everything often.
-async fn device(ahead: &Arc<Ahead>) -> (Stage, Relay, Arc<Counted>, Inside) {
-    let mut stage = Stage::new().await;
+async fn device_ahead(
+    ahead: &Arc<ClocksAhead>,
+) -> (RunnerFixture, Relay, Arc<CountedEffects>, RunnerInProcess) {
+    let mut stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     stage.setting.url.clone_from(&relay.url);
-    let counted = Arc::new(Counted::default());
-    let runner = start(&stage, ahead, &counted);
+    let counted = Arc::new(CountedEffects::default());
+    let runner = start_runner(&stage, ahead, &counted);
     (stage, relay, counted, runner)
 }
 
-fn start(stage: &Stage, ahead: &Arc<Ahead>, counted: &Arc<Counted>) -> Inside {
+fn start_runner(
+    stage: &RunnerFixture,
+    ahead: &Arc<ClocksAhead>,
+    counted: &Arc<CountedEffects>,
+) -> RunnerInProcess {
     let settings = settings_with(|settings| {
         settings.poll.list_open = Duration::from_millis(50);
         settings.housekeeping_interval = Duration::from_millis(300);
         settings.waits.retry = (Duration::from_millis(20), Duration::from_millis(200));
     });
     let tools = ToolSet::new("test", Arc::clone(counted))
-        .with_tool::<Count>()
+        .with_tool::<CountEffects>()
         .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
-    Inside::with(stage, tools, settings, |parts| {
+    RunnerInProcess::with_tools(stage, tools, settings, |parts| {
         parts.clock = ahead.clock();
         parts.expiry = ExpiryClock::from_known_time(ahead.clock(), None);
     })
 }
 
-fn count() -> Ask {
-    Ask::new("Count", &json!({}))
+fn count_call() -> ToolCall {
+    ToolCall::new("Count", &json!({}))
 }
 
 /// Waits until the runner has looked at everything once more, from beginning to end.
 async fn a_round(relay: &Relay) {
     let before = relay.calls("events:listOpenIds").len();
-    until("two more looks at everything", || {
+    wait_until("two more looks at everything", || {
         relay.calls("events:listOpenIds").len() >= before + 2
     })
     .await;
@@ -129,10 +139,10 @@ async fn a_round(relay: &Relay) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_forgotten() {
-    let ahead = Arc::new(Ahead::default());
-    let (stage, relay, counted, runner) = device(&ahead).await;
-    let id = stage.ask(count()).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let ahead = Arc::new(ClocksAhead::default());
+    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
+    let id = stage.ask(count_call()).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     let pages = relay.calls(POLL);
     let events = pages.iter().flat_map(|page| {
         page.answer["value"]["events"]
@@ -147,14 +157,14 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
         json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
     ahead.pass(29 * DAY, &stage);
     relay.rule(move |path, _| match path {
-        "events:listOpenIds" => Fate::say("200 OK", "", &again),
-        _ => Fate::Pass,
+        "events:listOpenIds" => CallFate::say("200 OK", "", &again),
+        _ => CallFate::Pass,
     });
     a_round(&relay).await;
     a_round(&relay).await;
     // With it ends every look that is under way: one that came in after the request is forgotten would bring it anew.
     runner.stop().await;
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     assert_eq!(
         stage.state(&id),
         Some(RequestState::Delivered),
@@ -166,15 +176,15 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
         "it is neither run nor posted"
     );
     ahead.pass(2 * DAY, &stage);
-    let runner = start(&stage, &ahead, &counted);
-    until("it to be forgotten", || stage.state(&id).is_none()).await;
+    let runner = start_runner(&stage, &ahead, &counted);
+    wait_until("it to be forgotten", || stage.state(&id).is_none()).await;
     runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
-    let ahead = Arc::new(Ahead::default());
-    let (stage, relay, counted, runner) = device(&ahead).await;
+    let ahead = Arc::new(ClocksAhead::default());
+    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
     runner.stop().await;
     // A poll of the runner before, which the backend still holds, is listed only when that has answered it.
     let (since, arrived) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
@@ -187,41 +197,41 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     relay.rule(move |path, _| {
         seen.fetch_add(usize::from(path == POLL), Ordering::SeqCst);
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
-    let runner = start(&stage, &ahead, &counted);
-    let late = stage.ask(count().of("late")).await;
-    stage.reaches(&late, RequestState::Accepted).await;
+    let runner = start_runner(&stage, &ahead, &counted);
+    let late = stage.ask(count_call().of("late")).await;
+    stage.wait_for_state(&late, RequestState::Accepted).await;
     let polls = || arrived.load(Ordering::SeqCst);
     // As over a connection that dies in the sleep: the backend holds polls for 25 s.
-    until("a poll that is held", || polls() == answered() + 1).await;
+    wait_until("a poll that is held", || polls() == answered() + 1).await;
     let before = polls();
     ahead.pass(11 * MINUTE, &stage);
-    until("a poll after the sleep", || polls() > before).await;
-    relay.rule(|_, _| Fate::Pass);
+    wait_until("a poll after the sleep", || polls() > before).await;
+    relay.rule(|_, _| CallFate::Pass);
     let answer = stage.answer(&late).await;
     let life = stage.command(&["--json", "history", &late]).await.out;
     assert_eq!(answer.verdict(), ("error", "expired"), "{answer:?} {life}");
     assert_eq!(counted.0.load(Ordering::SeqCst), 0, "it was not run");
-    assert_eq!(stage.caller.have(count()).await.outcome, "ok");
+    assert_eq!(stage.caller.call_and_wait(count_call()).await.outcome, "ok");
     runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sleep() {
-    let ahead = Arc::new(Ahead::default());
-    let (stage, _relay, counted, runner) = device(&ahead).await;
-    let waits = |talk: &str| Ask::new("Count", &json!({ "waits": true })).of(talk);
+    let ahead = Arc::new(ClocksAhead::default());
+    let (stage, _relay, counted, runner) = device_ahead(&ahead).await;
+    let waits = |talk: &str| ToolCall::new("Count", &json!({ "waits": true })).of(talk);
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let deadline = (system_ms() + 5 * MINUTE) as f64;
     let dated = stage
         .ask(waits("dated").with("deadlineMs", json!(deadline)))
         .await;
     let free = stage.ask(waits("free")).await;
-    until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
+    wait_until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
     // Longer than any call may run, if sleep were counted.
     ahead.pass(90 * MINUTE, &stage);
     assert_eq!(stage.answer(&dated).await.verdict(), ("error", "timeout"));
@@ -237,23 +247,28 @@ async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sle
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
-    let ahead = Arc::new(Ahead::default());
-    let (stage, relay, counted, runner) = device(&ahead).await;
-    let mut known = vec![stage.ask(count()).await];
-    stage.reaches(&known[0], RequestState::Delivered).await;
+    let ahead = Arc::new(ClocksAhead::default());
+    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
+    let mut known = vec![stage.ask(count_call()).await];
+    stage
+        .wait_for_state(&known[0], RequestState::Delivered)
+        .await;
     for moved in [YEAR, -DAY, -YEAR] {
         ahead.time_of_day.store(moved, Ordering::SeqCst);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         let deadline = |ms: i64| json!((system_ms() + ms) as f64);
         let before = counted.0.load(Ordering::SeqCst);
-        for ask in [count(), count().with("deadlineMs", deadline(MINUTE))] {
+        for ask in [
+            count_call(),
+            count_call().with("deadlineMs", deadline(MINUTE)),
+        ] {
             let id = stage.ask(ask).await;
             assert_eq!(stage.answer(&id).await.outcome, "ok", "moved by {moved} ms");
-            stage.reaches(&id, RequestState::Delivered).await;
+            stage.wait_for_state(&id, RequestState::Delivered).await;
             known.push(id);
         }
         let past = stage
-            .ask(count().with("deadlineMs", deadline(-MINUTE)))
+            .ask(count_call().with("deadlineMs", deadline(-MINUTE)))
             .await;
         assert_eq!(
             stage.answer(&past).await.verdict(),
@@ -272,12 +287,12 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     }
     // Another life begins with the clock as wrong as it is.
     runner.stop().await;
-    let runner = start(&stage, &ahead, &counted);
-    let id = stage.ask(count()).await;
+    let runner = start_runner(&stage, &ahead, &counted);
+    let id = stage.ask(count_call()).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     a_round(&relay).await;
     assert_eq!(stage.state(&known[0]), Some(RequestState::Delivered));
-    eventually("the clock in the health", async || {
+    wait_for_some("the clock in the health", async || {
         let health = stage.caller.health().await;
         (health["degraded"] == json!(["clock_skew"])).then_some(())
     })
@@ -287,17 +302,17 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
-    let ahead = Arc::new(Ahead::default());
-    let (stage, relay, _counted, runner) = device(&ahead).await;
+    let ahead = Arc::new(ClocksAhead::default());
+    let (stage, relay, _counted, runner) = device_ahead(&ahead).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
-    let id = stage.ask(count()).await;
-    stage.reaches(&id, RequestState::Finished).await;
+    let id = stage.ask(count_call()).await;
+    stage.wait_for_state(&id, RequestState::Finished).await;
     ahead.pass(7 * DAY, &stage);
     a_round(&relay).await;
     assert_eq!(
@@ -306,7 +321,7 @@ async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
         "its ten minutes come before the week"
     );
     ahead.pass(11 * MINUTE, &stage);
-    stage.reaches(&id, RequestState::Undeliverable).await;
+    stage.wait_for_state(&id, RequestState::Undeliverable).await;
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(
         (

@@ -5,29 +5,29 @@ use std::path::PathBuf;
 
 use tokio::task::JoinSet;
 
-use super::tls::{authority, certificate, gate};
-use crate::harness::caller::Ask;
+use super::tls::{make_authority, make_certificate, start_tls_gate};
+use crate::harness::caller::ToolCall;
 use crate::harness::connect_proxy::{CREDENTIALS, ConnectProxy};
-use crate::harness::process::{Ended, Program, Setting};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::process::{EndedProgram, ProcessSetting, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// A name under which the proxy alone reaches anything.
 const BACKEND: &str = "https://backend.localhost";
 
 /// The backend of a stage as the proxy leads to it: behind TLS, under a name at which nothing else listens.
-struct Behind {
+struct ProxiedBackend {
     roots: PathBuf,
     _serving: JoinSet<()>,
 }
 
-impl Behind {
-    async fn the(proxy: &ConnectProxy, stage: &Stage) -> Self {
-        let ours = authority("ours");
+impl ProxiedBackend {
+    async fn the(proxy: &ConnectProxy, stage: &RunnerFixture) -> Self {
+        let ours = make_authority("ours");
         let roots = stage.setting.logs.join("roots.pem");
         std::fs::write(&roots, ours.pem()).expect("written");
-        let certificate = certificate("backend.localhost", false, Some(&ours));
-        let (url, serving) = gate(&stage.setting.url, certificate).await;
+        let certificate = make_certificate("backend.localhost", false, Some(&ours));
+        let (url, serving) = start_tls_gate(&stage.setting.url, certificate).await;
         proxy.lead_to(&url);
         Self {
             roots,
@@ -35,20 +35,20 @@ impl Behind {
         }
     }
 
-    fn setting(&self, stage: &Stage) -> Setting {
-        Setting {
+    fn setting(&self, stage: &RunnerFixture) -> ProcessSetting {
+        ProcessSetting {
             url: BACKEND.to_owned(),
             roots: Some(self.roots.clone()),
             ..stage.setting.clone()
         }
     }
 
-    async fn once(&self, stage: &Stage, variables: &[(&str, &str)]) -> Ended {
+    async fn once(&self, stage: &RunnerFixture, variables: &[(&str, &str)]) -> EndedProgram {
         let variables: Vec<(&str, &OsStr)> = variables
             .iter()
             .map(|(name, value)| (*name, value.as_ref()))
             .collect();
-        Program::start_with(&self.setting(stage), &["--once"], &variables)
+        RunningProgram::start_with(&self.setting(stage), &["--once"], &variables)
             .end()
             .await
     }
@@ -56,9 +56,9 @@ impl Behind {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_names_the_proxy_and_what_needs_none() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let proxy = ConnectProxy::start().await;
-    let behind = Behind::the(&proxy, &stage).await;
+    let behind = ProxiedBackend::the(&proxy, &stage).await;
     let (right, wrong) = (proxy.url(CREDENTIALS), proxy.url("me:swordfish"));
     for (variables, code) in [
         (vec![], 69),
@@ -83,7 +83,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
         assert_eq!(proxy.tunnels(), [""; 0], "{variables:?}");
     }
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
-        let id = stage.ask(Ask::bash("echo through")).await;
+        let id = stage.ask(ToolCall::bash("echo through")).await;
         let ended = behind
             .once(&stage, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
             .await;
@@ -97,7 +97,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     );
     // What is on this machine is reached directly.
     let dead = [("ALL_PROXY", "http://127.0.0.1:1".as_ref())];
-    let ended = Program::start_with(&stage.setting, &["--once"], &dead)
+    let ended = RunningProgram::start_with(&stage.setting, &["--once"], &dead)
         .end()
         .await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -110,24 +110,28 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         "[backend]\nwakeup = \"on\"\nproxy = \"{}\"\n",
         proxy.url(CREDENTIALS)
     );
-    let stage = Stage::unheld(&config).await;
+    let stage = RunnerFixture::with_unheld_polls(&config).await;
     assert_eq!(
         proxy.tunnels(),
         [""; 0],
         "the device was paired directly, on this machine"
     );
-    let behind = Behind::the(&proxy, &stage).await;
+    let behind = ProxiedBackend::the(&proxy, &stage).await;
     // Goes before the environment.
     let elsewhere = [("HTTPS_PROXY", "http://127.0.0.1:1".as_ref())];
-    let runner = Program::start_with(&behind.setting(&stage), &["run"], &elsewhere);
+    let runner = RunningProgram::start_with(&behind.setting(&stage), &["run"], &elsewhere);
     // By then there is a journal to read.
     runner.logs("the runner is up").await;
-    until("the socket", || {
-        stage.remembers("backend_link").as_deref() == Some("up")
+    wait_until("the socket", || {
+        stage.journal_note("backend_link").as_deref() == Some("up")
     })
     .await;
     assert_eq!(
-        stage.caller.have(Ask::bash("echo through")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo through"))
+            .await
+            .outcome,
         "ok"
     );
     let tunnels = proxy.tunnels();
@@ -143,6 +147,6 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         );
     }
     stage.configure(&proxy.url(CREDENTIALS), "none");
-    let direct = eventually("an end", async || Some(behind.once(&stage, &[]).await)).await;
+    let direct = wait_for_some("an end", async || Some(behind.once(&stage, &[]).await)).await;
     assert_ne!(direct.code, Some(0), "{direct:?}");
 }

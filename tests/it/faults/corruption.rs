@@ -8,12 +8,12 @@ use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_engine::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
 use punie_tool::request::{ToolEffect, ToolRequest};
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
 
 const PAGE: usize = 4096;
 
-fn request(name: &str) -> ToolRequest {
+fn tool_request(name: &str) -> ToolRequest {
     ToolRequest {
         id: RequestId::parse(name).expect("an id"),
         tool: ToolName::parse("Bash").expect("a name"),
@@ -30,14 +30,14 @@ fn request(name: &str) -> ToolRequest {
     }
 }
 
-async fn accept(
+async fn accept_requests(
     journal: &Journal,
     names: &[String],
     effect: ToolEffect,
 ) -> Vec<punie_engine::journal::AcceptedRequest> {
     let offers = names
         .iter()
-        .map(|name| RequestOffer::Request(request(name), effect, None))
+        .map(|name| RequestOffer::Request(tool_request(name), effect, None))
         .collect();
     let admitted = journal
         .accept_page(offers, RequestOrigin::Backend, &LeaseId::random(), None, 0)
@@ -71,7 +71,7 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");
     let journal = Journal::open_for_last_backend(&file).expect("opens");
-    accept(&journal, &["kept".to_owned()], ToolEffect::Executes).await;
+    accept_requests(&journal, &["kept".to_owned()], ToolEffect::Executes).await;
     let synced = log_of(&file).metadata().expect("a log").len();
     journal
         .store_fact("cursor", "unsynced".to_owned())
@@ -117,11 +117,11 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
 }
 
 /// A closed journal of 300 requests, every tenth unfinished.
-async fn written(folder: &Path) -> PathBuf {
+async fn write_journal(folder: &Path) -> PathBuf {
     let file = folder.join("journal.sqlite3");
     let journal = Journal::open_for_last_backend(&file).expect("opens");
     let names: Vec<String> = (0..300).map(|n| format!("r{n:03}")).collect();
-    for (n, accepted) in accept(&journal, &names, ToolEffect::Executes)
+    for (n, accepted) in accept_requests(&journal, &names, ToolEffect::Executes)
         .await
         .iter()
         .enumerate()
@@ -151,7 +151,7 @@ async fn written(folder: &Path) -> PathBuf {
     file
 }
 
-fn overwrite(file: &Path, page: usize) {
+fn overwrite_page(file: &Path, page: usize) {
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .open(file)
@@ -167,7 +167,7 @@ fn overwrite(file: &Path, page: usize) {
 #[tokio::test]
 async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
     let dir = tempfile::tempdir().expect("a folder");
-    let file = written(dir.path()).await;
+    let file = write_journal(dir.path()).await;
     let mut sound = Vec::new();
     std::fs::File::open(&file)
         .expect("opens")
@@ -178,7 +178,7 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         let after = tempfile::tempdir().expect("a folder");
         let file = after.path().join("journal.sqlite3");
         std::fs::write(&file, &sound).expect("written");
-        overwrite(&file, page);
+        overwrite_page(&file, page);
         let broken = std::fs::read(&file).expect("reads");
         let journal = Journal::open_for_last_backend(&file).expect("it opens");
         let reader = journal.open_reader().expect("reads");
@@ -238,7 +238,7 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
             "what was in doubt is not taken for waiting"
         );
         // It takes new requests as any journal does.
-        accept(&journal, &["new".to_owned()], ToolEffect::Executes).await;
+        accept_requests(&journal, &["new".to_owned()], ToolEffect::Executes).await;
     }
     assert!(
         damaged > 10 && in_part > 3 && leading < 5,
@@ -250,15 +250,21 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
 async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing() {
     // Of a file whose first page is damaged nothing can be read.
     for page in [0, 1, 4, 9] {
-        let stage = Stage::with("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
+        let stage =
+            RunnerFixture::with_config("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
         let runner = stage.run();
         for n in 0..12 {
             stage
                 .caller
-                .have(Ask::bash(&format!("echo {n}; : {}", "x".repeat(2_000))))
+                .call_and_wait(ToolCall::bash(&format!(
+                    "echo {n}; : {}",
+                    "x".repeat(2_000)
+                )))
                 .await;
         }
-        let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+        let id = stage
+            .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
+            .await;
         stage.line("effects").await;
         runner.kill();
         let file = stage.setting.home.join("state/journal.sqlite3");
@@ -266,7 +272,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
         raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
             .expect("into the file");
         drop(raw);
-        overwrite(&file, page);
+        overwrite_page(&file, page);
 
         let _runner = stage.run();
         let answer = stage.answer(&id).await;
@@ -275,7 +281,14 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
             ("error", "interrupted"),
             "page {page}: {answer:?}"
         );
-        assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
+        assert_eq!(
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash("echo on"))
+                .await
+                .outcome,
+            "ok"
+        );
         assert_eq!(stage.read("effects"), "ran\n");
         let status = stage.command(&["status", "--json"]).await.json();
         assert_eq!(
@@ -296,7 +309,7 @@ async fn f14_a_swap_that_a_crash_cut_off_is_ended_by_the_next_start() {
     let place = |name: &str| dir.path().join(name);
     // The damaged file is put aside, its log is not, and the new one has not got its name.
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let whole = written(elsewhere.path()).await;
+    let whole = write_journal(elsewhere.path()).await;
     std::fs::write(place("journal.sqlite3.broken-1"), b"damaged").expect("written");
     std::fs::copy(&whole, place("journal.sqlite3.whole")).expect("copied");
     std::fs::write(place("journal.sqlite3-wal"), b"the log of the damaged file").expect("written");

@@ -8,12 +8,12 @@ use std::process::Command;
 
 use punie_engine::journal::{DISK_RESERVE_BYTES, RequestState};
 
-use super::disk_model::Mishap;
-use super::power::{Powered, life};
-use crate::harness::caller::Ask;
-use crate::harness::process::{Program, Setting};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use super::disk_model::PowerFailure;
+use super::power::{PoweredFixture, request_state};
+use crate::harness::caller::ToolCall;
+use crate::harness::process::{ProcessSetting, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// A small disk, as long as it lives. Only root can make one.
 pub(crate) struct SmallDisk {
@@ -40,7 +40,7 @@ impl SmallDisk {
         let mut ballast = File::options()
             .append(true)
             .create(true)
-            .open(self.ballast())
+            .open(self.filler_path())
             .expect("opens");
         for block in [1 << 20, 4 << 10] {
             while ballast.write_all(&vec![b'x'; block]).is_ok() {}
@@ -48,10 +48,10 @@ impl SmallDisk {
     }
 
     pub fn empty(&self) {
-        std::fs::remove_file(self.ballast()).expect("removed");
+        std::fs::remove_file(self.filler_path()).expect("removed");
     }
 
-    fn ballast(&self) -> PathBuf {
+    fn filler_path(&self) -> PathBuf {
         self.at.join("ballast")
     }
 }
@@ -63,16 +63,16 @@ impl Drop for SmallDisk {
 }
 
 /// A stage whose home is on a small disk.
-struct Cramped {
+struct SmallHomeFixture {
     disk: SmallDisk,
-    setting: Setting,
-    stage: Stage,
+    setting: ProcessSetting,
+    stage: RunnerFixture,
 }
 
-impl Cramped {
+impl SmallHomeFixture {
     async fn new(least_free_mb: u32, megabytes: u32) -> Option<Self> {
         let config = format!("[limits]\nleast_free_mb = {least_free_mb}\n");
-        let stage = Stage::with(&config).await;
+        let stage = RunnerFixture::with_config(&config).await;
         let disk = SmallDisk::mount(stage.setting.home.with_file_name("small"), megabytes)?;
         let home = disk.at.join("home");
         let copied = Command::new("cp")
@@ -82,7 +82,7 @@ impl Cramped {
             .status();
         assert!(copied.expect("cp").success());
         Some(Self {
-            setting: Setting {
+            setting: ProcessSetting {
                 home,
                 ..stage.setting.clone()
             },
@@ -91,8 +91,8 @@ impl Cramped {
         })
     }
 
-    fn run(&self) -> Program {
-        Program::start(&self.setting, &["run"])
+    fn run(&self) -> RunningProgram {
+        RunningProgram::start(&self.setting, &["run"])
     }
 
     fn reserve(&self) -> u64 {
@@ -100,8 +100,8 @@ impl Cramped {
         reserve.metadata().map_or(0, |file| file.len())
     }
 
-    async fn degraded(&self) -> String {
-        let status = Program::start(&self.setting, &["status", "--json"])
+    async fn degraded_reason(&self) -> String {
+        let status = RunningProgram::start(&self.setting, &["status", "--json"])
             .end()
             .await;
         status.json()["degraded"].to_string()
@@ -114,8 +114,8 @@ impl Cramped {
             .unwrap_or_default()
     }
 
-    async fn beats(&self, words: &str) {
-        until(&format!("{words} in a heartbeat"), || {
+    async fn wait_for_heartbeat(&self, words: &str) {
+        wait_until(&format!("{words} in a heartbeat"), || {
             self.health().contains(words)
         })
         .await;
@@ -124,8 +124,8 @@ impl Cramped {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
-    let stage = Stage::new().await;
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let stage = RunnerFixture::new().await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
     let below = stage.setting.home.join("state");
     let is_root = rustix::process::geteuid().is_root();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
@@ -140,7 +140,7 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
         std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500))
             .expect("set");
     }
-    let ended = Program::within(before, &stage.setting, &["run"], &[])
+    let ended = RunningProgram::within(before, &stage.setting, &["run"], &[])
         .end()
         .await;
     if !is_root {
@@ -161,25 +161,32 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
-    let Some(cramped) = Cramped::new(0, 24).await else {
+    let Some(cramped) = SmallHomeFixture::new(0, 24).await else {
         return;
     };
     let _runner = cramped.run();
-    cramped.stage.caller.have(Ask::bash("true")).await;
+    cramped
+        .stage
+        .caller
+        .call_and_wait(ToolCall::bash("true"))
+        .await;
     cramped.disk.fill();
     let id = cramped
         .stage
-        .ask(Ask::bash(&format!(
+        .ask(ToolCall::bash(&format!(
             "echo ran >> effects; : {}",
             "x".repeat(100_000)
         )))
         .await;
-    cramped.beats("\"degraded\":[\"disk\"]").await;
-    assert_eq!(cramped.degraded().await, "[\"disk\"]");
+    cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
+    assert_eq!(cramped.degraded_reason().await, "[\"disk\"]");
     assert_eq!(cramped.reserve(), 0, "it was given up");
     // Others take what was given up.
     cramped.disk.fill();
-    let later = cramped.stage.ask(Ask::bash("echo later >> effects")).await;
+    let later = cramped
+        .stage
+        .ask(ToolCall::bash("echo later >> effects"))
+        .await;
     cramped.disk.empty();
     assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
     assert_eq!(cramped.stage.answer(&later).await.outcome, "ok");
@@ -188,26 +195,33 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
         2,
         "each once"
     );
-    cramped.beats("\"degraded\":[]").await;
-    until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
-    assert_eq!(cramped.degraded().await, "[]");
+    cramped.wait_for_heartbeat("\"degraded\":[]").await;
+    wait_until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
+    assert_eq!(cramped.degraded_reason().await, "[]");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
-    let Some(cramped) = Cramped::new(16, 32).await else {
+    let Some(cramped) = SmallHomeFixture::new(16, 32).await else {
         return;
     };
     let _runner = cramped.run();
-    cramped.stage.caller.have(Ask::bash("true")).await;
-    let mut ballast = File::create(cramped.disk.ballast()).expect("made");
+    cramped
+        .stage
+        .caller
+        .call_and_wait(ToolCall::bash("true"))
+        .await;
+    let mut ballast = File::create(cramped.disk.filler_path()).expect("made");
     ballast.write_all(&vec![b'x'; 14 << 20]).expect("written");
     drop(ballast);
-    cramped.beats("\"degraded\":[\"disk\"]").await;
+    cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.reserve(), DISK_RESERVE_BYTES, "nothing needed it");
-    let id = cramped.stage.ask(Ask::bash("echo ran >> effects")).await;
+    let id = cramped
+        .stage
+        .ask(ToolCall::bash("echo ran >> effects"))
+        .await;
     // A poll that was held when room ran short may still bring one request; it is taken and not begun.
-    let said = Program::start(&cramped.setting, &["status"])
+    let said = RunningProgram::start(&cramped.setting, &["status"])
         .end()
         .await
         .out;
@@ -223,12 +237,12 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
-    let Some(cramped) = Cramped::new(0, 24).await else {
+    let Some(cramped) = SmallHomeFixture::new(0, 24).await else {
         return;
     };
     let _runner = cramped.run();
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
-    let id = cramped.stage.ask(Ask::bash(command)).await;
+    let id = cramped.stage.ask(ToolCall::bash(command)).await;
     cramped.stage.line("effects").await;
     cramped.disk.fill();
     cramped.stage.write("go", "");
@@ -241,12 +255,17 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     // What the reserve leaves free may be enough for the snapshot, and then nothing is missing.
     let has_snapshot = !warnings.contains("cannot be undone: no snapshot");
     assert_eq!(cramped.reserve(), 0, "it was given up for this");
-    cramped.beats("\"degraded\":[\"disk\"]").await;
-    assert_eq!(cramped.degraded().await, "[\"disk\"]");
+    cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
+    assert_eq!(cramped.degraded_reason().await, "[\"disk\"]");
     cramped.disk.empty();
-    until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
+    wait_until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
     assert_eq!(
-        cramped.stage.caller.have(Ask::bash("true")).await.outcome,
+        cramped
+            .stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
         "ok"
     );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
@@ -255,12 +274,14 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
         std::fs::read_to_string(cramped.setting.home.join("state/audit.jsonl")).unwrap_or_default()
     };
     let answered = |row: &str| row.contains("\"answered\"") && row.contains(&id);
-    until("the row of its end", || rows().lines().any(answered)).await;
-    let verified = Program::start(&cramped.setting, &["audit", "verify"])
+    wait_until("the row of its end", || rows().lines().any(answered)).await;
+    let verified = RunningProgram::start(&cramped.setting, &["audit", "verify"])
         .end()
         .await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    let undone = Program::start(&cramped.setting, &["undo", &id]).end().await;
+    let undone = RunningProgram::start(&cramped.setting, &["undo", &id])
+        .end()
+        .await;
     assert_eq!(
         undone.code == Some(0),
         has_snapshot,
@@ -270,13 +291,17 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes_on() {
-    let Some(cramped) = Cramped::new(0, 24).await else {
+    let Some(cramped) = SmallHomeFixture::new(0, 24).await else {
         return;
     };
     let _runner = cramped.run();
     let command =
         "head -c 60000000 /dev/zero | tr '\\0' z; echo; echo the end of it; echo ran >> effects";
-    let answer = cramped.stage.caller.have(Ask::bash(command)).await;
+    let answer = cramped
+        .stage
+        .caller
+        .call_and_wait(ToolCall::bash(command))
+        .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let text = answer.text();
     assert!(text.contains("the end of it"), "it was not killed: {text}");
@@ -286,7 +311,7 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
         "{warnings}"
     );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
-    let kept: u64 = sizes(&cramped.setting.home.join("state/outputs"))
+    let kept: u64 = file_sizes(&cramped.setting.home.join("state/outputs"))
         .iter()
         .sum();
     assert!(
@@ -295,7 +320,7 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
     );
 }
 
-fn sizes(folder: &Path) -> Vec<u64> {
+fn file_sizes(folder: &Path) -> Vec<u64> {
     let entries = std::fs::read_dir(folder)
         .expect("a folder")
         .filter_map(Result::ok);
@@ -307,26 +332,26 @@ fn sizes(folder: &Path) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
     for nth in 1..=3 {
-        let powered = Powered::new().await;
+        let powered = PoweredFixture::new().await;
         powered
-            .run(Mishap::default())
+            .run(PowerFailure::default())
             .logs("the catalog is published")
             .await;
-        let runner = powered.run(Mishap {
+        let runner = powered.run(PowerFailure {
             refuse: Some(("journal.sqlite3-wal", nth, nth)),
-            ..Mishap::default()
+            ..PowerFailure::default()
         });
         let answer = powered
             .stage
             .caller
-            .have(Ask::bash("echo ran >> effects"))
+            .call_and_wait(ToolCall::bash("echo ran >> effects"))
             .await;
         assert_eq!(answer.outcome, "ok", "{answer:?}");
         let id = powered
             .stage
-            .ask(Ask::bash("echo then >> effects; sleep 600"))
+            .ask(ToolCall::bash("echo then >> effects; sleep 600"))
             .await;
-        until("the second effect", || {
+        wait_until("the second effect", || {
             powered.stage.read("effects").contains("then")
         })
         .await;
@@ -337,7 +362,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
         // What a sync that came after the failed one has promised stands.
         powered.disk.lose_power(None);
         assert_eq!(
-            life(powered.on_disk().as_ref(), &id),
+            request_state(powered.on_disk().as_ref(), &id),
             Some(RequestState::Started),
             "refused sync {nth}"
         );
@@ -347,21 +372,24 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun() {
-    let powered = Powered::new().await;
+    let powered = PoweredFixture::new().await;
     powered
-        .run(Mishap::default())
+        .run(PowerFailure::default())
         .logs("the catalog is published")
         .await;
-    let runner = powered.run(Mishap {
+    let runner = powered.run(PowerFailure {
         refuse: Some(("journal.sqlite3", 1, 1_000_000)),
-        ..Mishap::default()
+        ..PowerFailure::default()
     });
-    let id = powered.stage.ask(Ask::bash("echo ran >> effects")).await;
+    let id = powered
+        .stage
+        .ask(ToolCall::bash("echo ran >> effects"))
+        .await;
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert_eq!(powered.stage.read("effects"), "");
     assert!(powered.stage.caller.result(&id).await.is_none());
-    let _runner = powered.run(Mishap::default());
+    let _runner = powered.run(PowerFailure::default());
     assert_eq!(powered.stage.answer(&id).await.outcome, "ok");
     assert_eq!(powered.stage.read("effects"), "ran\n");
 }

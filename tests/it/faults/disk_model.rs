@@ -15,7 +15,7 @@ use crate::harness::process::PROGRAM;
 
 /// When the power fails, and which syncs do.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Mishap {
+pub struct PowerFailure {
     /// At which sync; never at 0.
     pub cut_at: u32,
     /// After that sync has done its work, not before.
@@ -25,18 +25,18 @@ pub struct Mishap {
 }
 
 /// The library that watches the syncs, compiled once.
-fn library() -> &'static Path {
+fn build_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile_library("power_cut"))
 }
 
 /// A folder and what of it is durable.
-pub struct Disk {
+pub struct DurableDisk {
     root: PathBuf,
     store: PathBuf,
 }
 
-impl Disk {
+impl DurableDisk {
     /// All that is below the folder now is durable.
     pub fn under(root: &Path, store: &Path) -> Self {
         let disk = Self {
@@ -48,9 +48,9 @@ impl Disk {
     }
 
     /// The variables for a program that writes to this disk.
-    pub fn variables(&self, mishap: Mishap) -> Vec<(&'static str, OsString)> {
+    pub fn variables(&self, mishap: PowerFailure) -> Vec<(&'static str, OsString)> {
         let mut variables = vec![
-            ("LD_PRELOAD", library().into()),
+            ("LD_PRELOAD", build_library().into()),
             ("CUT_PROGRAM", PROGRAM.into()),
             ("CUT_ROOT", self.root.clone().into()),
             ("CUT_DISK", self.store.clone().into()),
@@ -148,7 +148,7 @@ impl Disk {
                 && old.is_file()
                 && key_of(&old) == key
             {
-                tear(&mut bytes, &fs::read(&old).expect("reads"), chance);
+                tear_write(&mut bytes, &fs::read(&old).expect("reads"), chance);
             }
             fs::write(&new, bytes).expect("written");
             let mode = old.metadata().map_or(0o600, |file| {
@@ -186,7 +186,7 @@ fn by_chance(
 }
 
 /// Of what was written and not synced each sector may have reached the disk or not, and so may the length.
-fn tear(durable: &mut Vec<u8>, now: &[u8], chance: &mut dyn FnMut() -> bool) {
+fn tear_write(durable: &mut Vec<u8>, now: &[u8], chance: &mut dyn FnMut() -> bool) {
     const SECTOR: usize = 512;
     if chance() {
         durable.resize(now.len(), 0);

@@ -4,32 +4,39 @@ use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Offers everything again: the next page sends the runner back to the beginning. Two requests are spent on it.
-async fn redeliver(stage: &Stage) {
+async fn redeliver_events(stage: &RunnerFixture) {
     stage
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Rewind);
     for _ in 0..2 {
-        assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+        assert_eq!(
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash("true"))
+                .await
+                .outcome,
+            "ok"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Taken and not begun: without a claim nothing with effects begins.
     relay.rule(|path, _| {
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let runner = stage.run_at(&relay.url);
@@ -37,11 +44,13 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     for n in 0..3 {
         asked.push(
             stage
-                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
-    stage.reaches(&asked[2], RequestState::Accepted).await;
+    stage
+        .wait_for_state(&asked[2], RequestState::Accepted)
+        .await;
     runner.kill();
     // The backend never heard that it was taken: it offers all of it anew, twice over.
     let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
@@ -52,10 +61,10 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     stage
         .faults
         .plan("events:listForDevice", 2, InjectedFault::Duplicate);
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     assert_eq!(stage.read("effects"), "0\n1\n2\n");
@@ -63,7 +72,7 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f38_the_same_request_twice_in_a_page_runs_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage
         .faults
         .plan("events:listForDevice", None, InjectedFault::Duplicate);
@@ -72,28 +81,30 @@ async fn f38_the_same_request_twice_in_a_page_runs_once() {
     for n in 0..5 {
         asked.push(
             stage
-                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     // And while it runs.
-    let id = stage.ask(Ask::bash("echo 5 >> effects").of("talk")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let id = stage
+        .ask(ToolCall::bash("echo 5 >> effects").of("talk"))
+        .await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n5\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo first >> effects")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let id = stage.ask(ToolCall::bash("echo first >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     let before = stage.answer(&id).await;
     stage
         .faults
@@ -103,14 +114,14 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Args(changed));
     for _ in 0..2 {
-        stage.caller.have(Ask::bash("true")).await;
+        stage.caller.call_and_wait(ToolCall::bash("true")).await;
     }
     runner
         .logs("a second request under a known id was not run")
         .await;
     assert!(runner.log().contains(&id), "the log names it");
-    audited(&stage, &id, "conflict").await;
-    stage.caller.have(Ask::bash("true")).await;
+    expect_audit_row(&stage, &id, "conflict").await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(stage.read("effects"), "first\n");
     assert_eq!(
         (stage.answer(&id).await.raw, relay.posts(&id)),
@@ -120,14 +131,14 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_nothing() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Nothing else may find what the pages lose.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     stage
@@ -141,14 +152,22 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
         .plan("events:listForDevice", 2, InjectedFault::Reorder);
     let mut asked = Vec::new();
     for n in 0..100 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+        asked.push(
+            stage
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
+                .await,
+        );
     }
     let _runner = stage.run_at(&relay.url);
     for n in 100..110 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+        asked.push(
+            stage
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
+                .await,
+        );
     }
     for id in &asked {
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     let mut ran: Vec<u32> = stage
@@ -162,7 +181,7 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage
         .faults
         .plan("events:listForDevice", None, InjectedFault::Rewind);
@@ -171,7 +190,7 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
         assert_eq!(
             stage
                 .caller
-                .have(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .call_and_wait(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await
                 .outcome,
             "ok"
@@ -184,11 +203,11 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo done >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo done >> effects")).await;
     let before = stage.answer(&id).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(stage.caller.cancel(&id).await, "finished");
     assert_eq!(stage.caller.cancel("never-was").await, "unknown");
     runner.kill();
@@ -213,16 +232,16 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("echo still there"))
+            .call_and_wait(ToolCall::bash("echo still there"))
             .await
             .outcome,
         "ok"
     );
-    noted(&runner, &["never-was", &id]).await;
+    expect_log_lines(&runner, &["never-was", &id]).await;
     for id in ["never-was", &id] {
-        audited(&stage, id, "idle_cancel").await;
+        expect_audit_row(&stage, id, "idle_cancel").await;
     }
-    redeliver(&stage).await;
+    redeliver_events(&stage).await;
     let after = stage.answer(&id).await;
     assert_eq!(
         (before.outcome, before.raw, stage.read("effects")),
@@ -231,7 +250,7 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
 }
 
 /// Waits until the audit has a row about this request that says so.
-async fn audited(stage: &Stage, id: &str, event: &str) {
+async fn expect_audit_row(stage: &RunnerFixture, id: &str, event: &str) {
     let rows = stage.setting.home.join("state/audit.jsonl");
     let says_so = |line: &str| {
         line.contains(&format!("\"event\":\"{event}\""))
@@ -243,13 +262,13 @@ async fn audited(stage: &Stage, id: &str, event: &str) {
             .lines()
             .any(says_so)
     };
-    until(&format!("{event} of {id} in the audit"), told).await;
+    wait_until(&format!("{event} of {id} in the audit"), told).await;
 }
 
 /// Waits until the log says of each of these that its cancel changed nothing.
-async fn noted(runner: &Program, ids: &[&str]) {
+async fn expect_log_lines(runner: &RunningProgram, ids: &[&str]) {
     for id in ids {
         let says_so = |line: &str| line.contains("a cancel changes nothing") && line.contains(id);
-        until("the note", || runner.log().lines().any(says_so)).await;
+        wait_until("the note", || runner.log().lines().any(says_so)).await;
     }
 }

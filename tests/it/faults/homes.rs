@@ -4,13 +4,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::{Program, Setting};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::process::{ProcessSetting, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// The processes that the backend knows of the device.
-fn processes(stage: &Stage) -> usize {
+fn count_processes(stage: &RunnerFixture) -> usize {
     let text: Option<String> = stage
         .database()
         .query_row("select processes from presence", [], |row| row.get(0))
@@ -24,8 +24,8 @@ fn processes(stage: &Stage) -> usize {
     .unwrap_or(0)
 }
 
-async fn is_told(stage: &Stage, told: bool) {
-    eventually(
+async fn is_told(stage: &RunnerFixture, told: bool) {
+    wait_for_some(
         &format!("status to say that another process is there: {told}"),
         async || {
             let degraded = stage.status().await["degraded"].clone();
@@ -42,8 +42,8 @@ async fn is_told(stage: &Stage, told: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
-    let stage = Stage::new().await;
-    let copy = Setting {
+    let stage = RunnerFixture::new().await;
+    let copy = ProcessSetting {
         home: stage.setting.home.with_file_name("copy"),
         workspace: stage.setting.logs.clone(),
         ..stage.setting.clone()
@@ -54,12 +54,18 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         .status();
     assert!(copied.expect("cp is there").success());
     let original = stage.run();
-    until("the first beat of the original", || processes(&stage) == 1).await;
-    let second = Program::start(&copy, &["run"]);
-    until("the first beat of the copy", || processes(&stage) == 2).await;
+    wait_until("the first beat of the original", || {
+        count_processes(&stage) == 1
+    })
+    .await;
+    let second = RunningProgram::start(&copy, &["run"]);
+    wait_until("the first beat of the copy", || {
+        count_processes(&stage) == 2
+    })
+    .await;
 
     // A pause is told with a beat, at once.
-    let paused = Program::start(&copy, &["pause"]).end().await;
+    let paused = RunningProgram::start(&copy, &["pause"]).end().await;
     assert_eq!(paused.code, Some(0), "{paused:?}");
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     original
@@ -71,7 +77,10 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         shown.contains("Attention    Another process with this device's identity is running"),
         "{shown}"
     );
-    assert_eq!(Program::start(&copy, &["resume"]).end().await.code, Some(0));
+    assert_eq!(
+        RunningProgram::start(&copy, &["resume"]).end().await.code,
+        Some(0)
+    );
     second
         .logs("another process with this device's identity is running")
         .await;
@@ -84,9 +93,12 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     // One that crashed and is started again is no second one.
     original.kill();
     let again = stage.run();
-    until("the first beat after the crash", || processes(&stage) == 2).await;
+    wait_until("the first beat after the crash", || {
+        count_processes(&stage) == 2
+    })
+    .await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
-    eventually("a beat that tells of the pause", async || {
+    wait_for_some("a beat that tells of the pause", async || {
         let health = stage.caller.health().await;
         health["degraded"]
             .as_array()?
@@ -103,7 +115,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_own() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let file = stage.setting.home.join("device.json");
     let own = std::fs::read_to_string(&file).expect("an identity");
     let mut record: serde_json::Value = serde_json::from_str(&own).expect("JSON");
@@ -113,7 +125,7 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         );
         return;
     }
-    let id = stage.ask(Ask::bash("echo ran > ran")).await;
+    let id = stage.ask(ToolCall::bash("echo ran > ran")).await;
     // As the machine that it was copied from has it.
     record["machine"] = "00112233445566778899aabbccddeeff".into();
     let copied = record.to_string();

@@ -5,28 +5,28 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
 
 /// A device that has answered this request and was stopped.
-async fn stopped_device() -> (Stage, String) {
-    let stage = Stage::new().await;
+async fn stopped_device() -> (RunnerFixture, String) {
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("true")).await;
+    let id = stage.ask(ToolCall::bash("true")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     runner.terminate();
     runner.end().await;
     (stage, id)
 }
 
-fn journal_file(stage: &Stage) -> PathBuf {
+fn journal_file(stage: &RunnerFixture) -> PathBuf {
     stage.setting.home.join("state/journal.sqlite3")
 }
 
 /// Starts a runner, and waits until it has answered a request.
-async fn start_and_answer(stage: &Stage) -> crate::harness::process::Program {
+async fn start_and_answer(stage: &RunnerFixture) -> crate::harness::process::RunningProgram {
     let runner = stage.run();
-    let answer = stage.caller.have(Ask::bash("true")).await;
+    let answer = stage.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(answer.outcome, "ok", "{answer:?} {}", runner.log());
     runner
 }
@@ -55,7 +55,14 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
             .await;
         holder.execute_batch("commit").expect("unlocked");
         drop(holder);
-        assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+        assert_eq!(
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash("true"))
+                .await
+                .outcome,
+            "ok"
+        );
         runner.terminate();
         runner.end().await;
     }
@@ -154,7 +161,7 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     };
     copy_folder(home, &copy);
     let runner = stage.run();
-    let later = stage.ask(Ask::bash("echo ran >> later")).await;
+    let later = stage.ask(ToolCall::bash("echo ran >> later")).await;
     assert_eq!(stage.answer(&later).await.outcome, "ok");
     runner.terminate();
     runner.end().await;

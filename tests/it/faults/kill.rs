@@ -9,10 +9,10 @@ use std::process::Command;
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::{Answer, Ask};
+use crate::harness::caller::{CallAnswer, ToolCall};
 use crate::harness::relay::Relay;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Three files change, one goes, one moves.
 const PATCH: &str = "*** Begin Patch
@@ -34,15 +34,15 @@ const PATCH: &str = "*** Begin Patch
 ";
 
 /// What is asked for, with the files before and after it.
-struct Case {
-    ask: fn() -> Ask,
+struct KillCase {
+    ask: fn() -> ToolCall,
     before: &'static [(&'static str, &'static str)],
     after: &'static [(&'static str, &'static str)],
 }
 
-const NEW: Case = Case {
+const NEW: KillCase = KillCase {
     ask: || {
-        Ask::new(
+        ToolCall::new(
             "Write",
             &json!({ "file_path": "new/note.txt", "content": "a note\n" }),
         )
@@ -50,9 +50,9 @@ const NEW: Case = Case {
     before: &[],
     after: &[("new/note.txt", "a note\n")],
 };
-const OVER: Case = Case {
+const OVER: KillCase = KillCase {
     ask: || {
-        Ask::new(
+        ToolCall::new(
             "Write",
             &json!({ "file_path": "note.txt", "content": "new\n" }),
         )
@@ -61,9 +61,9 @@ const OVER: Case = Case {
     after: &[("note.txt", "new\n")],
 };
 // Twice it would be there twice.
-const EDIT: Case = Case {
+const EDIT: KillCase = KillCase {
     ask: || {
-        Ask::new(
+        ToolCall::new(
             "Edit",
             &json!({ "file_path": "list.txt", "old_string": "one\n", "new_string": "one\none\n" }),
         )
@@ -71,8 +71,8 @@ const EDIT: Case = Case {
     before: &[("list.txt", "one\n")],
     after: &[("list.txt", "one\none\n")],
 };
-const MANY: Case = Case {
-    ask: || Ask::new("ApplyPatch", &json!({ "patch": PATCH })),
+const MANY: KillCase = KillCase {
+    ask: || ToolCall::new("ApplyPatch", &json!({ "patch": PATCH })),
     before: &[
         ("four.txt", "4\n"),
         ("gone.txt", "gone\n"),
@@ -93,7 +93,7 @@ const ONCE: Course = (1, false);
 const AGAIN: Course = (2, false);
 const FOUND: Course = (1, true);
 
-fn course(answer: &Answer) -> Course {
+fn course_of_answer(answer: &CallAnswer) -> Course {
     let meta = &answer.payload["meta"];
     (
         meta["attempt"].as_u64().unwrap_or_default(),
@@ -102,7 +102,7 @@ fn course(answer: &Answer) -> Course {
 }
 
 /// The files of a folder with their content, in order.
-fn tree(root: &Path) -> Vec<(String, String)> {
+fn read_tree(root: &Path) -> Vec<(String, String)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -124,7 +124,7 @@ fn tree(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-fn put(stage: &Stage, files: &[(&str, &str)]) {
+fn write_files(stage: &RunnerFixture, files: &[(&str, &str)]) {
     for (name, text) in files {
         let path = stage.file(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -132,7 +132,7 @@ fn put(stage: &Stage, files: &[(&str, &str)]) {
     }
 }
 
-fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
+fn owned_pairs(files: &[(&str, &str)]) -> Vec<(String, String)> {
     files
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
@@ -140,7 +140,12 @@ fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Asks, lets the runner be killed at this point, and another one answer.
-async fn killed_at(stage: &Stage, relay: &Relay, point: &str, ask: Ask) -> (String, Answer) {
+async fn killed_at(
+    stage: &RunnerFixture,
+    relay: &Relay,
+    point: &str,
+    ask: ToolCall,
+) -> (String, CallAnswer) {
     let (name, nth) = point.split_once('@').unwrap_or((point, "1"));
     let runner = stage.run_armed(&relay.url, &format!("{name}=kill@{nth}"));
     let id = stage.ask(ask).await;
@@ -148,23 +153,23 @@ async fn killed_at(stage: &Stage, relay: &Relay, point: &str, ask: Ask) -> (Stri
     assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
     (id, answer)
 }
 
 /// Each case, killed at this point: the files are as they shall be, and the call went so.
-async fn survives(point: &str, expected: Course, cases: &[Case]) {
+async fn check_kill_point(point: &str, expected: Course, cases: &[KillCase]) {
     for case in cases {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let relay = Relay::before(&stage.setting.url).await;
-        put(&stage, case.before);
+        write_files(&stage, case.before);
         let (_, answer) = killed_at(&stage, &relay, point, (case.ask)()).await;
         assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
-        assert_eq!(course(&answer), expected, "{point}: {answer:?}");
+        assert_eq!(course_of_answer(&answer), expected, "{point}: {answer:?}");
         assert_eq!(
-            tree(&stage.setting.workspace),
-            owned(case.after),
+            read_tree(&stage.setting.workspace),
+            owned_pairs(case.after),
             "{point}: {answer:?}"
         );
     }
@@ -172,39 +177,39 @@ async fn survives(point: &str, expected: Course, cases: &[Case]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f01_killed_before_a_page_is_taken_it_is_offered_again_and_done_once() {
-    survives("accept.before", ONCE, &[OVER, EDIT, MANY]).await;
+    check_kill_point("accept.before", ONCE, &[OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f02_killed_after_a_page_is_taken_it_is_done_once() {
-    survives("accept.after", ONCE, &[OVER, EDIT, MANY]).await;
+    check_kill_point("accept.after", ONCE, &[OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f03_killed_before_the_effect_it_is_done_by_the_next_life() {
-    survives("start.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
-    survives("declare.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+    check_kill_point("start.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+    check_kill_point("declare.after", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f04_killed_before_the_new_content_takes_its_place_it_is_done_again_and_nothing_is_left() {
-    survives("temp.written", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
+    check_kill_point("temp.written", AGAIN, &[NEW, OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f05_killed_after_the_effect_it_is_found_and_not_done_again() {
-    survives("rename.after", FOUND, &[NEW, OVER, EDIT, MANY]).await;
-    survives("finish.before", FOUND, &[NEW, OVER, EDIT, MANY]).await;
+    check_kill_point("rename.after", FOUND, &[NEW, OVER, EDIT, MANY]).await;
+    check_kill_point("finish.before", FOUND, &[NEW, OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f07_killed_after_the_result_is_recorded_it_is_posted() {
-    survives("finish.after", ONCE, &[OVER, EDIT, MANY]).await;
+    check_kill_point("finish.after", ONCE, &[OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f08_killed_after_the_post_it_is_posted_again_and_stored_once() {
-    survives("post.after", ONCE, &[OVER, EDIT, MANY]).await;
+    check_kill_point("post.after", ONCE, &[OVER, EDIT, MANY]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,16 +222,16 @@ async fn wherever_a_patch_is_cut_all_of_it_is_there_afterwards() {
             } else {
                 FOUND
             };
-            survives(&format!("{point}@{nth}"), expected, &[MANY]).await;
+            check_kill_point(&format!("{point}@{nth}"), expected, &[MANY]).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    put(&stage, MANY.before);
+    write_files(&stage, MANY.before);
     let runner = stage.run_armed(&relay.url, "rename.after=kill");
     let id = stage.ask((MANY.ask)()).await;
     assert_eq!(runner.end().await.code, None);
@@ -253,11 +258,11 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
         (1, &json!(true)),
         "{answer:?}"
     );
-    let mut expected = owned(MANY.before);
+    let mut expected = owned_pairs(MANY.before);
     expected[2].1 = "new\n".to_owned();
     expected[3].1 = "somebody else's\n".to_owned();
     assert_eq!(
-        tree(&stage.setting.workspace),
+        read_tree(&stage.setting.workspace),
         expected,
         "nothing more was touched, and nothing is left"
     );
@@ -265,12 +270,12 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    put(&stage, &[("sub/note.txt", "old\n")]);
+    write_files(&stage, &[("sub/note.txt", "old\n")]);
     let runner = stage.run_armed(&relay.url, "temp.written=kill");
     let id = stage
-        .ask(Ask::new(
+        .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "sub/note.txt", "content": "new\n" }),
         ))
@@ -279,7 +284,7 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
     let outside = stage.setting.logs.join("outside");
     std::fs::rename(stage.file("sub"), &outside).expect("moved out");
     symlink(&outside, stage.file("sub")).expect("linked");
-    let there = tree(&outside);
+    let there = read_tree(&outside);
     assert_eq!(
         there.len(),
         2,
@@ -292,11 +297,11 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
         answer.text().contains("outside the workspace"),
         "{answer:?}"
     );
-    assert_eq!(tree(&outside), there);
+    assert_eq!(read_tree(&outside), there);
 }
 
 /// A repository with one commit and a file to commit.
-fn repository(stage: &Stage) {
+fn make_repository(stage: &RunnerFixture) {
     stage.write("a.txt", "one\n");
     for args in [
         &["init", "--quiet", "--initial-branch=main"][..],
@@ -305,12 +310,12 @@ fn repository(stage: &Stage) {
         &["add", "a.txt"],
         &["commit", "--quiet", "--message=First"],
     ] {
-        git(stage, args);
+        run_git(stage, args);
     }
     stage.write("a.txt", "two\n");
 }
 
-fn git(stage: &Stage, args: &[&str]) -> String {
+fn run_git(stage: &RunnerFixture, args: &[&str]) -> String {
     let ran = Command::new("git")
         .args(args)
         .current_dir(&stage.setting.workspace)
@@ -331,16 +336,16 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
         ("finish.after", ONCE),
         ("post.after", ONCE),
     ] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let relay = Relay::before(&stage.setting.url).await;
-        repository(&stage);
-        let ask = Ask::new(
+        make_repository(&stage);
+        let ask = ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }),
         );
         let (_, answer) = killed_at(&stage, &relay, point, ask).await;
         assert_eq!(
-            (answer.outcome.as_str(), course(&answer)),
+            (answer.outcome.as_str(), course_of_answer(&answer)),
             ("ok", expected),
             "{point}: {answer:?}"
         );
@@ -349,45 +354,45 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
             "{point}: {answer:?}"
         );
         assert_eq!(
-            git(&stage, &["log", "--format=%s"]),
+            run_git(&stage, &["log", "--format=%s"]),
             "Second\nFirst\n",
             "{point}"
         );
-        assert_eq!(git(&stage, &["status", "--porcelain"]), "", "{point}");
+        assert_eq!(run_git(&stage, &["status", "--porcelain"]), "", "{point}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    repository(&stage);
+    make_repository(&stage);
     let runner = stage.run_armed(&relay.url, "declare.after=kill");
     let id = stage
-        .ask(Ask::new(
+        .ask(ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second" }),
         ))
         .await;
     assert_eq!(runner.end().await.code, None);
-    git(
+    run_git(
         &stage,
         &["commit", "--quiet", "--allow-empty", "--message=Another"],
     );
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    assert_eq!(git(&stage, &["log", "--format=%s"]), "Another\nFirst\n");
+    assert_eq!(run_git(&stage, &["log", "--format=%s"]), "Another\nFirst\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
     for (is_ours, outcome) in [(true, "ok"), (false, "error")] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let relay = Relay::before(&stage.setting.url).await;
-        repository(&stage);
+        make_repository(&stage);
         let runner = stage.run_armed(&relay.url, "declare.after=kill");
-        let ask = Ask::new(
+        let ask = ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second" }),
         );
@@ -413,7 +418,7 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
                     .contains("index.lock is there and was not removed"),
             "{answer:?}"
         );
-        let commits = git(&stage, &["log", "--format=%s"]);
+        let commits = run_git(&stage, &["log", "--format=%s"]);
         assert_eq!(
             commits,
             if is_ours {
@@ -427,9 +432,9 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("a.txt", "text\n");
-    let read = |talk: &str| Ask::new("Read", &json!({ "file_path": "a.txt" })).of(talk);
+    let read = |talk: &str| ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of(talk);
     let id = stage.ask(read("one")).await;
     let points = format!("start.after/{id}=kill");
     for life in 1..=3 {
@@ -444,16 +449,16 @@ async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed(
     assert!(answer.text().contains("3 times"), "{answer:?}");
     assert_eq!(stage.answer(&other).await.outcome, "ok");
     assert_eq!(
-        stage.caller.have(read("one")).await.outcome,
+        stage.caller.call_and_wait(read("one")).await.outcome,
         "ok",
         "its own conversation goes on"
     );
 }
 
 /// A small generator, so that a seed tells the whole story.
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -476,9 +481,9 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         "finish.after",
         "post.after",
     ];
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut dice = SeededNumbers(0x9E37_79B9_7F4A_7C15);
     let mut asked = Vec::new();
     let mut edits = Vec::new();
     for round in 0..20 {
@@ -486,12 +491,12 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         stage.write(&list, "one\n");
         let (old, new) = ("one\n", format!("one\n{round}\n"));
         for ask in [
-            Ask::new(
+            ToolCall::new(
                 "Edit",
                 &json!({ "file_path": list, "old_string": old, "new_string": new }),
             ),
-            Ask::bash(&format!("echo ran >> {log}")),
-            Ask::new("Read", &json!({ "file_path": list })),
+            ToolCall::bash(&format!("echo ran >> {log}")),
+            ToolCall::new("Read", &json!({ "file_path": list })),
         ] {
             asked.push(stage.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
         }
@@ -499,7 +504,7 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];
         let mut runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
         // Not every point is reached so often: then the last answer is its end.
-        until("the runner's end", || {
+        wait_until("the runner's end", || {
             let answered = asked
                 .iter()
                 .all(|id| stage.state(id) == Some(RequestState::Delivered));
@@ -515,7 +520,7 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             answer.outcome == "ok" || answer.verdict().1 == "interrupted",
             "{answer:?}"
         );
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1, "{id} has one result");
     }
     for (round, edit) in edits.iter().enumerate() {
@@ -536,7 +541,7 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             "round {round}"
         );
     }
-    let left: Vec<_> = tree(&stage.setting.workspace)
+    let left: Vec<_> = read_tree(&stage.setting.workspace)
         .into_iter()
         .filter(|(name, _)| name.contains(".tmp"))
         .collect();

@@ -7,21 +7,21 @@ use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs_nobody() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let logs = stage.setting.home.join("logs");
     let log = logs.join("punie-runner.log");
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
     let _runner = stage.run();
-    let ask = async || stage.caller.have(Ask::bash("echo ran")).await;
+    let ask = async || stage.caller.call_and_wait(ToolCall::bash("echo ran")).await;
     assert_eq!(ask().await.outcome, "ok");
-    until("the answer in the log", || {
+    wait_until("the answer in the log", || {
         read().contains("a call was answered")
     })
     .await;
@@ -33,10 +33,10 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
 
     std::fs::rename(&log, logs.join("taken")).expect("renamed");
     assert_eq!(ask().await.outcome, "ok");
-    until("a new log", || read().contains("a call was answered")).await;
+    wait_until("a new log", || read().contains("a call was answered")).await;
     std::fs::remove_file(&log).expect("removed");
     assert_eq!(ask().await.outcome, "ok");
-    until("a new log", || read().contains("a call was answered")).await;
+    wait_until("a new log", || read().contains("a call was answered")).await;
     let shown = stage.command(&["logs", "-n", "1000"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.out.contains("a call was answered"), "{shown:?}");
@@ -52,7 +52,7 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
-    let stage = Stage::with("[log]\nformat = \"json\"\n").await;
+    let stage = RunnerFixture::with_config("[log]\nformat = \"json\"\n").await;
     let (value, token) = (
         "no-pattern-of-any-kind",
         format!("ghp_{}", "a1B2".repeat(9)),
@@ -63,9 +63,16 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
         .expect("stored");
     let runner = stage.run();
     let unknown = format!("{value}.{token}");
-    let id = stage.ask(Ask::new(&unknown, &json!({}))).await;
+    let id = stage.ask(ToolCall::new(&unknown, &json!({}))).await;
     stage.answer(&id).await;
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     let file = stage.setting.home.join("logs/punie-runner.log");
     let logs = || {
         [
@@ -73,7 +80,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
             std::fs::read_to_string(&file).unwrap_or_default(),
         ]
     };
-    until("both answers in both logs", || {
+    wait_until("both answers in both logs", || {
         logs()
             .iter()
             .all(|log| log.matches("a call was answered").count() == 2)
@@ -97,7 +104,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_gets_json_only_from_the_flag() {
-    let stage = Stage::unpaired("[log]\nformat = \"json\"\n").await;
+    let stage = RunnerFixture::with_unpaired_device("[log]\nformat = \"json\"\n").await;
     let pair = ["pair", stage.pairing_code()];
     for (flags, is_json) in [(&[][..], false), (&["--log-format", "json"], true)] {
         let arguments = [flags, &["--once"]].concat();

@@ -37,11 +37,11 @@ mod strangers;
 pub(crate) mod tls;
 mod upgrade;
 
-use crate::harness::process::Program;
-use crate::harness::wait::until;
+use crate::harness::process::RunningProgram;
+use crate::harness::wait::wait_until;
 
 /// The waits after failed polls that a runner has announced, in milliseconds.
-fn announced_waits(runner: &Program) -> Vec<u64> {
+fn announced_waits(runner: &RunningProgram) -> Vec<u64> {
     let log = runner.log();
     let numbers = log
         .split("retry_ms=")
@@ -57,8 +57,8 @@ fn announced_waits(runner: &Program) -> Vec<u64> {
 }
 
 /// Waits until so many polls more have failed.
-async fn polls_fail(runner: &Program, more: usize) {
+async fn polls_fail(runner: &RunningProgram, more: usize) {
     let failed = || runner.log().matches("could not be polled").count();
     let before = failed();
-    until("failed polls", || failed() >= before + more).await;
+    wait_until("failed polls", || failed() >= before + more).await;
 }

@@ -9,30 +9,30 @@ use punie_core::ids::{LeaseId, RequestId};
 use punie_engine::journal::{Journal, JournalReader, RequestOffer, RequestOrigin, RequestState};
 use serde_json::json;
 
-use super::disk_model::{Disk, Mishap};
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::disk_model::{DurableDisk, PowerFailure};
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// Leases that a test can wait for: the one of a life that was cut off must run out.
 const SHORT_LEASES: &str = "[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n";
 
 /// A stage whose home is on a disk that loses its power.
-pub struct Powered {
-    pub stage: Stage,
+pub struct PoweredFixture {
+    pub stage: RunnerFixture,
     pub relay: Relay,
-    pub disk: Disk,
+    pub disk: DurableDisk,
     _store: tempfile::TempDir,
 }
 
-impl Powered {
+impl PoweredFixture {
     pub async fn new() -> Self {
-        let stage = Stage::with(SHORT_LEASES).await;
+        let stage = RunnerFixture::with_config(SHORT_LEASES).await;
         let relay = Relay::before(&stage.setting.url).await;
         let store = tempfile::tempdir().expect("a folder");
-        let disk = Disk::under(&stage.setting.home, store.path());
+        let disk = DurableDisk::under(&stage.setting.home, store.path());
         Self {
             stage,
             relay,
@@ -41,7 +41,7 @@ impl Powered {
         }
     }
 
-    pub fn run(&self, mishap: Mishap) -> Program {
+    pub fn run(&self, mishap: PowerFailure) -> RunningProgram {
         let mut setting = self.stage.setting.clone();
         setting.url.clone_from(&self.relay.url);
         let variables = self.disk.variables(mishap);
@@ -49,7 +49,7 @@ impl Powered {
             .iter()
             .map(|(name, value)| (*name, value.as_os_str()))
             .collect();
-        Program::start_with(&setting, &["run"], &variables)
+        RunningProgram::start_with(&setting, &["run"], &variables)
     }
 
     pub fn journal(&self) -> PathBuf {
@@ -88,7 +88,7 @@ impl Powered {
     }
 }
 
-pub fn life(journal: Option<&JournalReader>, id: &str) -> Option<RequestState> {
+pub fn request_state(journal: Option<&JournalReader>, id: &str) -> Option<RequestState> {
     let id = RequestId::parse(id).expect("an id");
     // A file that was cut off while it was made has no tables.
     journal?.request_record(&id).ok()?.map(|life| life.state)
@@ -96,78 +96,88 @@ pub fn life(journal: Option<&JournalReader>, id: &str) -> Option<RequestState> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_again() {
-    let powered = Powered::new().await;
-    let runner = powered.run(Mishap::default());
+    let powered = PoweredFixture::new().await;
+    let runner = powered.run(PowerFailure::default());
     let id = powered
         .stage
-        .ask(Ask::bash("echo ran >> effects; sleep 600"))
+        .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
         .await;
     powered.stage.line("effects").await;
     runner.kill();
     powered.disk.lose_power(None);
     assert_eq!(
-        life(powered.on_disk().as_ref(), &id),
+        request_state(powered.on_disk().as_ref(), &id),
         Some(RequestState::Started)
     );
 
-    let _runner = powered.run(Mishap::default());
+    let _runner = powered.run(PowerFailure::default());
     let answer = powered.stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    powered.stage.caller.have(Ask::bash("true")).await;
+    powered
+        .stage
+        .caller
+        .call_and_wait(ToolCall::bash("true"))
+        .await;
     assert_eq!(powered.stage.read("effects"), "ran\n");
     powered.nothing_was_put_aside();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f11_a_read_that_a_power_cut_made_forgotten_is_offered_again_and_answered_once() {
-    let powered = Powered::new().await;
+    let powered = PoweredFixture::new().await;
     powered.stage.write("found.txt", "it is there\n");
     powered.relay.rule(|path, _| {
         if path == "events:appendResult" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
-    let runner = powered.run(Mishap::default());
+    let runner = powered.run(PowerFailure::default());
     let id = powered
         .stage
-        .ask(Ask::new("Read", &json!({ "file_path": "found.txt" })))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "found.txt" })))
         .await;
-    powered.stage.reaches(&id, RequestState::Finished).await;
+    powered
+        .stage
+        .wait_for_state(&id, RequestState::Finished)
+        .await;
     runner.kill();
     powered.disk.lose_power(None);
     powered.on_disk();
 
-    powered.relay.rule(|_, _| Fate::Pass);
-    let _runner = powered.run(Mishap::default());
+    powered.relay.rule(|_, _| CallFate::Pass);
+    let _runner = powered.run(PowerFailure::default());
     let answer = powered.stage.answer(&id).await;
     assert!(
         answer.outcome == "ok" && answer.text().contains("it is there"),
         "{answer:?}"
     );
-    powered.stage.reaches(&id, RequestState::Delivered).await;
+    powered
+        .stage
+        .wait_for_state(&id, RequestState::Delivered)
+        .await;
     assert_eq!(powered.relay.posts(&id).1, 1);
     powered.nothing_was_put_aside();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_opens() {
-    let powered = Powered::new().await;
+    let powered = PoweredFixture::new().await;
     let home = &powered.stage.setting.home;
     let pristine = home.with_extension("pristine");
     copy_tree(home, &pristine);
-    let mut dice = Dice(12);
+    let mut dice = SeededNumbers(12);
     let mut cut = 0;
     for at in 1.. {
         std::fs::remove_dir_all(home).expect("removed");
         copy_tree(&pristine, home);
         powered.disk.settle();
-        let mut runner = powered.run(Mishap {
+        let mut runner = powered.run(PowerFailure {
             cut_at: at,
-            ..Mishap::default()
+            ..PowerFailure::default()
         });
-        let ready = eventually("a cut or a runner that is up", async || {
+        let ready = wait_for_some("a cut or a runner that is up", async || {
             let polls = runner.log().contains("the runner is up") && powered.journal().exists();
             (runner.has_ended() || polls).then_some(polls && !runner.has_ended())
         })
@@ -189,12 +199,12 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
         cut >= 5,
         "the making of a journal syncs more often than {cut} times"
     );
-    let _runner = powered.run(Mishap::default());
+    let _runner = powered.run(PowerFailure::default());
     assert_eq!(
         powered
             .stage
             .caller
-            .have(Ask::bash("echo fine"))
+            .call_and_wait(ToolCall::bash("echo fine"))
             .await
             .outcome,
         "ok"
@@ -239,7 +249,7 @@ async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
     assert_eq!(log(), 0, "told to rest");
     accept("untold").await;
     assert!(log() > 0);
-    until("the log to be empty", || log() == 0).await;
+    wait_until("the log to be empty", || log() == 0).await;
     assert_eq!(
         journal
             .open_reader()
@@ -252,9 +262,9 @@ async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
 }
 
 /// Figures that a seed decides.
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn roll(&mut self, sides: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -276,25 +286,31 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
 
 /// Asks for a mix of reads and effects; which effect each is, where it is one.
 async fn ask_mixed(
-    powered: &Powered,
+    powered: &PoweredFixture,
     asked: &mut BTreeMap<String, Option<String>>,
-    dice: &mut Dice,
+    dice: &mut SeededNumbers,
 ) -> Vec<String> {
     let mut new = Vec::new();
     for _ in 0..3 + dice.roll(4) {
         let mark = format!("m{}", asked.len());
         let conversation = format!("c{}", dice.roll(3));
         let (ask, mark) = match dice.roll(4) {
-            0 => (Ask::new("Glob", &json!({ "pattern": "*" })), None),
-            1 => (Ask::new("Read", &json!({ "file_path": "found.txt" })), None),
+            0 => (ToolCall::new("Glob", &json!({ "pattern": "*" })), None),
+            1 => (
+                ToolCall::new("Read", &json!({ "file_path": "found.txt" })),
+                None,
+            ),
             2 => (
-                Ask::bash(&format!(
+                ToolCall::bash(&format!(
                     "echo {mark} >> effects; sleep 0.0{}",
                     dice.roll(10)
                 )),
                 Some(mark),
             ),
-            _ => (Ask::bash(&format!("echo {mark} >> effects")), Some(mark)),
+            _ => (
+                ToolCall::bash(&format!("echo {mark} >> effects")),
+                Some(mark),
+            ),
         };
         let id = powered.stage.ask(ask.of(&conversation)).await;
         asked.insert(id.clone(), mark);
@@ -304,7 +320,7 @@ async fn ask_mixed(
 }
 
 /// How often each effect happened.
-fn effects(powered: &Powered) -> BTreeMap<String, usize> {
+fn count_effects(powered: &PoweredFixture) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in powered.stage.read("effects").lines() {
         *counts.entry(line.to_owned()).or_default() += 1;
@@ -313,20 +329,20 @@ fn effects(powered: &Powered) -> BTreeMap<String, usize> {
 }
 
 /// So many cuts, each at another sync, the odd ones with half of what was not synced on the disk all the same.
-async fn cut(cuts: u32) {
-    let powered = Powered::new().await;
+async fn cut_power(cuts: u32) {
+    let powered = PoweredFixture::new().await;
     powered.stage.write("found.txt", "it is there\n");
-    let (mut dice, mut asked, mut fell) = (Dice(0xf00d), BTreeMap::new(), 0);
+    let (mut dice, mut asked, mut fell) = (SeededNumbers(0xf00d), BTreeMap::new(), 0);
     let mut open = Vec::new();
     for round in 0..cuts {
         open.extend(ask_mixed(&powered, &mut asked, &mut dice).await);
         let at = u32::try_from(1 + dice.roll(7)).expect("small");
-        let mut runner = powered.run(Mishap {
+        let mut runner = powered.run(PowerFailure {
             cut_at: at,
             after: dice.roll(2) == 0,
             refuse: None,
         });
-        eventually("a cut, or everything answered", async || {
+        wait_for_some("a cut, or everything answered", async || {
             if runner.has_ended() {
                 return Some(());
             }
@@ -347,12 +363,12 @@ async fn cut(cuts: u32) {
         });
         forgets_nothing(&powered, &asked, round);
     }
-    let _runner = powered.run(Mishap::default());
+    let _runner = powered.run(PowerFailure::default());
     for id in asked.keys() {
         let answer = powered.stage.answer(id).await;
         let done = asked[id]
             .as_ref()
-            .map(|mark| effects(&powered).get(mark).copied().unwrap_or(0));
+            .map(|mark| count_effects(&powered).get(mark).copied().unwrap_or(0));
         if answer.outcome == "ok" {
             assert!(
                 done.is_none_or(|done| done == 1),
@@ -366,7 +382,7 @@ async fn cut(cuts: u32) {
             "two results of {id} were stored"
         );
     }
-    let counts = effects(&powered);
+    let counts = count_effects(&powered);
     let repeated = counts.values().filter(|times| **times > 1).count();
     powered.nothing_was_put_aside();
     println!(
@@ -382,15 +398,15 @@ async fn cut(cuts: u32) {
 }
 
 /// What the backend saw claimed, and what was done, the disk knows.
-fn forgets_nothing(powered: &Powered, asked: &BTreeMap<String, Option<String>>, round: u32) {
+fn forgets_nothing(powered: &PoweredFixture, asked: &BTreeMap<String, Option<String>>, round: u32) {
     let journal = powered.on_disk();
-    let counts = effects(powered);
+    let counts = count_effects(powered);
     for call in powered.relay.calls("events:claim") {
         let id = call.args["requestId"].as_str().expect("an id");
         if let Some(mark) = &asked[id]
             && call.answer["value"]["granted"] == true
         {
-            let known = life(journal.as_ref(), id);
+            let known = request_state(journal.as_ref(), id);
             assert!(
                 known.is_some(),
                 "round {round}: {id} was claimed and is forgotten"
@@ -408,11 +424,11 @@ fn forgets_nothing(powered: &Powered, asked: &BTreeMap<String, Option<String>>, 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f10_thirty_power_cuts_forget_no_promise() {
-    cut(30).await;
+    cut_power(30).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute or two; `cargo test --test it -- --ignored two_hundred_power_cuts --nocapture`"]
 async fn only_by_name_two_hundred_power_cuts_forget_no_promise() {
-    cut(200).await;
+    cut_power(200).await;
 }

@@ -8,14 +8,14 @@ use punie_host::terminals::StopSequence;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::process::copy_program;
-use crate::harness::process::{PROGRAM, Program};
-use crate::harness::running::{carrying, is_alive};
-use crate::harness::stage::Stage;
+use crate::harness::process::{PROGRAM, RunningProgram};
+use crate::harness::running::{is_alive, processes_with_argument};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::tools;
-use crate::harness::wait::until;
-use crate::harness::whole::whole;
+use crate::harness::wait::wait_until;
+use crate::harness::whole::all_tools;
 
 /// Whether a process is gone, or only waits to be reaped.
 fn is_over(pid: &str) -> bool {
@@ -24,25 +24,25 @@ fn is_over(pid: &str) -> bool {
 }
 
 /// A number of seconds that nobody else sleeps.
-fn marker(fault: u32) -> String {
+fn process_marker(fault: u32) -> String {
     format!("7{:07}{fault:03}", std::process::id())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let marker = marker(44);
+    let marker = process_marker(44);
     let command = format!(
         "trap '' INT TERM; echo half of it; (sleep {marker}) & echo $$ > begun; while :; do sleep 1; done"
     );
-    let id = stage.ask(Ask::bash(&command)).await;
+    let id = stage.ask(ToolCall::bash(&command)).await;
     let shell = stage.line("begun").await;
-    until("its child", || carrying(&marker).len() == 1).await;
+    wait_until("its child", || processes_with_argument(&marker).len() == 1).await;
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
     assert_eq!(
-        (is_alive(&shell), carrying(&marker)),
+        (is_alive(&shell), processes_with_argument(&marker)),
         (false, Vec::new()),
         "{answer:?}"
     );
@@ -64,20 +64,20 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_command() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let marker = marker(45);
+    let marker = process_marker(45);
     let command = format!(
         "(cd / && exec setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)') & echo begun; sleep 600"
     );
-    let id = stage.ask(Ask::bash(&command)).await;
-    until("the daemon", || carrying(&marker).len() == 1).await;
+    let id = stage.ask(ToolCall::bash(&command)).await;
+    wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     stage.caller.cancel(&id).await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
-    assert_eq!(carrying(&marker), Vec::<u32>::new());
+    assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,13 +86,13 @@ async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
         threading.Thread(target=time.sleep, args=(600,)).start()\n\
         open('begun', 'w').write(str(os.getpid()) + '\\n')\n\
         ctypes.CDLL(None).pthread_exit(None)\n";
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
     stage.write("code.py", CODE);
     let command = "(setsid python3 code.py > /dev/null 2>&1 &); sleep 600";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     let process = stage.line("begun").await;
-    until("the end of its first thread", || is_over(&process)).await;
+    wait_until("the end of its first thread", || is_over(&process)).await;
     assert!(is_alive(&process));
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
@@ -101,15 +101,18 @@ async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let marker = marker(46);
+    let marker = process_marker(46);
     let answer = stage
         .caller
-        .have(Ask::bash(&format!("sleep {marker} & echo hi")))
+        .call_and_wait(ToolCall::bash(&format!("sleep {marker} & echo hi")))
         .await;
     // It still holds the output while the answer is here.
-    until("its own program", || carrying(&marker).len() == 1).await;
+    wait_until("its own program", || {
+        processes_with_argument(&marker).len() == 1
+    })
+    .await;
     assert!(
         answer.outcome == "ok" && answer.text().starts_with("hi\n"),
         "{answer:?}"
@@ -120,19 +123,21 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
     );
     let ended = stage
         .caller
-        .have(Ask::new("KillShell", &json!({ "shell_id": "sh_1" })))
+        .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "sh_1" })))
         .await;
     assert_eq!(
-        (ended.outcome.as_str(), carrying(&marker)),
+        (ended.outcome.as_str(), processes_with_argument(&marker)),
         ("ok", Vec::new())
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo here > begun; sleep 600")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo here > begun; sleep 600"))
+        .await;
     stage.line("begun").await;
     let journal = || {
         rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
@@ -144,7 +149,7 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
         })
     };
     // The command may be quicker than the note of it.
-    until("a note of the child", || identity().is_ok()).await;
+    wait_until("a note of the child", || identity().is_ok()).await;
     runner.kill();
     let mut stranger = Command::new("sleep").arg("600").spawn().expect("a process");
     let recorded = identity().expect("one child");
@@ -176,13 +181,13 @@ fn f51_a_command_outlives_the_pool_thread_that_asked_for_it() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let marker = marker(51);
+    let marker = process_marker(51);
     let start = json!({ "command": format!("exec sleep {marker}"), "run_in_background": true });
     runtime.block_on(async {
-        let whole = std::sync::Arc::new(whole());
+        let whole = std::sync::Arc::new(all_tools());
         let asking = std::sync::Arc::clone(&whole);
         let asked = tokio::task::spawn_blocking(move || {
-            let begun = tokio::runtime::Handle::current().block_on(tools::call(
+            let begun = tokio::runtime::Handle::current().block_on(tools::call_tool(
                 &asking.registry,
                 "Bash",
                 start,
@@ -191,57 +196,69 @@ fn f51_a_command_outlives_the_pool_thread_that_asked_for_it() {
             Path::new("/proc").join(std::fs::read_link("/proc/thread-self").expect("this thread"))
         });
         let thread = asked.await.expect("no panic");
-        until("the command", || carrying(&marker).len() == 1).await;
-        until("the end of the thread", || !thread.exists()).await;
-        assert_eq!(carrying(&marker).len(), 1, "it died with the thread");
-        let killed = tools::call(&whole.registry, "KillShell", json!({ "shell_id": "sh_1" })).await;
+        wait_until("the command", || {
+            processes_with_argument(&marker).len() == 1
+        })
+        .await;
+        wait_until("the end of the thread", || !thread.exists()).await;
+        assert_eq!(
+            processes_with_argument(&marker).len(),
+            1,
+            "it died with the thread"
+        );
+        let killed =
+            tools::call_tool(&whole.registry, "KillShell", json!({ "shell_id": "sh_1" })).await;
         killed.expect("it ends");
     });
-    assert_eq!(carrying(&marker), Vec::<u32>::new());
+    assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let marker = marker(56);
+    let marker = process_marker(56);
     let id = stage
-        .ask(Ask::bash(&format!(
+        .ask(ToolCall::bash(&format!(
             "setsid sleep {marker} & echo here > begun; wait"
         )))
         .await;
     stage.line("begun").await;
-    until("the child", || carrying(&marker).len() == 1).await;
+    wait_until("the child", || processes_with_argument(&marker).len() == 1).await;
     let background = json!({ "command": "sleep 600", "run_in_background": true });
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Bash", &background).of("other"))
+            .call_and_wait(ToolCall::new("Bash", &background).of("other"))
             .await
             .outcome,
         "ok"
     );
     runner.kill();
     assert_eq!(
-        carrying(&marker).len(),
+        processes_with_argument(&marker).len(),
         1,
         "the test needs a child that lives"
     );
     assert_eq!(stage.once().await["pending"], 0);
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    assert_eq!(carrying(&marker), Vec::<u32>::new());
+    assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f63_a_runner_whose_program_is_replaced_goes_on() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let program = stage.setting.logs.join("runner-under-test");
     copy_program(Path::new(PROGRAM), &program);
     let mut command = Command::new(&program);
     command.arg("run");
-    let runner = Program::launch(&stage.setting, command, &[]);
+    let runner = RunningProgram::launch(&stage.setting, command, &[]);
     assert_eq!(
-        stage.caller.have(Ask::bash("echo before")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo before"))
+            .await
+            .outcome,
         "ok"
     );
     let other = stage.setting.logs.join("another-version");
@@ -249,7 +266,7 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     std::fs::rename(&other, &program).expect("replaced");
     let answer = stage
         .caller
-        .have(Ask::bash("sleep 0 | cat; echo after"))
+        .call_and_wait(ToolCall::bash("sleep 0 | cat; echo after"))
         .await;
     assert!(
         answer.outcome == "ok" && answer.text().contains("after"),
@@ -259,7 +276,7 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Bash", &background))
+            .call_and_wait(ToolCall::new("Bash", &background))
             .await
             .outcome,
         "ok"
@@ -271,7 +288,7 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_end() {
     const LIMIT_MS: u64 = 8_000;
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let command = |name: &str| {
         format!(
@@ -279,16 +296,19 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
         )
     };
     let in_background = json!({"command": command("shell"), "run_in_background": true});
-    let begun = stage.caller.have(Ask::new("Bash", &in_background)).await;
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &in_background))
+        .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
     let since = Instant::now();
     let bash = |name: &str, before: &str| {
         let line = format!("{before}{}", command(name));
-        Ask::new("Bash", &json!({"command": line, "timeout": LIMIT_MS})).of(name)
+        ToolCall::new("Bash", &json!({"command": line, "timeout": LIMIT_MS})).of(name)
     };
     let status = json!({"shell_id": "sh_1", "wait_ms": LIMIT_MS});
     let asked = [
-        stage.ask(Ask::new("ShellStatus", &status)).await,
+        stage.ask(ToolCall::new("ShellStatus", &status)).await,
         stage.ask(bash("ends", "")).await,
         stage.ask(bash("leaves", "sleep 60 & ")).await,
     ];
@@ -300,8 +320,8 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));
     runner.signal(Signal::STOP);
     stage.write("go", "");
-    until("their end", || shells.iter().all(|shell| is_over(shell))).await;
-    until("their limit", || {
+    wait_until("their end", || shells.iter().all(|shell| is_over(shell))).await;
+    wait_until("their limit", || {
         since.elapsed() > Duration::from_millis(LIMIT_MS + 1_000)
     })
     .await;

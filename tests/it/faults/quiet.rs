@@ -8,10 +8,10 @@ use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
 
 use super::announced_waits;
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 const FUNCTIONS: [&str; 7] = [
     "devices:openSession",
@@ -25,25 +25,25 @@ const FUNCTIONS: [&str; 7] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // At an address where none was opened, a session has to be.
     let relay = Relay::before(&stage.setting.url).await;
     let mut refused = BTreeSet::new();
     relay.rule(move |path, _| {
         if refused.insert(path.to_owned()) {
-            return Fate::say(
+            return CallFate::say(
                 "429 Too Many Requests",
                 "retry-after: 1\r\n",
                 "{\"code\":\"TooManyWrites\"}",
             );
         }
-        Fate::Pass
+        CallFate::Pass
     });
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     for function in FUNCTIONS {
-        until(&format!("{function} twice"), || {
+        wait_until(&format!("{function} twice"), || {
             relay.calls(function).len() >= 2
         })
         .await;
@@ -77,7 +77,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
         (date(86_400 * 3_650), 600_000, 660_000),
         ("whenever".to_owned(), 0, 4 * 200),
     ] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let fault = InjectedFault::Status {
             status: 429,
             code: "TooManyWrites".to_owned(),
@@ -85,7 +85,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
         };
         stage.faults.plan("events:listForDevice", 1, fault);
         let runner = stage.run();
-        until("a failed poll", || !announced_waits(&runner).is_empty()).await;
+        wait_until("a failed poll", || !announced_waits(&runner).is_empty()).await;
         let wait = announced_waits(&runner)[0];
         assert!((least..=most).contains(&wait), "{retry_after:?}: {wait} ms");
     }
@@ -95,7 +95,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
 async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     const CALLS: usize = 12;
     // One runner in a storm: all its calls share one budget of repeats.
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.configure("error_cap_ms = 200", "error_cap_ms = 600000");
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
@@ -105,24 +105,28 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     relay.rule(move |path, _| {
         *counted.lock().expect("whole") += usize::from(path == "events:claim");
         match path {
-            "events:claim" => Fate::say(
+            "events:claim" => CallFate::say(
                 "503 Service Unavailable",
                 "",
                 "{\"code\":\"WorkerOverloaded\"}",
             ),
-            _ => Fate::Pass,
+            _ => CallFate::Pass,
         }
     });
     let mut asked = Vec::new();
     for n in 0..CALLS {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
+        asked.push(
+            stage
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
+                .await,
+        );
     }
     for id in &asked {
-        stage.reaches(id, RequestState::Accepted).await;
+        stage.wait_for_state(id, RequestState::Accepted).await;
     }
     // Each call asks once, and what they repeat soon is together no more than the reserve and a fifth of what succeeded:
     // without a budget each of them would go on doubling from 20 ms.
-    until("the first claims", || {
+    wait_until("the first claims", || {
         *calls.lock().expect("whole") >= CALLS
     })
     .await;

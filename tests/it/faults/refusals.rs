@@ -4,14 +4,14 @@ use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// A command that begins, says so in a file, and ends when `go` is there.
-fn gated(name: &str) -> Ask {
-    Ask::bash(&format!(
+fn gated_call(name: &str) -> ToolCall {
+    ToolCall::bash(&format!(
         "echo ran >> {name}; until [ -e go ]; do sleep 0.02; done"
     ))
 }
@@ -19,12 +19,12 @@ fn gated(name: &str) -> Ask {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
     const CALLS: usize = 8;
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..CALLS {
-        asked.push(stage.ask(gated(&format!("ran-{n}"))).await);
+        asked.push(stage.ask(gated_call(&format!("ran-{n}"))).await);
     }
     for n in 0..CALLS {
         stage.line(&format!("ran-{n}")).await;
@@ -33,14 +33,14 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
     let opened = relay.calls("devices:openSession").len();
     relay.rule(move |_, args| {
         if args["token"] == old {
-            return Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}");
+            return CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}");
         }
-        Fate::Pass
+        CallFate::Pass
     });
     stage.write("go", "");
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
     assert_eq!(
@@ -52,10 +52,10 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|_, _| Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}"));
+    relay.rule(|_, _| CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}"));
     // The look at what is open, the poll, the heartbeat and the catalog all begin at once.
     let runner = stage.run_at(&relay.url);
     runner.logs("refuses this device").await;
@@ -74,21 +74,21 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hammer() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    let first = stage.ask(gated("first")).await;
+    let first = stage.ask(gated_call("first")).await;
     stage.line("first").await;
     let opened = relay.calls("devices:openSession").len();
-    relay.rule(|_, _| Fate::say("403 Forbidden", "", "{\"code\":\"DeviceRevoked\"}"));
+    relay.rule(|_, _| CallFate::say("403 Forbidden", "", "{\"code\":\"DeviceRevoked\"}"));
     stage.write("go", "");
-    stage.reaches(&first, RequestState::Finished).await;
+    stage.wait_for_state(&first, RequestState::Finished).await;
     runner.logs("refuses this device").await;
     // It comes by the poll that was held since before, and is not claimed any more.
-    let second = stage.ask(Ask::bash("echo ran >> second")).await;
-    stage.reaches(&second, RequestState::Accepted).await;
+    let second = stage.ask(ToolCall::bash("echo ran >> second")).await;
+    stage.wait_for_state(&second, RequestState::Accepted).await;
     let claims = relay.calls("events:claim").len();
     let status = stage.status().await;
     assert_eq!(
@@ -113,10 +113,10 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     // A command says so with the exit code for it, and everything is kept for better times.
     let ended = stage.command_at(&relay.url, &["--once"]).await;
     assert_eq!(ended.code, Some(77), "{ended:?}");
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in [&first, &second] {
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
     assert_eq!(stage.read("second"), "ran\n");
@@ -125,12 +125,12 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
     for skew_s in [600, -600] {
-        let stage = Stage::skewed(skew_s * 1_000).await;
+        let stage = RunnerFixture::with_skewed_clock(skew_s * 1_000).await;
         stage.faults.plan("*", None, InjectedFault::Date(skew_s));
         let before = stage.faults.calls("devices:heartbeat");
-        let fresh = stage.ask(Ask::bash("echo ran")).await;
+        let fresh = stage.ask(ToolCall::bash("echo ran")).await;
         let old = stage
-            .ask(Ask::bash("echo late").with("deadlineMs", json!(1_000.0)))
+            .ask(ToolCall::bash("echo late").with("deadlineMs", json!(1_000.0)))
             .await;
         stage.once().await;
         assert_eq!(stage.answer(&fresh).await.outcome, "ok");
@@ -148,7 +148,7 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
             "{told}"
         );
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.once().await;
     assert!(
         !stage.command(&["status"]).await.out.contains("clock is"),
@@ -158,11 +158,11 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
-    let stage = Stage::with("[limits]\nlease_renew_ms = 100\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nlease_renew_ms = 100\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect",
         ))
         .await;
@@ -171,14 +171,14 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     let claim = relay.calls("events:claim")[0].args.clone();
     relay.rule(|path, _| {
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     // A renewal that was under way would renew after the clock moved; the second one from here on is unheard.
     let renewals = relay.calls("events:claim").len();
-    until("renewals in vain", || {
+    wait_until("renewals in vain", || {
         relay.calls("events:claim").len() >= renewals + 2
     })
     .await;
@@ -186,7 +186,7 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     let mut other = claim;
     other["leaseId"] = json!("another-process");
     let body = json!({ "path": "events:claim", "args": other, "format": "json" }).to_string();
-    let post = crate::harness::caller::http()
+    let post = crate::harness::caller::http_client()
         .post(format!("{}/api/mutation", stage.setting.url))
         .body(body);
     let taken = post
@@ -201,10 +201,10 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
             .expect("a text")
             .contains(r#""granted":true"#)
     );
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     runner.logs("the lease of a running call was lost").await;
     stage.write("go", "");
-    stage.reaches(&id, RequestState::Undeliverable).await;
+    stage.wait_for_state(&id, RequestState::Undeliverable).await;
     assert_eq!(
         stage.read("effect"),
         "whole\n",
@@ -224,21 +224,21 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_a_session_refused_over_http_is_opened_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     let opened = relay.calls("devices:openSession").len();
     let mut refused = false;
     relay.rule(move |path, _| {
         if path == "events:appendResult" && !std::mem::replace(&mut refused, true) {
-            return Fate::say("401 Unauthorized", "", "{}");
+            return CallFate::say("401 Unauthorized", "", "{}");
         }
-        Fate::Pass
+        CallFate::Pass
     });
-    let id = stage.ask(Ask::bash("echo ran")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
-    until("the session", || {
+    let id = stage.ask(ToolCall::bash("echo ran")).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
+    wait_until("the session", || {
         relay.calls("devices:openSession").len() == opened + 1
     })
     .await;

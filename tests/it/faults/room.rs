@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_answered() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // At rest some 35 are open, the confinement's and its tools' threads' among them. Sixteen claims at once have a
     // connection each, and all sixteen commands together would have 95 open. Views of eight conversations are held
     // by two each.
@@ -21,12 +21,12 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
             format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
         asked.push(
             stage
-                .ask(Ask::bash(&command).of(&format!("talk-{n}")))
+                .ask(ToolCall::bash(&command).of(&format!("talk-{n}")))
                 .await,
         );
     }
     // Refusals come at once, everything else when it may.
-    until("each to have begun or to be refused", || {
+    wait_until("each to have begun or to be refused", || {
         let began = (0..16)
             .filter(|n| stage.file(&format!("began.{n}")).exists())
             .count();
@@ -51,7 +51,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("echo room again"))
+            .call_and_wait(ToolCall::bash("echo room again"))
             .await
             .outcome,
         "ok"
@@ -61,9 +61,9 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
 }
 
 /// A control group for one test. What is in it must have ended when it is dropped.
-struct Group(PathBuf);
+struct ControlGroup(PathBuf);
 
-impl Group {
+impl ControlGroup {
     /// Below the tree of this controller; none where this user can make none.
     fn make(controller: &str, fault: &str) -> Option<Self> {
         let path = Path::new("/sys/fs/cgroup")
@@ -82,7 +82,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // For the system a process leaves its group a moment after its end; one that stays is seen by whoever looks.
         for _ in 0..1_000 {
@@ -96,21 +96,28 @@ impl Drop for Group {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_lives() {
-    let Some(group) = Group::make("pids", "f21") else {
+    let Some(group) = ControlGroup::make("pids", "f21") else {
         println!(
             "not shown here: no control group of version 1 for the number of processes can be made"
         );
         return;
     };
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run_after(&group.entry());
     assert_eq!(
-        stage.caller.have(Ask::bash("echo before")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo before"))
+            .await
+            .outcome,
         "ok"
     );
     group.set("pids.max", "1");
     for _ in 0..3 {
-        let answer = stage.caller.have(Ask::bash("echo ran >> ran")).await;
+        let answer = stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo ran >> ran"))
+            .await;
         assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
         assert!(
             answer.text().contains("no room for another process"),
@@ -119,7 +126,11 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
     }
     group.set("pids.max", "max");
     assert_eq!(
-        stage.caller.have(Ask::bash("echo after")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo after"))
+            .await
+            .outcome,
         "ok"
     );
     assert_eq!(stage.read("ran"), "");
@@ -129,16 +140,16 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
-    let Some(group) = Group::make("memory", "f22") else {
+    let Some(group) = ControlGroup::make("memory", "f22") else {
         println!("not shown here: no control group of version 1 for memory can be made");
         return;
     };
     group.set("memory.limit_in_bytes", "300M");
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run_after(&group.entry());
     // Without a line's end all of it is the last line.
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
-    let answer = stage.caller.have(Ask::bash(greedy)).await;
+    let answer = stage.caller.call_and_wait(ToolCall::bash(greedy)).await;
     let meta = &answer.payload["meta"];
     assert_eq!(
         (&meta["killed"], &meta["exitCode"]),
@@ -150,15 +161,25 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
         "{answer:?}"
     );
     // One that somebody else killed is not taken for that.
-    let killed = stage.caller.have(Ask::bash("kill -KILL $$")).await;
+    let killed = stage
+        .caller
+        .call_and_wait(ToolCall::bash("kill -KILL $$"))
+        .await;
     assert_eq!(killed.payload["meta"].get("killed"), None, "{killed:?}");
-    assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo on"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 }
 
 /// The most memory that a process has had, in bytes.
-fn peak(pid: u32) -> u64 {
+fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let line = status
         .lines()
@@ -177,13 +198,19 @@ const SPOOL: u64 = 256 << 20;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    stage.caller.have(Ask::bash("seq 1 100000")).await;
-    let before = peak(runner.pid());
+    stage
+        .caller
+        .call_and_wait(ToolCall::bash("seq 1 100000"))
+        .await;
+    let before = peak_memory(runner.pid());
     // Beyond what is kept, so that the bound is met too.
-    let answer = stage.caller.have(Ask::bash("seq 1 32000000")).await;
-    let grown = peak(runner.pid()).saturating_sub(before);
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("seq 1 32000000"))
+        .await;
+    let grown = peak_memory(runner.pid()).saturating_sub(before);
     assert!(grown <= 32 << 20, "its memory grew by {grown} bytes");
     let text = answer.text();
     assert!(

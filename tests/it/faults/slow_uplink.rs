@@ -14,21 +14,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::harness::caller::Ask;
-use crate::harness::proxy::{Proxy, Toxic};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::proxy::{ConnectionFault, FaultyProxy};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 /// A server that answers every call once it has all of it, and keeps its connections.
-struct Server {
+struct HoldingServer {
     url: String,
     connections: Arc<AtomicUsize>,
     calls: Arc<AtomicUsize>,
     _serving: JoinSet<()>,
 }
 
-impl Server {
+impl HoldingServer {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -42,7 +42,7 @@ impl Server {
                 let answered = Arc::clone(&answered);
                 open.spawn(async move {
                     let mut socket = BufReader::new(socket);
-                    while answer(&mut socket, &answered).await.is_some() {}
+                    while answer_request(&mut socket, &answered).await.is_some() {}
                 });
             }
         });
@@ -56,7 +56,7 @@ impl Server {
 }
 
 /// Reads one call and answers it; none at the end of the connection.
-async fn answer(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Option<()> {
+async fn answer_request(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Option<()> {
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -85,7 +85,7 @@ async fn answer(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Optio
 }
 
 /// An image of 505 KB as a result has it.
-fn image() -> Value {
+fn image_answer() -> Value {
     json!({ "payload": "x".repeat(505_000 * 4 / 3) })
 }
 
@@ -95,12 +95,12 @@ const STEP: Duration = Duration::from_millis(100);
 /// A little more than the clock's own steps.
 const SLACK: Duration = Duration::from_millis(500);
 
-async fn post(functions: &HttpFunctions) -> Result<Value, BackendError> {
+async fn post_result(functions: &HttpFunctions) -> Result<Value, BackendError> {
     functions
         .call_function(
             FunctionKind::Mutation,
             "events:appendResult",
-            &image(),
+            &image_answer(),
             Duration::ZERO,
         )
         .await
@@ -108,14 +108,14 @@ async fn post(functions: &HttpFunctions) -> Result<Value, BackendError> {
 
 #[tokio::test]
 async fn a_large_result_gets_through_a_line_of_160_kbit_a_second() {
-    let server = Server::start().await;
-    let proxy = Proxy::before(&server.url);
-    proxy.poison(Toxic::Uplink(160 * KBIT));
+    let server = HoldingServer::start().await;
+    let proxy = FaultyProxy::before(&server.url);
+    proxy.inject_fault(ConnectionFault::Uplink(160 * KBIT));
     let functions =
         HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     let mut time = SteppedTime::stop();
     let begun = Instant::now();
-    let posted = time.run(STEP, post(&functions)).await;
+    let posted = time.run(STEP, post_result(&functions)).await;
     posted.expect("it gets through");
     let took = begun.elapsed();
     assert!(
@@ -126,9 +126,9 @@ async fn a_large_result_gets_through_a_line_of_160_kbit_a_second() {
 
 #[tokio::test]
 async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
-    let server = Server::start().await;
-    let proxy = Proxy::before(&server.url);
-    proxy.poison(Toxic::Uplink(1_000 * KBIT));
+    let server = HoldingServer::start().await;
+    let proxy = FaultyProxy::before(&server.url);
+    proxy.inject_fault(ConnectionFault::Uplink(1_000 * KBIT));
     let functions =
         HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     let mut time = SteppedTime::stop();
@@ -136,7 +136,7 @@ async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
     let mut posts = JoinSet::new();
     for _ in 0..8 {
         let functions = functions.clone();
-        posts.spawn(async move { post(&functions).await });
+        posts.spawn(async move { post_result(&functions).await });
     }
     for posted in time.run(STEP, posts.join_all()).await {
         posted.expect("it gets through");
@@ -156,19 +156,19 @@ async fn a_large_result_that_nobody_reads_is_given_up() {
     let functions = HttpFunctions::new(&url, TransportOptions::default()).expect("an address");
     let mut time = SteppedTime::stop();
     let begun = Instant::now();
-    let posted = time.run(STEP * 10, post(&functions)).await;
+    let posted = time.run(STEP * 10, post_result(&functions)).await;
     let error = posted.expect_err("nobody reads it");
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
     // 30 s, and as long as the slowest line needs: 4 KiB a second.
-    let bytes = image().to_string().len() as u64 + 100;
+    let bytes = image_answer().to_string().len() as u64 + 100;
     let most = Duration::from_secs(30) + Duration::from_millis(bytes * 1_000 / 4_096) + SLACK;
     assert!(begun.elapsed() <= most, "{:?} of {most:?}", begun.elapsed());
 }
 
 /// Every name is this machine.
-struct Here;
+struct LocalResolver;
 
-impl Resolve for Here {
+impl Resolve for LocalResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let here: Addrs = Box::new([SocketAddr::from(([127, 0, 0, 1], 0))].into_iter());
         Box::pin(std::future::ready(Ok(here)))
@@ -177,10 +177,10 @@ impl Resolve for Here {
 
 #[tokio::test]
 async fn heartbeats_share_a_connection() {
-    let server = Server::start().await;
+    let server = HoldingServer::start().await;
     let way = TransportOptions {
         allow_insecure_http: true,
-        resolver: Some(Arc::new(Here)),
+        resolver: Some(Arc::new(LocalResolver)),
         ..TransportOptions::default()
     };
     let url = server.url.replace("127.0.0.1", "backend.test");
@@ -204,17 +204,17 @@ async fn heartbeats_share_a_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_tells_how_much_waits_and_is_being_sent() {
-    let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url);
-    proxy.poison_those_with("events:appendResult", Toxic::BlackHole);
+    let stage = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:appendResult", ConnectionFault::BlackHole);
     let _runner = stage.run_at(&proxy.url);
     for n in 0..8 {
         let id = stage
-            .ask(Ask::bash("seq 1 20000").of(&format!("talk-{n}")))
+            .ask(ToolCall::bash("seq 1 20000").of(&format!("talk-{n}")))
             .await;
-        stage.reaches(&id, RequestState::Finished).await;
+        stage.wait_for_state(&id, RequestState::Finished).await;
     }
-    let outbox = eventually("what is being sent", async || {
+    let outbox = wait_for_some("what is being sent", async || {
         let outbox = stage.status().await["outbox"].clone();
         (outbox["sendingBytes"] != 0).then_some(outbox)
     })

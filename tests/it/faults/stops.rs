@@ -1,25 +1,39 @@
 //! Being stopped at a bad moment.
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f49_a_poll_that_panics_is_one_that_failed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
     // The first poll is held until there is something to answer with.
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.logs("could not be polled").await;
-    assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo on"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
-    let stage = Stage::with("[limits]\ndrain_ms = 2000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 2000\n").await;
     let runner = stage.run();
     let commands = [
         "until [ -e go ]; do sleep 0.02; done; echo finished",
@@ -31,7 +45,11 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
     let mut asked = Vec::new();
     for (n, command) in commands.iter().enumerate() {
         let begun = format!("echo half of it; echo $$ > begun.{n}; {command}");
-        asked.push(stage.ask(Ask::bash(&begun).of(&format!("talk-{n}"))).await);
+        asked.push(
+            stage
+                .ask(ToolCall::bash(&begun).of(&format!("talk-{n}")))
+                .await,
+        );
     }
     let mut shells = Vec::new();
     for n in 0..commands.len() {
@@ -63,16 +81,18 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
-    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
     let hanging = stage.setting.logs.join("hanging");
     let runner = stage.run_after(&format!(
         "export PUNIE_FAILPOINTS=drain.flush=hold:{}",
         hanging.display()
     ));
-    let id = stage.ask(Ask::bash("echo $$ > begun; sleep 600")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo $$ > begun; sleep 600"))
+        .await;
     let shell = stage.line("begun").await;
     runner.terminate();
-    until("the stop to hang", || hanging.exists()).await;
+    wait_until("the stop to hang", || hanging.exists()).await;
     runner.terminate();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(1), "{ended:?}");

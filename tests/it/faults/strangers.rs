@@ -9,17 +9,17 @@ use punie_engine::runner::RunnerSettings;
 use punie_tool::{ToolRegistry, ToolSet};
 use serde_json::json;
 
-use super::absence::Await;
+use super::absence::AwaitFile;
 use super::polls_fail;
-use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::RunnerInProcess;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
-fn login_page(status: &str) -> Fate {
-    Fate::say(
+fn login_page(status: &str) -> CallFate {
+    CallFate::say(
         status,
         "content-type: text/html\r\n",
         "<html>Please log in</html>",
@@ -28,7 +28,7 @@ fn login_page(status: &str) -> Fate {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Gates answer with all of these.
     for status in [
@@ -58,10 +58,10 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     );
 
     let runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
     polls_fail(&runner, 3).await;
-    until("the runner to say so", || {
-        stage.remembers("backend_trouble").as_deref() == Some("intercepted")
+    wait_until("the runner to say so", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("intercepted")
     })
     .await;
     // Even asked from where the way is free, it tells what the runner meets.
@@ -71,11 +71,11 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         (&"intercepted".into(), &false.into())
     );
     assert!(stage.command(&["status"]).await.out.contains("intercepted"));
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    stage.reaches(&id, RequestState::Delivered).await;
-    until("the trouble to be over", || {
-        stage.remembers("backend_trouble").as_deref() == Some("")
+    stage.wait_for_state(&id, RequestState::Delivered).await;
+    wait_until("the trouble to be over", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
     assert_eq!(
@@ -84,14 +84,14 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     );
 }
 
-type MakeFate = Arc<dyn Fn() -> Fate + Send + Sync>;
+type MakeFate = Arc<dyn Fn() -> CallFate + Send + Sync>;
 
 /// The most calls in a minute of an outage: polls every four seconds, and of all other calls one in 15.
 const MOST_CALLS_A_MINUTE: usize = 25;
 
 #[tokio::test]
 async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was_asked_seldom() {
-    let redirect = |status: &str| Fate::say(status, "location: http://portal.test/\r\n", "");
+    let redirect = |status: &str| CallFate::say(status, "location: http://portal.test/\r\n", "");
     let strangers: [(&str, MakeFate); 4] = [
         ("a login page", Arc::new(|| login_page("200 OK"))),
         ("a redirect", Arc::new(move || redirect("302 Found"))),
@@ -99,21 +99,30 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
             "a redirect with its body",
             Arc::new(move || redirect("307 Temporary Redirect")),
         ),
-        ("nothing", Arc::new(|| Fate::Unheard)),
+        ("nothing", Arc::new(|| CallFate::Unheard)),
     ];
     let step = Duration::from_millis(250);
     for (who, fate) in strangers {
-        let stage = Stage::unheld("").await;
+        let stage = RunnerFixture::with_unheld_polls("").await;
         let relay = Relay::before(&stage.setting.url).await;
-        let tools = ToolSet::new("test", ()).with_tool::<Await>().into_entries();
+        let tools = ToolSet::new("test", ())
+            .with_tool::<AwaitFile>()
+            .into_entries();
         let tools = ToolRegistry::new([tools]).expect("one tool");
         let ask = async |talk: &str| {
-            let ask = Ask::new("Await", &json!({ "file": stage.file("go") }));
+            let ask = ToolCall::new("Await", &json!({ "file": stage.file("go") }));
             stage.ask(ask.of(talk)).await
         };
         let mut time = SteppedTime::stop();
         let settings = RunnerSettings::default();
-        let runner = Inside::stepped(&stage, &relay.url, tools, settings, &mut time, |_| {});
+        let runner = RunnerInProcess::with_stepped_time(
+            &stage,
+            &relay.url,
+            tools,
+            settings,
+            &mut time,
+            |_| {},
+        );
         let mut asked = vec![ask("runs").await];
         time.move_until("the call", step, || {
             stage.state(&asked[0]) == Some(RequestState::Started)
@@ -122,7 +131,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         let only_claims = Arc::clone(&fate);
         relay.rule(move |path, _| match path {
             "events:claim" => only_claims(),
-            _ => Fate::Pass,
+            _ => CallFate::Pass,
         });
         asked.push(ask("waits-for-its-claim").await);
         time.move_until("the second call", step, || {
@@ -144,7 +153,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         time.pass(Duration::from_mins(1), step).await;
         let made = calls.load(Ordering::Relaxed) - before;
         assert!(made <= MOST_CALLS_A_MINUTE, "{who} was asked {made} times");
-        relay.rule(|_, _| Fate::Pass);
+        relay.rule(|_, _| CallFate::Pass);
         let took = time
             .move_until("all answers", step, || {
                 let is_there = |id: &String| stage.state(id) == Some(RequestState::Delivered);
@@ -158,7 +167,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     elsewhere.set_nonblocking(true).expect("set");
@@ -172,7 +181,7 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
         "308 Permanent Redirect",
     ] {
         let location = format!("location: http://{address}/api/query\r\n");
-        relay.rule(move |_, _| Fate::say(status, &location, ""));
+        relay.rule(move |_, _| CallFate::say(status, &location, ""));
         let ended = stage.command_at(&relay.url, &["--once"]).await;
         assert_eq!(ended.code, Some(69), "{status}: {ended:?}");
         assert!(ended.log.contains("redirect"), "{ended:?}");
@@ -192,10 +201,10 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|_, _| {
-        Fate::say(
+        CallFate::say(
             "404 Not Found",
             "content-type: text/plain\r\n",
             "no such page",
@@ -217,21 +226,21 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     assert_eq!(without_runner["backend"]["trouble"], "no_backend");
     let runner = stage.run_at(&relay.url);
     runner.logs(&sentence).await;
-    until("the runner to say so", || {
-        stage.remembers("backend_trouble").as_deref() == Some("no_backend")
+    wait_until("the runner to say so", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("no_backend")
     })
     .await;
     let words = stage.command_at(&relay.url, &["status"]).await.out;
     assert!(words.contains("404): check the address"), "{words}");
     // One that has answered is being mended.
-    relay.rule(|_, _| Fate::Pass);
-    until("the trouble to be over", || {
-        stage.remembers("backend_trouble").as_deref() == Some("")
+    relay.rule(|_, _| CallFate::Pass);
+    wait_until("the trouble to be over", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
-    relay.rule(|_, _| Fate::say("404 Not Found", "", "{}"));
-    until("patience", || {
-        stage.remembers("backend_trouble").as_deref() == Some("busy")
+    relay.rule(|_, _| CallFate::say("404 Not Found", "", "{}"));
+    wait_until("patience", || {
+        stage.journal_note("backend_trouble").as_deref() == Some("busy")
     })
     .await;
 }

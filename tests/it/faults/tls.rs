@@ -12,15 +12,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::{Ended, Program, Setting};
-use crate::harness::stage::Stage;
-use crate::harness::worker::Worker;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::{EndedProgram, ProcessSetting, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::worker::WorkerProcess;
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 /// An authority of this name.
-pub(crate) fn authority(name: &str) -> Authority {
+pub(crate) fn make_authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,7 +28,7 @@ pub(crate) fn authority(name: &str) -> Authority {
 }
 
 /// A certificate for this name, valid or expired, by this authority or by nobody but itself.
-pub(crate) fn certificate(
+pub(crate) fn make_certificate(
     name: &str,
     expired: bool,
     by: Option<&Authority>,
@@ -52,7 +52,7 @@ pub(crate) fn certificate(
 }
 
 /// Speaks TLS with this certificate before a plain backend; its address.
-pub(crate) async fn gate(
+pub(crate) async fn start_tls_gate(
     upstream: &str,
     certificate: (CertificateDer<'static>, KeyPair),
 ) -> (String, JoinSet<()>) {
@@ -86,47 +86,47 @@ pub(crate) async fn gate(
     (url, serving)
 }
 
-async fn once(stage: &Stage, url: &str, roots: &Path) -> Ended {
-    let setting = Setting {
+async fn run_once(stage: &RunnerFixture, url: &str, roots: &Path) -> EndedProgram {
+    let setting = ProcessSetting {
         url: url.to_owned(),
         roots: Some(roots.to_owned()),
         ..stage.setting.clone()
     };
-    Program::start(&setting, &["--once"]).end().await
+    RunningProgram::start(&setting, &["--once"]).end().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_by_name() {
-    let stage = Stage::new().await;
-    let ours = authority("ours");
+    let stage = RunnerFixture::new().await;
+    let ours = make_authority("ours");
     let roots = stage.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
     for (what, bad, reason) in [
         (
             "expired",
-            certificate("127.0.0.1", true, Some(&ours)),
+            make_certificate("127.0.0.1", true, Some(&ours)),
             "expired",
         ),
         (
             "self-signed",
-            certificate("127.0.0.1", false, None),
+            make_certificate("127.0.0.1", false, None),
             "UnknownIssuer",
         ),
         (
             "of another authority",
-            certificate("127.0.0.1", false, Some(&authority("theirs"))),
+            make_certificate("127.0.0.1", false, Some(&make_authority("theirs"))),
             "UnknownIssuer",
         ),
         (
             "of another host",
-            certificate("elsewhere.test", false, Some(&ours)),
+            make_certificate("elsewhere.test", false, Some(&ours)),
             "elsewhere.test",
         ),
     ] {
         let asked = stage.faults.calls("events:listForDevice");
-        let (url, _serving) = gate(&stage.setting.url, bad).await;
-        let ended = once(&stage, &url, &roots).await;
+        let (url, _serving) = start_tls_gate(&stage.setting.url, bad).await;
+        let ended = run_once(&stage, &url, &roots).await;
         assert_eq!(ended.code, Some(69), "{what}: {ended:?}");
         assert!(
             ended.log.contains("certificate") && ended.log.contains(reason),
@@ -139,12 +139,12 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
             "{what}: something was said"
         );
     }
-    let (url, _serving) = gate(
+    let (url, _serving) = start_tls_gate(
         &stage.setting.url,
-        certificate("127.0.0.1", false, Some(&ours)),
+        make_certificate("127.0.0.1", false, Some(&ours)),
     )
     .await;
-    let ended = once(&stage, &url, &roots).await;
+    let ended = run_once(&stage, &url, &roots).await;
     assert_eq!(
         ended.code,
         Some(0),
@@ -161,8 +161,8 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_other() {
-    let worker = Worker::new().await;
-    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let worker = WorkerProcess::new().await;
+    let (ours, theirs) = (make_authority("ours"), make_authority("theirs"));
     let roots = worker.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
     let plain = worker
@@ -170,19 +170,23 @@ async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_ot
         .url
         .replace("ws://", "http://")
         .replace("/device", "");
-    let through = |url: &str| Setting {
+    let through = |url: &str| ProcessSetting {
         url: format!("{}/device", url.replace("https://", "wss://")),
         roots: Some(roots.clone()),
         ..worker.setting.clone()
     };
-    let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&theirs))).await;
-    let refused = Program::start(&through(&url), &["--once"]).end().await;
+    let (url, _serving) =
+        start_tls_gate(&plain, make_certificate("127.0.0.1", false, Some(&theirs))).await;
+    let refused = RunningProgram::start(&through(&url), &["--once"])
+        .end()
+        .await;
     assert!(
         refused.code != Some(0) && refused.log.contains("certificate"),
         "{refused:?}"
     );
-    let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&ours))).await;
-    let _runner = Program::start(&through(&url), &["run"]);
+    let (url, _serving) =
+        start_tls_gate(&plain, make_certificate("127.0.0.1", false, Some(&ours))).await;
+    let _runner = RunningProgram::start(&through(&url), &["run"]);
     let mut line = worker.accept().await;
     line.done(
         "w",

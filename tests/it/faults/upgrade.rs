@@ -8,9 +8,9 @@ use punie_engine::journal::{Journal, JournalReader, RequestState};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 /// Every version's tables, as shipped, and rows in every state that its runners left there.
 const VERSIONS: &[(&str, &str)] = &[
@@ -61,7 +61,7 @@ const VERSIONS: &[(&str, &str)] = &[
 ];
 
 /// A journal as a runner of this version left it.
-fn make(file: &Path, version: usize) {
+fn make_journal(file: &Path, version: usize) {
     let raw = Connection::open(file).expect("opens");
     raw.pragma_update(None, "journal_mode", "wal").expect("set");
     for (tables, rows) in &VERSIONS[..version] {
@@ -76,11 +76,11 @@ fn set_version(raw: &Connection, version: usize) {
         .expect("set");
 }
 
-fn journal_of(stage: &Stage) -> PathBuf {
+fn journal_of(stage: &RunnerFixture) -> PathBuf {
     stage.setting.home.join("state/journal.sqlite3")
 }
 
-fn state(reader: &JournalReader, id: &str) -> Option<RequestState> {
+fn request_state(reader: &JournalReader, id: &str) -> Option<RequestState> {
     reader
         .request_record(&RequestId::parse(id).expect("an id"))
         .expect("reads")
@@ -106,7 +106,7 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
     for version in 1..=VERSIONS.len() {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("journal.sqlite3");
-        make(&file, version);
+        make_journal(&file, version);
         let journal = Journal::open_for_last_backend(&file).expect("opens");
         let reader = journal.open_reader().expect("reads");
         let states = [
@@ -119,7 +119,11 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
             ("undeliverable-bash", RequestState::Undeliverable),
         ];
         for (id, was) in states {
-            assert_eq!(state(&reader, id), Some(was), "version {version}: {id}");
+            assert_eq!(
+                request_state(&reader, id),
+                Some(was),
+                "version {version}: {id}"
+            );
         }
         assert_eq!(
             reader.started_requests_here().expect("reads").len()
@@ -177,7 +181,7 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f60_what_every_version_left_is_settled_by_the_rules() {
     for version in 1..=VERSIONS.len() {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         stage.write("found.txt", "it is there\n");
         make_private(&journal_of(&stage), version);
         let bash = json!({ "command": "echo ran >> effects" });
@@ -192,7 +196,11 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
         ];
         for (id, tool, args) in left {
             stage
-                .ask(Ask::new(tool, args).with("requestId", json!(id)).of(id))
+                .ask(
+                    ToolCall::new(tool, args)
+                        .with("requestId", json!(id))
+                        .of(id),
+                )
                 .await;
         }
         // The old runner held the lease of what it had begun.
@@ -230,17 +238,17 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     make_private(&journal_of(&stage), 4);
     let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
     stage
         .ask(
-            Ask::new("Write", &write)
+            ToolCall::new("Write", &write)
                 .with("requestId", json!("accepted-write"))
                 .of("accepted-write"),
         )
         .await;
-    let dev = Program::start(&stage.setting, &["dev", "--json"]);
+    let dev = RunningProgram::start(&stage.setting, &["dev", "--json"]);
     dev.logs("the catalog is published").await;
     let status = stage.status().await;
     let waiting = &status["otherBackends"];
@@ -265,14 +273,14 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
 
 /// The same where the home keeps it, for its owner alone.
 fn make_private(file: &Path, version: usize) {
-    make(file, version);
+    make_journal(file, version);
     std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .expect("set");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let file = journal_of(&stage);
     make_private(&file, VERSIONS.len());
     // With a log that nobody has brought into the file.
@@ -305,11 +313,11 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
     for nth in 1..VERSIONS.len() {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let file = journal_of(&stage);
         make_private(&file, 1);
         let point = format!("journal.migrating=kill@{nth}");
-        let runner = Program::start_with(
+        let runner = RunningProgram::start_with(
             &stage.setting,
             &["run"],
             &[("PUNIE_FAILPOINTS", point.as_ref())],
@@ -324,7 +332,7 @@ async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
         assert_eq!((version_of(&file), quick_check(&file).as_str()), (1, "ok"));
         let journal = Journal::open_for_last_backend(&file).expect("opens");
         assert_eq!(
-            state(&journal.open_reader().expect("reads"), "finished-read"),
+            request_state(&journal.open_reader().expect("reads"), "finished-read"),
             Some(RequestState::Finished)
         );
         assert_eq!(version_of(&file), VERSIONS.len());

@@ -4,9 +4,9 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
-use super::read_documents::{PLAIN, packed, pdf, pdf_of, stream};
+use super::read_documents::{PLAIN, deflate_bytes, make_pdf, pdf_of, pdf_stream};
 
-fn base85(bytes: &[u8]) -> Vec<u8> {
+fn encode_base85(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for group in bytes.chunks(4) {
         let mut whole = [0; 4];
@@ -20,7 +20,7 @@ fn base85(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn hex(bytes: &[u8]) -> Vec<u8> {
+fn encode_hex(bytes: &[u8]) -> Vec<u8> {
     bytes
         .iter()
         .flat_map(|byte| format!("{byte:02x}").into_bytes())
@@ -29,7 +29,7 @@ fn hex(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Runs of one byte each, as RunLengthDecode has bytes as they are.
-fn runs(bytes: &[u8]) -> Vec<u8> {
+fn encode_runs(bytes: &[u8]) -> Vec<u8> {
     bytes
         .chunks(128)
         .flat_map(|part| [&[u8::try_from(part.len() - 1).unwrap()], part].concat())
@@ -38,7 +38,7 @@ fn runs(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// One byte over and over, as LZW has it: each code is the one before and a byte more. Seven megabytes a round.
-fn lzw(rounds: usize) -> Vec<u8> {
+fn encode_lzw(rounds: usize) -> Vec<u8> {
     let (mut out, mut held, mut bits) = (Vec::new(), 0_u64, 0);
     let mut put = |code: u64, width: u32| {
         held = held << width | code;
@@ -65,10 +65,16 @@ async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
     let bench = Bench::new();
     // Seven hundred megabytes.
     for (filters, data) in [
-        ("/Filter /LZWDecode", lzw(100)),
-        ("/Filter [/ASCII85Decode /LZWDecode]", base85(&lzw(100))),
+        ("/Filter /LZWDecode", encode_lzw(100)),
+        (
+            "/Filter [/ASCII85Decode /LZWDecode]",
+            encode_base85(&encode_lzw(100)),
+        ),
     ] {
-        bench.put("bomb.pdf", pdf_of(&[stream(filters, &data)], PLAIN, &[]));
+        bench.put(
+            "bomb.pdf",
+            pdf_of(&[pdf_stream(filters, &data)], PLAIN, &[]),
+        );
         let error = bench
             .refused("Read", json!({ "file_path": "bomb.pdf" }))
             .await;
@@ -83,7 +89,7 @@ async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
     }
     bench.put(
         "d.pdf",
-        pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &[]),
+        make_pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &[]),
     );
     assert!(
         bench
@@ -96,17 +102,17 @@ async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
 #[tokio::test]
 async fn what_is_packed_in_a_document_and_is_no_text_keeps_nobody_from_reading_it() {
     let bench = Bench::new();
-    let bomb = packed(&vec![b' '; 40 << 20]);
+    let bomb = deflate_bytes(&vec![b' '; 40 << 20]);
     for (filters, data) in [
-        ("/Filter [/FlateDecode /FlateDecode]", packed(&bomb)),
-        ("/Filter [/ASCIIHexDecode /FlateDecode]", hex(&bomb)),
+        ("/Filter [/FlateDecode /FlateDecode]", deflate_bytes(&bomb)),
+        ("/Filter [/ASCIIHexDecode /FlateDecode]", encode_hex(&bomb)),
         ("/Filter 7 0 R", b"x".to_vec()),
         ("/Filter [/LZWDecode /FlateDecode]", b"x".to_vec()),
     ] {
-        let more = [stream(filters, &data), b"/FlateDecode".to_vec()];
+        let more = [pdf_stream(filters, &data), b"/FlateDecode".to_vec()];
         bench.put(
             "odd.pdf",
-            pdf(
+            make_pdf(
                 &["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"],
                 PLAIN,
                 &more,
@@ -120,19 +126,25 @@ async fn what_is_packed_in_a_document_and_is_no_text_keeps_nobody_from_reading_i
 #[tokio::test]
 async fn a_document_packed_twice_as_programs_do_it_is_read() {
     let bench = Bench::new();
-    let text = packed(b"BT /F1 12 Tf 10 10 Td (Good morning) Tj ET");
+    let text = deflate_bytes(b"BT /F1 12 Tf 10 10 Td (Good morning) Tj ET");
     for (filters, data) in [
-        ("/Filter [ /ASCII85Decode /FlateDecode ]", base85(&text)),
-        ("/Filter [/ASCIIHexDecode /FlateDecode]", hex(&text)),
-        ("/Filter [/FlateDecode /FlateDecode]", packed(&text)),
-        ("/Filter [/RunLengthDecode /FlateDecode]", runs(&text)),
+        (
+            "/Filter [ /ASCII85Decode /FlateDecode ]",
+            encode_base85(&text),
+        ),
+        ("/Filter [/ASCIIHexDecode /FlateDecode]", encode_hex(&text)),
+        ("/Filter [/FlateDecode /FlateDecode]", deflate_bytes(&text)),
+        (
+            "/Filter [/RunLengthDecode /FlateDecode]",
+            encode_runs(&text),
+        ),
     ] {
-        let file = stream("/Type /EmbeddedFile", b"attached");
+        let file = pdf_stream("/Type /EmbeddedFile", b"attached");
         let more = [
             file,
             b"<< /Type /Filespec /F (a.txt) /EF << /F 6 0 R >> >>".to_vec(),
         ];
-        bench.put("d.pdf", pdf_of(&[stream(filters, &data)], PLAIN, &more));
+        bench.put("d.pdf", pdf_of(&[pdf_stream(filters, &data)], PLAIN, &more));
         let shown = bench.read(json!({ "file_path": "d.pdf" })).await;
         assert!(shown.contains("Good morning"), "{filters}: {shown}");
     }
@@ -143,7 +155,7 @@ async fn the_text_of_one_line_is_bounded() {
     let bench = Bench::new();
     let run = format!("({}) Tj ", "a".repeat(1_000));
     let content = format!("BT /F1 12 Tf 10 10 Td {}ET", run.repeat(3_000));
-    bench.put("line.pdf", pdf(&[&content], PLAIN, &[]));
+    bench.put("line.pdf", make_pdf(&[&content], PLAIN, &[]));
     let shown = bench.read(json!({"file_path": "line.pdf"})).await;
     assert!(
         shown.contains("Page 1 has 2,09") && shown.contains(" characters of text"),

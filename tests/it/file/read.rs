@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{Bench, counted};
 use crate::harness::process::worker_program;
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 #[tokio::test]
 async fn read_numbers_lines_and_says_how_to_go_on() {
@@ -28,7 +28,7 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
             json!({"path": "f.txt", "offset": "11", "limit": 10}),
         )
         .await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.starts_with("f.txt (441 bytes, 50 lines, utf-8, crlf)\n    11\tline 11\n"),
         "{shown}"
@@ -94,7 +94,7 @@ async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
                 json!({"file_path": "f", "offset": offset, "max_chars": 3_000}),
             )
             .await;
-        let shown = text(&reply);
+        let shown = reply_text(&reply);
         assert!(shown.chars().count() <= 3_000, "{}", shown.chars().count());
         let page: Vec<_> = shown
             .lines()
@@ -224,7 +224,7 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
 // Big files.
 
 /// A hole of `size` bytes with text before and after it.
-fn sparse(bench: &Bench, name: &str, size: u64) -> PathBuf {
+fn make_sparse_file(bench: &Bench, name: &str, size: u64) -> PathBuf {
     let path = bench.put(name, "first line of text\n".repeat(1_000));
     let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.seek(SeekFrom::Start(size)).unwrap();
@@ -236,14 +236,14 @@ fn sparse(bench: &Bench, name: &str, size: u64) -> PathBuf {
 async fn the_ends_of_a_huge_file_are_near() {
     let bench = Bench::new();
     for (name, size) in [("20g", 20_u64 << 30), ("1t", 1 << 40)] {
-        sparse(&bench, name, size);
+        make_sparse_file(&bench, name, size);
         let reply = bench
             .ok("Read", json!({"file_path": name, "offset": -2}))
             .await;
         assert!(
-            text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"),
+            reply_text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"),
             "{}",
-            text(&reply)
+            reply_text(&reply)
         );
         assert_eq!(reply.meta.sha256, None);
         let shown = bench
@@ -306,7 +306,7 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
     // 1,000 lines at the start and a few at the end; a hole and "middle 1" are line 1,001.
     let mut file = fs::File::options()
         .write(true)
-        .open(sparse(&bench, "sparse", size))
+        .open(make_sparse_file(&bench, "sparse", size))
         .unwrap();
     file.seek(SeekFrom::Start(size / 2)).unwrap();
     file.write_all(counted(300_000, "middle {}\n").as_bytes())
@@ -337,14 +337,18 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
 async fn a_file_of_unknown_size_is_read_within_bounds() {
     let workspace = Workspace::open_roots(&[PathBuf::from("/proc/self")]).unwrap();
     let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, worker_program());
-    let reply = call(
-        &registry(tools(deps)),
+    let reply = call_tool(
+        &build_registry(tools(deps)),
         "Read",
         json!({"file_path": "status"}),
     )
     .await
     .unwrap();
-    assert!(text(&reply).contains("\tName:"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("\tName:"),
+        "{}",
+        reply_text(&reply)
+    );
 }
 
 #[tokio::test]
@@ -365,15 +369,15 @@ async fn a_file_up_to_100_mb_has_its_hash_on_every_page() {
             .await;
         assert_eq!(reply.meta.sha256.as_deref(), Some(expect.as_str()));
     }
-    sparse(&bench, "over", 100 << 20);
+    make_sparse_file(&bench, "over", 100 << 20);
     let reply = bench
         .ok("Read", json!({"file_path": "over", "limit": 1}))
         .await;
     assert_eq!(reply.meta.sha256, None);
     assert!(
-        text(&reply).contains("more than 1 line,"),
+        reply_text(&reply).contains("more than 1 line,"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 

@@ -7,8 +7,8 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::Bench;
-use super::read_documents::{tar, tar_header, zip};
-use crate::harness::tools::text;
+use super::read_documents::{make_tar, make_zip, tar_header};
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn a_header_for_the_whole_archive_is_no_entry() {
@@ -41,7 +41,7 @@ fn zstd_frame(bytes: &[u8]) -> Vec<u8> {
 async fn all_frames_of_packed_data_are_read() {
     let bench = Bench::new();
     let skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd".as_slice();
-    let whole = tar();
+    let whole = make_tar();
     let (first, rest) = whole.split_at(700);
     // As `pzstd` writes it: the size of a frame stands in a frame before it.
     let packed = [skippable, &zstd_frame(first), skippable, &zstd_frame(rest)].concat();
@@ -61,15 +61,15 @@ async fn all_frames_of_packed_data_are_read() {
 async fn an_archive_that_is_cut_off_is_listed_up_to_there() {
     let bench = Bench::new();
     let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    packed.write_all(&tar()).unwrap();
+    packed.write_all(&make_tar()).unwrap();
     let packed = packed.finish().unwrap();
     // In a header, in the content of a file, and in a header of another name.
     for end in [700, 1_400, 2_248] {
-        for (name, bytes) in [("a.tar", &tar()), ("a.tgz", &packed)] {
+        for (name, bytes) in [("a.tar", &make_tar()), ("a.tgz", &packed)] {
             // What stands before the data of the packed archive is not counted.
-            bench.put(name, &bytes[..end + (bytes.len() - tar().len()) / 2]);
+            bench.put(name, &bytes[..end + (bytes.len() - make_tar().len()) / 2]);
             let reply = bench.ok("Read", json!({ "file_path": name })).await;
-            let shown = text(&reply);
+            let shown = reply_text(&reply);
             assert!(
                 shown.contains("     1\tsrc/\n") && shown.contains("The archive is cut off"),
                 "{name} {end}: {shown}"
@@ -77,7 +77,7 @@ async fn an_archive_that_is_cut_off_is_listed_up_to_there() {
             assert!(reply.meta.truncated, "{name} {end}: {shown}");
         }
     }
-    bench.put("a.tar", tar());
+    bench.put("a.tar", make_tar());
     let shown = bench.read(json!({"file_path": "a.tar"})).await;
     assert!(!shown.contains("cut off"), "{shown}");
 }
@@ -85,10 +85,10 @@ async fn an_archive_that_is_cut_off_is_listed_up_to_there() {
 #[tokio::test]
 async fn a_name_that_occurs_twice_is_said() {
     let bench = Bench::new();
-    bench.put("a.zip", zip(&[("a", 1), ("b", 2), ("a", 3)]));
+    bench.put("a.zip", make_zip(&[("a", 1), ("b", 2), ("a", 3)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
     assert!(shown.contains("names occur more than once"), "{shown}");
-    bench.put("a.zip", zip(&[("a", 1), ("b", 2)]));
+    bench.put("a.zip", make_zip(&[("a", 1), ("b", 2)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
     assert!(!shown.contains("more than once"), "{shown}");
 }
@@ -100,11 +100,11 @@ async fn the_names_of_an_archive_are_bounded_by_their_bytes() {
     let rest = "aaaaaa\x7f".repeat(4_090 / 7);
     let names: Vec<String> = (0..2_500).map(|n| format!("{n:08}{rest}")).collect();
     let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    bench.put("a.zip", zip(&entries));
+    bench.put("a.zip", make_zip(&entries));
     let reply = bench
         .ok("Read", json!({"file_path": "a.zip", "limit": 1}))
         .await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.contains(", 2,500 entries, ")
             && shown.contains("Only the first 2,048 of its names can be shown."),

@@ -12,12 +12,12 @@ use punie_tool::request::ReplyBody;
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 // Images.
 
 /// A PNG with so many bytes for its pixels.
-pub(super) fn png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
+pub(super) fn make_png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
     let header = [width.to_be_bytes(), height.to_be_bytes()].concat();
     let chunks = [
         (b"IHDR", [header.as_slice(), &[8, 6, 0, 0, 0]].concat()),
@@ -36,7 +36,7 @@ pub(super) fn png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
     bytes
 }
 
-async fn image(bench: &Bench, name: &str) -> Value {
+async fn read_image(bench: &Bench, name: &str) -> Value {
     match bench.ok("Read", json!({"file_path": name})).await.body {
         ReplyBody::Json(value) => value,
         other => panic!("{name}: {other:?}"),
@@ -46,9 +46,9 @@ async fn image(bench: &Bench, name: &str) -> Value {
 #[tokio::test]
 async fn an_image_comes_whole_with_its_dimensions() {
     let bench = Bench::new();
-    let png = png(640, 480, 1_000);
+    let png = make_png(640, 480, 1_000);
     bench.put("a.png", &png);
-    let value = image(&bench, "a.png").await;
+    let value = read_image(&bench, "a.png").await;
     let expect = json!({"type": "image", "mime_type": "image/png", "width": 640, "height": 480, "size": png.len(),
         "encoding": "base64", "path": "a.png"});
     for (key, expect) in expect.as_object().unwrap() {
@@ -68,7 +68,7 @@ async fn an_image_comes_whole_with_its_dimensions() {
         ("a.webp", webp, "image/webp", 100, 50),
     ] {
         bench.put(name, bytes);
-        let value = image(&bench, name).await;
+        let value = read_image(&bench, name).await;
         assert_eq!(
             (&value["mime_type"], &value["width"], &value["height"]),
             (&json!(mime), &json!(width), &json!(height))
@@ -86,18 +86,18 @@ async fn an_image_comes_whole_with_its_dimensions() {
 #[tokio::test]
 async fn a_big_image_says_how_to_see_it() {
     let bench = Bench::new();
-    bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 60));
+    bench.put("fits.png", make_png(9, 9, (700 << 10) / 4 * 3 - 60));
     assert!(
-        image(&bench, "fits.png").await["data"]
+        read_image(&bench, "fits.png").await["data"]
             .as_str()
             .unwrap()
             .len()
             <= 700 << 10
     );
-    bench.put("big.png", png(9_000, 8_000, 700 << 10));
+    bench.put("big.png", make_png(9_000, 8_000, 700 << 10));
     let reply = bench.ok("Read", json!({"file_path": "big.png"})).await;
     assert!(reply.meta.truncated);
-    let value = image(&bench, "big.png").await;
+    let value = read_image(&bench, "big.png").await;
     assert_eq!(
         (&value["width"], &value["data"]),
         (&json!(9_000), &Value::Null)
@@ -118,7 +118,7 @@ async fn a_big_image_says_how_to_see_it() {
 #[tokio::test]
 async fn an_image_that_is_cut_off_or_damaged_is_refused() {
     let bench = Bench::new();
-    let png = png(64, 48, 500);
+    let png = make_png(64, 48, 500);
     let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc0\0\x0b\x08\0\x10\0\x20\x01\x01\x11\0\xff\xda\0\x02ab\xff\0cd\xff\xd9";
     let gif = b"GIF89a\x40\x01\xc8\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02ab\0;";
     let webp = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x63\0\0\x31\0\0EXIF\0\0\0\0";
@@ -129,7 +129,7 @@ async fn an_image_that_is_cut_off_or_damaged_is_refused() {
         ("a.webp", webp.as_slice()),
     ] {
         bench.put(name, bytes);
-        assert!(image(&bench, name).await["data"].is_string(), "{name}");
+        assert!(read_image(&bench, name).await["data"].is_string(), "{name}");
         for kept in bytes.len() - if name == "a.gif" { 12 } else { 1 }..bytes.len() {
             bench.put(name, &bytes[..kept]);
             let error = bench.refused("Read", json!({"file_path": name})).await;
@@ -151,17 +151,17 @@ async fn an_image_that_is_cut_off_or_damaged_is_refused() {
 
 // PDF documents.
 
-pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn deflate_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// A document of these content streams, each packed; `font` is the font's dictionary, and `more` more objects.
-pub(super) fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn make_pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let packed = pages
         .iter()
-        .map(|content| stream("/Filter /FlateDecode", &packed(content.as_bytes())));
+        .map(|content| pdf_stream("/Filter /FlateDecode", &deflate_bytes(content.as_bytes())));
     pdf_of(&packed.collect::<Vec<_>>(), font, more)
 }
 
@@ -208,7 +208,7 @@ pub(super) fn pdf_of(pages: &[Vec<u8>], font: &str, more: &[Vec<u8>]) -> Vec<u8>
     bytes
 }
 
-pub(super) fn stream(keys: &str, data: &[u8]) -> Vec<u8> {
+pub(super) fn pdf_stream(keys: &str, data: &[u8]) -> Vec<u8> {
     let mut object = format!("<< /Length {} {keys} >>\nstream\n", data.len()).into_bytes();
     object.extend(data);
     object.extend(b"\nendstream");
@@ -224,7 +224,7 @@ async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
     let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>";
     let page =
         |n: u32| format!("BT /F1 12 Tf 72 700 Td (first {n}) Tj 0 -20 Td (second {n}) Tj ET");
-    bench.put("a.pdf", pdf(&[&page(1), &page(2)], font, &[]));
+    bench.put("a.pdf", make_pdf(&[&page(1), &page(2)], font, &[]));
     let shown = bench
         .read(json!({"file_path": "a.pdf", "offset": 2, "limit": 3}))
         .await;
@@ -281,9 +281,9 @@ async fn a_document_is_read_by_page() {
         })
         .collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
-    bench.put("d.pdf", pdf(&contents, PLAIN, &[]));
+    bench.put("d.pdf", make_pdf(&contents, PLAIN, &[]));
     let reply = bench.ok("Read", json!({"file_path": "d.pdf"})).await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.contains("(PDF document, ") && shown.contains(", 12 pages)\n"),
         "{shown}"
@@ -351,7 +351,10 @@ async fn letters_are_what_the_fonts_own_table_says() {
     let below = b"<< /Type /Font /Subtype /CIDFontType2 /DW 600 /W [65 [700 700 700]] >>".to_vec();
     let content =
         "BT /F1 10 Tf 1 0 0 1 50 500 Tm <004100420043> Tj 1 0 0 1 50 480 Tm <00430099> Tj ET";
-    bench.put("d.pdf", pdf(&[content], font, &[stream("", table), below]));
+    bench.put(
+        "d.pdf",
+        make_pdf(&[content], font, &[pdf_stream("", table), below]),
+    );
     let shown = bench.read(json!({"file_path": "d.pdf"})).await;
     assert!(shown.contains("\nΑΒΓ\nΓ\u{FFFD}\n"), "{shown}");
     assert!(shown.contains("stand as U+FFFD"), "{shown}");
@@ -360,14 +363,14 @@ async fn letters_are_what_the_fonts_own_table_says() {
 #[tokio::test]
 async fn scanned_damaged_and_hostile_documents_are_said() {
     let bench = Bench::new();
-    bench.put("scan.pdf", pdf(&["q 1 0 0 1 0 0 cm Q"], PLAIN, &[]));
+    bench.put("scan.pdf", make_pdf(&["q 1 0 0 1 0 0 cm Q"], PLAIN, &[]));
     let shown = bench.read(json!({"file_path": "scan.pdf"})).await;
     assert!(
         shown.contains("(no text on this page)") && shown.contains("OCR"),
         "{shown}"
     );
 
-    let whole = pdf(&["BT /F1 12 Tf (x) Tj ET"], PLAIN, &[]);
+    let whole = make_pdf(&["BT /F1 12 Tf (x) Tj ET"], PLAIN, &[]);
     bench.put("broken.pdf", b"%PDF-1.4\nnothing of a document\n\0\0");
     let error = bench
         .refused("Read", json!({"file_path": "broken.pdf"}))
@@ -421,11 +424,11 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
 async fn a_form_that_draws_itself_comes_to_an_end() {
     let bench = Bench::new();
     let content = "BT /F1 12 Tf 10 10 Td (before) Tj ET /X Do";
-    let form = stream(
+    let form = pdf_stream(
         "/Type /XObject /Subtype /Form /Resources << /XObject << /X 6 0 R >> >>",
         b"/X Do /X Do /X Do",
     );
-    let bytes = pdf(&[content], PLAIN, &[form]);
+    let bytes = make_pdf(&[content], PLAIN, &[form]);
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text.contains("/Font << /F1 3 0 R >>"));
     // The offsets are wrong then, and the reader finds the objects by itself.
@@ -486,9 +489,9 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
     bench.put("broken.ipynb", "{\"cells\": [\n");
     let reply = bench.ok("Read", json!({"file_path": "broken.ipynb"})).await;
     assert!(
-        text(&reply).contains("     1\t{\"cells\": ["),
+        reply_text(&reply).contains("     1\t{\"cells\": ["),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert!(
         reply
@@ -511,7 +514,7 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
 // Archives.
 
 /// A ZIP archive whose files are empty, however big they say to be.
-pub(super) fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
+pub(super) fn make_zip(entries: &[(&str, u32)]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for (name, size) in entries {
         let length = u16::try_from(name.len()).unwrap().to_le_bytes();
@@ -556,7 +559,7 @@ pub(super) fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
 }
 
 /// A tar archive of files full of zeros, one with a long name, and a folder.
-pub(super) fn tar() -> Vec<u8> {
+pub(super) fn make_tar() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(tar_header("src/", 0, b'5'));
     bytes.extend(tar_header("src/main.rs", 700, b'0'));
@@ -577,7 +580,7 @@ async fn an_archive_is_listed_and_never_unpacked() {
     let bench = Bench::new();
     bench.put(
         "a.zip",
-        zip(&[
+        make_zip(&[
             ("docs/", 0),
             ("docs/a.txt", 1_234),
             ("bomb", u32::MAX - 1),
@@ -604,7 +607,7 @@ async fn an_archive_is_listed_and_never_unpacked() {
 
     bench.put(
         "w.docx",
-        zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]),
+        make_zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]),
     );
     assert!(
         bench
@@ -614,8 +617,8 @@ async fn an_archive_is_listed_and_never_unpacked() {
     );
 
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(&tar()).unwrap();
-    bench.put("a.tar", tar());
+    packed.write_all(&make_tar()).unwrap();
+    bench.put("a.tar", make_tar());
     bench.put("a.tgz", packed.finish().unwrap());
     for (name, kind) in [
         ("a.tar", "(tar archive, "),
@@ -639,12 +642,12 @@ async fn a_long_archive_is_listed_by_pages() {
     let bench = Bench::new();
     let names: Vec<String> = (1..=1_200).map(|n| format!("f{n}")).collect();
     let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    bench.put("a.zip", zip(&entries));
+    bench.put("a.zip", make_zip(&entries));
     let reply = bench.ok("Read", json!({"file_path": "a.zip"})).await;
     assert!(
-        text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."),
+        reply_text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert!(reply.meta.truncated);
     let shown = bench
@@ -682,12 +685,12 @@ async fn packed_and_damaged_archives_are_bounded_answers() {
             .contains(", 9 bytes unpacked)")
     );
 
-    let whole = zip(&[("a", 1), ("b", 2)]);
+    let whole = make_zip(&[("a", 1), ("b", 2)]);
     bench.put("cut.zip", &whole[..whole.len() - 30]);
     let error = bench.refused("Read", json!({"file_path": "cut.zip"})).await;
     assert_eq!(error.stable_code(), ErrorCode::NotText);
     assert!(error.model_text().contains("cannot be listed"), "{error}");
-    let mut bad = tar();
+    let mut bad = make_tar();
     bad[512] ^= 1;
     bench.put("bad.tar", bad);
     let error = bench.refused("Read", json!({"file_path": "bad.tar"})).await;

@@ -10,7 +10,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 /// A workspace with this document in it.
 fn bench_with(name: &str) -> Bench {
@@ -186,9 +186,9 @@ async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer()
     bench.put("bomb.docx", packed);
     let reply = bench.ok("Read", json!({"file_path": "bomb.docx"})).await;
     assert!(
-        text(&reply).contains("first 4 MB of its text") && reply.meta.truncated,
+        reply_text(&reply).contains("first 4 MB of its text") && reply.meta.truncated,
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 
     let reply = bench
@@ -197,7 +197,7 @@ async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer()
             json!({"file_path": "bomb.docx", "max_chars": 1_000}),
         )
         .await;
-    assert!(text(&reply).chars().count() <= 1_000);
+    assert!(reply_text(&reply).chars().count() <= 1_000);
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_part_that_is_not_read_to_its_end_is_said() {
     ] {
         bench.put(name, word_document(body));
         let reply = bench.ok("Read", json!({ "file_path": name })).await;
-        let shown = text(&reply);
+        let shown = reply_text(&reply);
         assert!(
             shown.contains("\tFirst words\n") && shown.contains(why) && reply.meta.truncated,
             "{shown}"

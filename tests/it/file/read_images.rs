@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Bench;
 
 /// An image that cannot be packed well: each pixel is another colour.
-fn noise(width: u32, height: u32) -> DynamicImage {
+fn make_noise(width: u32, height: u32) -> DynamicImage {
     let mut state = 1_u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -23,13 +23,13 @@ fn noise(width: u32, height: u32) -> DynamicImage {
     }))
 }
 
-fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+fn encode_image(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     image.write_to(&mut bytes, format).unwrap();
     bytes.into_inner()
 }
 
-fn body(reply: ToolReply) -> Value {
+fn json_body(reply: ToolReply) -> Value {
     match reply.body {
         ReplyBody::Json(value) => value,
         other => panic!("{other:?}"),
@@ -37,7 +37,7 @@ fn body(reply: ToolReply) -> Value {
 }
 
 /// The image in an answer, and its format.
-fn sent(value: &Value) -> (DynamicImage, ImageFormat) {
+fn decode_sent(value: &Value) -> (DynamicImage, ImageFormat) {
     let data = STANDARD.decode(value["data"].as_str().unwrap()).unwrap();
     let format = image::guess_format(&data).unwrap();
     assert_eq!(value["mime_type"], format.to_mime_type());
@@ -48,18 +48,18 @@ fn sent(value: &Value) -> (DynamicImage, ImageFormat) {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn an_image_over_the_limit_comes_scaled_down() {
     let bench = Bench::new();
-    let large = noise(1_800, 900);
+    let large = make_noise(1_800, 900);
     for (name, format) in [("a.png", ImageFormat::Png), ("a.jpg", ImageFormat::Jpeg)] {
-        let bytes = encoded(&large, format);
+        let bytes = encode_image(&large, format);
         assert!(bytes.len() > 600 << 10, "{name}: {}", bytes.len());
         bench.put(name, &bytes);
-        let value = body(bench.ok("Read", json!({ "file_path": name })).await);
+        let value = json_body(bench.ok("Read", json!({ "file_path": name })).await);
         assert_eq!(
             (&value["width"], &value["height"], &value["size"]),
             (&json!(1_800), &json!(900), &json!(bytes.len()))
         );
         assert!(value["data"].as_str().unwrap().len() <= 700 << 10);
-        let (small, _) = sent(&value);
+        let (small, _) = decode_sent(&value);
         assert!(small.width() <= 1_568, "{}", small.width());
         assert_eq!(small.width(), small.height() * 2);
         let shown = format!("{}x{} pixels", small.width(), small.height());
@@ -75,12 +75,12 @@ async fn an_image_over_the_limit_comes_scaled_down() {
         pixel.0[0] = 7;
     }
     let drawing = DynamicImage::ImageRgb8(drawing);
-    let bytes = encoded(&drawing, ImageFormat::Png);
+    let bytes = encode_image(&drawing, ImageFormat::Png);
     assert!(bytes.len() < 100 << 10);
     bench.put("drawing.png", bytes);
-    let value = body(bench.ok("Read", json!({"file_path": "drawing.png"})).await);
+    let value = json_body(bench.ok("Read", json!({"file_path": "drawing.png"})).await);
     assert_eq!(
-        (sent(&value).1, &value["note"]),
+        (decode_sent(&value).1, &value["note"]),
         (ImageFormat::Png, &Value::Null)
     );
 }
@@ -88,13 +88,13 @@ async fn an_image_over_the_limit_comes_scaled_down() {
 #[tokio::test]
 async fn the_budget_of_a_call_holds_for_an_image() {
     let bench = Bench::new();
-    let bytes = encoded(&noise(300, 300), ImageFormat::Png);
+    let bytes = encode_image(&make_noise(300, 300), ImageFormat::Png);
     bench.put("a.png", &bytes);
-    let whole = body(bench.ok("Read", json!({"file_path": "a.png"})).await);
-    assert_eq!(sent(&whole).0.width(), 300);
+    let whole = json_body(bench.ok("Read", json!({"file_path": "a.png"})).await);
+    assert_eq!(decode_sent(&whole).0.width(), 300);
     for max_chars in [1_000, 8_000, 60_000] {
         let args = json!({"file_path": "a.png", "max_chars": max_chars});
-        let value = body(bench.ok("Read", args).await);
+        let value = json_body(bench.ok("Read", args).await);
         assert!(value.to_string().chars().count() <= max_chars, "{value}");
         assert_eq!(value["width"], 300);
         let note = value["note"].as_str().unwrap();
@@ -102,7 +102,7 @@ async fn the_budget_of_a_call_holds_for_an_image() {
             assert!(max_chars < 60_000, "{note}");
             assert!(note.contains("max_chars"), "{note}");
         } else {
-            assert!(sent(&value).0.width() < 300);
+            assert!(decode_sent(&value).0.width() < 300);
         }
     }
     // A bitmap is scaled like the others.
@@ -111,10 +111,10 @@ async fn the_budget_of_a_call_holds_for_an_image() {
     bmp.resize(54 + 60 * 40 * 3, 0);
     bench.put("a.bmp", bmp);
     let args = json!({"file_path": "a.bmp", "max_chars": 2_000});
-    let value = body(bench.ok("Read", args).await);
+    let value = json_body(bench.ok("Read", args).await);
     assert!(value["data"].is_string(), "{value}");
     assert_eq!(
-        (sent(&value).0.width(), sent(&value).1),
+        (decode_sent(&value).0.width(), decode_sent(&value).1),
         (60, ImageFormat::Png)
     );
 }
@@ -139,8 +139,8 @@ async fn other_formats_are_shown_as_png() {
         };
         drawn.write_to(&mut bytes, format).unwrap();
         bench.put(name, bytes.into_inner());
-        let value = body(bench.ok("Read", json!({"file_path": name})).await);
-        let (shown, format) = sent(&value);
+        let value = json_body(bench.ok("Read", json!({"file_path": name})).await);
+        let (shown, format) = decode_sent(&value);
         assert_eq!(
             (format, shown.width(), shown.height()),
             (ImageFormat::Png, 30, 20),
@@ -189,7 +189,7 @@ async fn an_image_of_too_many_pixels_is_not_unpacked() {
         bytes.extend(crc.sum().to_be_bytes());
     }
     bench.put("bomb.png", bytes);
-    let value = body(bench.ok("Read", json!({"file_path": "bomb.png"})).await);
+    let value = json_body(bench.ok("Read", json!({"file_path": "bomb.png"})).await);
     let note = value["note"].as_str().unwrap();
     assert!(
         value["data"].is_null() && note.contains("too many pixels") && note.contains("magick"),

@@ -9,9 +9,9 @@ use punie_tool::request::ReplyBody;
 use serde_json::json;
 
 use super::Bench;
-use super::read_documents::png;
+use super::read_documents::make_png;
 use crate::harness::process::worker_program;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 fn bench_with_worker(worker: WorkerProgram) -> Bench {
     let client = Arc::new(LocalFiles::new());
@@ -35,7 +35,7 @@ fn broken_workers() -> impl Iterator<Item = (Bench, &'static str)> {
 async fn an_image_without_a_worker_keeps_its_dimensions() {
     for (bench, program) in broken_workers() {
         // Too large to be sent, but not unpacked before its dimensions are known.
-        let big = png(1_024, 512, 700 << 10);
+        let big = make_png(1_024, 512, 700 << 10);
         bench.put("a.png", &big);
         let reply = bench.call("Read", json!({"file_path": "a.png"})).await;
         let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -65,9 +65,9 @@ async fn a_notebook_without_a_worker_is_shown_as_text() {
         let reply = bench.call("Read", json!({"file_path": "a.ipynb"})).await;
         let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
         assert!(
-            text(&reply).contains("     1\t{\"cells\""),
+            reply_text(&reply).contains("     1\t{\"cells\""),
             "{}",
-            text(&reply)
+            reply_text(&reply)
         );
         let warnings = &reply.meta.warnings;
         assert!(
@@ -86,7 +86,7 @@ async fn a_document_needs_no_folder_for_temporary_files() {
         ..worker_program()
     };
     let bench = bench_with_worker(worker);
-    bench.put("a.zip", super::read_documents::zip(&[("a", 1)]));
+    bench.put("a.zip", super::read_documents::make_zip(&[("a", 1)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
     assert!(shown.contains(", 1 entry, "), "{shown}");
 }

@@ -4,12 +4,12 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// A bus, which ends when it is dropped.
-pub struct Bus {
+pub struct SessionBus {
     process: Child,
     pub address: String,
 }
 
-impl Bus {
+impl SessionBus {
     /// `None` where no bus is installed; then a test of it shows nothing.
     pub fn start() -> Option<Self> {
         let mut process = Command::new("dbus-daemon")
@@ -26,7 +26,7 @@ impl Bus {
     }
 }
 
-impl Drop for Bus {
+impl Drop for SessionBus {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::wait::eventually;
+use super::wait::wait_for_some;
 
 /// An HTTP client of the tests' own.
-pub fn http() -> reqwest::Client {
+pub fn http_client() -> reqwest::Client {
     // Whoever comes first installs it; a second time changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
@@ -16,7 +16,7 @@ pub fn http() -> reqwest::Client {
 
 /// A caller with a token of one backend.
 #[derive(Clone)]
-pub struct Caller {
+pub struct TestCaller {
     http: reqwest::Client,
     url: String,
     pub token: String,
@@ -25,11 +25,11 @@ pub struct Caller {
 
 /// What to ask for.
 #[derive(Clone)]
-pub struct Ask {
+pub struct ToolCall {
     fields: Map<String, Value>,
 }
 
-impl Ask {
+impl ToolCall {
     pub fn new(tool: &str, args: &Value) -> Self {
         let mut fields = Map::new();
         fields.insert(
@@ -57,13 +57,13 @@ impl Ask {
 
 /// A stored result.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct CallAnswer {
     pub outcome: String,
     pub payload: Value,
     pub raw: String,
 }
 
-impl Answer {
+impl CallAnswer {
     /// The result's or the error's text; a JSON result as JSON.
     pub fn text(&self) -> String {
         let body = self
@@ -84,10 +84,10 @@ impl Answer {
     }
 }
 
-impl Caller {
+impl TestCaller {
     pub fn new(url: &str, token: String, device: String) -> Self {
         Self {
-            http: http(),
+            http: http_client(),
             url: url.to_owned(),
             token,
             device,
@@ -115,7 +115,7 @@ impl Caller {
     }
 
     /// Stores a request; its id.
-    pub async fn ask(&self, ask: Ask) -> String {
+    pub async fn ask(&self, ask: ToolCall) -> String {
         let mut args = Value::Object(ask.fields);
         args["deviceId"] = json!(self.device);
         let stored = self.call("mutation", "events:appendRequest", args).await;
@@ -130,13 +130,13 @@ impl Caller {
         answer["state"].as_str().expect("a state").to_owned()
     }
 
-    pub async fn result(&self, id: &str) -> Option<Answer> {
+    pub async fn result(&self, id: &str) -> Option<CallAnswer> {
         let row = self
             .call("query", "events:getResult", json!({ "requestId": id }))
             .await;
         let raw = row["payload"].as_str()?.to_owned();
         let payload = serde_json::from_str(&raw).expect("a payload is JSON");
-        Some(Answer {
+        Some(CallAnswer {
             outcome: row["outcome"].as_str().expect("an outcome").to_owned(),
             payload,
             raw,
@@ -144,15 +144,15 @@ impl Caller {
     }
 
     /// The result, once there is one.
-    pub async fn answer(&self, id: &str) -> Answer {
-        eventually(&format!("the result of {id}"), async || {
+    pub async fn answer(&self, id: &str) -> CallAnswer {
+        wait_for_some(&format!("the result of {id}"), async || {
             self.result(id).await
         })
         .await
     }
 
     /// What a request has shown so far.
-    pub async fn pieces(&self, id: &str) -> Vec<Value> {
+    pub async fn progress_pieces(&self, id: &str) -> Vec<Value> {
         let rows = self
             .call("query", "events:listProgress", json!({ "requestId": id }))
             .await;
@@ -201,7 +201,7 @@ impl Caller {
     }
 
     /// Asks and waits.
-    pub async fn have(&self, ask: Ask) -> Answer {
+    pub async fn call_and_wait(&self, ask: ToolCall) -> CallAnswer {
         let id = self.ask(ask).await;
         self.answer(&id).await
     }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 /// The user name and the password that it wants.
 pub const CREDENTIALS: &str = "me:hunter2";
 
-struct Shared {
+struct SharedTunnels {
     /// Where every tunnel ends, whatever it was asked for: nobody else knows the names of the tests.
     upstream: Mutex<Option<SocketAddr>>,
     tunnels: Mutex<Vec<String>>,
@@ -21,7 +21,7 @@ struct Shared {
 /// A running proxy.
 pub struct ConnectProxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedTunnels>,
     _serving: JoinSet<()>,
 }
 
@@ -29,7 +29,7 @@ impl ConnectProxy {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedTunnels {
             upstream: Mutex::default(),
             tunnels: Mutex::default(),
         });
@@ -41,7 +41,7 @@ impl ConnectProxy {
                 let shared = Arc::clone(&serves);
                 open.spawn(async move {
                     // A client that hangs up is no fault here.
-                    let _ = serve(&shared, socket).await;
+                    let _ = serve_connection(&shared, socket).await;
                 });
             }
         });
@@ -80,7 +80,7 @@ impl ConnectProxy {
     }
 }
 
-async fn serve(shared: &Shared, mut near: TcpStream) -> Option<()> {
+async fn serve_connection(shared: &SharedTunnels, mut near: TcpStream) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(near.read_u8().await.ok()?);

@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-use super::process::{PROGRAM, Setting, new_numbered_file};
-use super::wait::{eventually, until};
+use super::process::{PROGRAM, ProcessSetting, new_numbered_file};
+use super::wait::{wait_for_some, wait_until};
 
 /// What an editor does about a request.
-pub enum Reaction {
+pub enum EditorReaction {
     /// Answers it.
     Answer(Value),
     /// Answers it and stops the turn at once, as an editor does whose person puts the question away.
@@ -22,9 +22,9 @@ pub enum Reaction {
     Silence,
 }
 
-type Serve = Box<dyn FnMut(&str, &Value) -> Reaction + Send>;
+type Serve = Box<dyn FnMut(&str, &Value) -> EditorReaction + Send>;
 
-struct Shared {
+struct SharedEditor {
     stdin: Mutex<Option<ChildStdin>>,
     heard: Mutex<Vec<Value>>,
     serve: Mutex<Serve>,
@@ -33,18 +33,18 @@ struct Shared {
 }
 
 /// An editor with its agent.
-pub struct Editor {
+pub struct EditorProcess {
     child: Child,
-    shared: Arc<Shared>,
+    shared: Arc<SharedEditor>,
     reader: JoinHandle<()>,
     next: u64,
 }
 
-impl Editor {
+impl EditorProcess {
     /// Launches the agent as an editor does: with a small environment, anywhere. It answers requests so.
     pub fn launch(
-        setting: &Setting,
-        serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static,
+        setting: &ProcessSetting,
+        serve: impl FnMut(&str, &Value) -> EditorReaction + Send + 'static,
     ) -> Self {
         let (_, log) = new_numbered_file(&setting.logs, ".acp.log");
         let mut child = Command::new(PROGRAM)
@@ -61,7 +61,7 @@ impl Editor {
             .stderr(log)
             .spawn()
             .expect("the agent starts");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedEditor {
             stdin: Mutex::new(child.stdin.take()),
             heard: Mutex::default(),
             serve: Mutex::new(Box::new(serve)),
@@ -90,7 +90,7 @@ impl Editor {
     }
 
     /// From now on it answers requests so.
-    pub fn serves(&self, serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static) {
+    pub fn serves(&self, serve: impl FnMut(&str, &Value) -> EditorReaction + Send + 'static) {
         *self
             .shared
             .serve
@@ -124,7 +124,7 @@ impl Editor {
                 .into_iter()
                 .find(|m| m["id"] == id && m.get("method").is_none())
         };
-        eventually(&format!("the answer to {id}"), async || find()).await
+        wait_for_some(&format!("the answer to {id}"), async || find()).await
     }
 
     /// Sends a request and waits for its result.
@@ -136,7 +136,7 @@ impl Editor {
     }
 
     /// Introduces itself.
-    pub async fn hello(&mut self, capabilities: &Value) {
+    pub async fn initialize_client(&mut self, capabilities: &Value) {
         let info = json!({ "name": "testedit", "title": "Testedit", "version": "1.0" });
         let params =
             json!({ "protocolVersion": 1, "clientInfo": info, "clientCapabilities": capabilities });
@@ -161,8 +161,12 @@ impl Editor {
     }
 
     /// Introduces itself, opens a session and attaches it; its id and that of the prompt.
-    pub async fn attached(&mut self, capabilities: &Value, setting: &Setting) -> (String, u64) {
-        self.hello(capabilities).await;
+    pub async fn attached(
+        &mut self,
+        capabilities: &Value,
+        setting: &ProcessSetting,
+    ) -> (String, u64) {
+        self.initialize_client(capabilities).await;
         let session = self.session(&setting.workspace).await;
         let turn = self.attach(&session, "attach").await;
         (session, turn)
@@ -172,7 +176,7 @@ impl Editor {
     pub async fn attach(&mut self, session: &str, words: &str) -> u64 {
         let before = self.said(session).matches("Attached").count();
         let turn = self.prompt(session, words);
-        until("the turn to be open", || {
+        wait_until("the turn to be open", || {
             self.said(session).matches("Attached").count() > before
         })
         .await;
@@ -221,7 +225,7 @@ impl Editor {
     }
 
     /// The statuses that a tool call went through, in order, each once on end.
-    pub fn stages(&self, session: &str, call: &str) -> Vec<String> {
+    pub fn shown_stages(&self, session: &str, call: &str) -> Vec<String> {
         let ours = self
             .updates(session)
             .into_iter()
@@ -238,8 +242,8 @@ impl Editor {
 
     /// Waits until a tool call has come so far.
     pub async fn shows(&self, session: &str, call: &str, stage: &str) {
-        until(&format!("{call} to be {stage}"), || {
-            self.stages(session, call)
+        wait_until(&format!("{call} to be {stage}"), || {
+            self.shown_stages(session, call)
                 .last()
                 .is_some_and(|last| last == stage)
         })
@@ -248,7 +252,7 @@ impl Editor {
 
     /// Reads nothing until what this returns is dropped.
     pub fn stop_reading(&self) -> impl Drop + use<> {
-        hold(Arc::clone(&self.shared.reading))
+        hold_lock(Arc::clone(&self.shared.reading))
     }
 
     /// Kills the agent, and waits until it is gone.
@@ -273,16 +277,16 @@ impl Editor {
 
     /// Waits until the agent has ended, and until all that it has said is read.
     pub async fn end(&mut self) -> ExitStatus {
-        let status = eventually("the end of the agent", async || {
+        let status = wait_for_some("the end of the agent", async || {
             self.child.try_wait().expect("it can be asked")
         })
         .await;
-        until("its last words", || self.reader.is_finished()).await;
+        wait_until("its last words", || self.reader.is_finished()).await;
         status
     }
 }
 
-impl Shared {
+impl SharedEditor {
     fn write(&self, bytes: &[u8]) {
         if let Some(stdin) = &mut *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) {
             // An agent that is gone does not read.
@@ -308,32 +312,32 @@ impl Shared {
         let reaction =
             (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
         match reaction {
-            Reaction::Answer(result) => {
+            EditorReaction::Answer(result) => {
                 self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
             }
-            Reaction::AnswerAndCancel(result) => {
+            EditorReaction::AnswerAndCancel(result) => {
                 let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
                 let params = json!({ "sessionId": params["sessionId"] });
                 let cancel =
                     json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params });
                 self.write(format!("{answer}\n{cancel}\n").as_bytes());
             }
-            Reaction::Refuse(code) => {
+            EditorReaction::Refuse(code) => {
                 let error = json!({ "code": code, "message": "refused" });
                 self.say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
             }
-            Reaction::Silence => {}
+            EditorReaction::Silence => {}
         }
     }
 }
 
 /// Holds the lock from a thread of its own, since a guard cannot travel.
-struct Unread(
+struct PausedReader(
     Option<std::sync::mpsc::Sender<()>>,
     Option<std::thread::JoinHandle<()>>,
 );
 
-fn hold(reading: Arc<Mutex<()>>) -> Unread {
+fn hold_lock(reading: Arc<Mutex<()>>) -> PausedReader {
     let ((sender, receiver), (held, holds)) =
         (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let holding = std::thread::spawn(move || {
@@ -342,17 +346,17 @@ fn hold(reading: Arc<Mutex<()>>) -> Unread {
         let _ = receiver.recv();
     });
     holds.recv().expect("it is held");
-    Unread(Some(sender), Some(holding))
+    PausedReader(Some(sender), Some(holding))
 }
 
-impl Drop for Unread {
+impl Drop for PausedReader {
     fn drop(&mut self) {
         drop(self.0.take());
         let _ = self.1.take().map(std::thread::JoinHandle::join);
     }
 }
 
-impl Drop for Editor {
+impl Drop for EditorProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -360,11 +364,13 @@ impl Drop for Editor {
 }
 
 /// Chooses this option of every question, and serves nothing else.
-pub fn choosing(option: &'static str) -> impl FnMut(&str, &Value) -> Reaction + Send + 'static {
+pub fn choose_option(
+    option: &'static str,
+) -> impl FnMut(&str, &Value) -> EditorReaction + Send + 'static {
     move |method, _| match method {
-        "session/request_permission" => {
-            Reaction::Answer(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
-        }
-        _ => Reaction::Refuse(-32601),
+        "session/request_permission" => EditorReaction::Answer(
+            json!({ "outcome": { "outcome": "selected", "optionId": option } }),
+        ),
+        _ => EditorReaction::Refuse(-32601),
     }
 }

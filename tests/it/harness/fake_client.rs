@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 /// What an editor does with a text that it is given.
-pub enum Saving {
+pub enum SaveBehaviour {
     /// Writes it to the file, like most.
     AtOnce,
     /// Holds it.
@@ -30,7 +30,7 @@ pub enum Saving {
 }
 
 /// What goes wrong with one call.
-pub enum Fault {
+pub enum ClientFault {
     /// Nothing, after all.
     Nothing,
     /// It is answered with this.
@@ -46,37 +46,37 @@ pub enum Fault {
 }
 
 /// A command as it was prepared; without an end it runs until it is killed.
-pub struct Prepared {
+pub struct PreparedCommand {
     pub output: String,
     pub exit: Option<TerminalExitStatus>,
 }
 
-struct Opened {
+struct OpenedTerminal {
     output: String,
     exit: watch::Sender<Option<TerminalExitStatus>>,
 }
 
 /// The editor.
 pub struct FakeClient {
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
     /// Runs commands for real, joined with blanks for a shell, as editors do.
     shell: Option<Arc<dyn ClientTools>>,
     /// What stands before each of them on its line: the editor's own environment.
     prefix: String,
 }
 
-struct State {
+struct ClientState {
     /// The method and what it was about, in order.
     calls: Vec<(&'static str, String)>,
     buffers: HashMap<PathBuf, String>,
     /// Texts that are given once each, before the buffer.
     once: HashMap<PathBuf, VecDeque<String>>,
     reads_disk: bool,
-    saving: Saving,
-    faults: HashMap<&'static str, VecDeque<Fault>>,
+    saving: SaveBehaviour,
+    faults: HashMap<&'static str, VecDeque<ClientFault>>,
     answers: VecDeque<RequestPermissionOutcome>,
-    prepared: VecDeque<Prepared>,
-    opened: HashMap<TerminalId, Opened>,
+    prepared: VecDeque<PreparedCommand>,
+    opened: HashMap<TerminalId, OpenedTerminal>,
     given: u32,
     updates: Vec<SessionNotification>,
     envs: Vec<Vec<(String, String)>>,
@@ -85,12 +85,12 @@ struct State {
 
 impl Default for FakeClient {
     fn default() -> Self {
-        let state = State {
+        let state = ClientState {
             calls: Vec::new(),
             buffers: HashMap::new(),
             once: HashMap::new(),
             reads_disk: false,
-            saving: Saving::AtOnce,
+            saving: SaveBehaviour::AtOnce,
             faults: HashMap::new(),
             answers: VecDeque::new(),
             prepared: VecDeque::new(),
@@ -125,7 +125,7 @@ impl FakeClient {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().expect("no test panics inside")
     }
 
@@ -155,12 +155,12 @@ impl FakeClient {
         self.state().reads_disk = true;
     }
 
-    pub fn save(&self, saving: Saving) {
+    pub fn save(&self, saving: SaveBehaviour) {
         self.state().saving = saving;
     }
 
     /// The next call of this method goes wrong.
-    pub fn fail(&self, method: &'static str, fault: Fault) {
+    pub fn fail(&self, method: &'static str, fault: ClientFault) {
         self.state()
             .faults
             .entry(method)
@@ -172,8 +172,8 @@ impl FakeClient {
     pub fn fail_later(&self, method: &'static str, good: usize, error: Error) {
         let mut state = self.state();
         let faults = state.faults.entry(method).or_default();
-        faults.extend(std::iter::repeat_with(|| Fault::Nothing).take(good));
-        faults.push_back(Fault::Error(error));
+        faults.extend(std::iter::repeat_with(|| ClientFault::Nothing).take(good));
+        faults.push_back(ClientFault::Error(error));
     }
 
     /// The next question is answered with this option.
@@ -186,13 +186,13 @@ impl FakeClient {
 
     /// The next command that is created is this one.
     pub fn prepare(&self, output: &str, exit: Option<TerminalExitStatus>) {
-        self.state().prepared.push_back(Prepared {
+        self.state().prepared.push_back(PreparedCommand {
             output: output.to_owned(),
             exit,
         });
     }
 
-    pub fn offer(&self, catalog: ToolCatalog) {
+    pub fn offer_tools(&self, catalog: ToolCatalog) {
         self.state().catalog = catalog;
     }
 
@@ -216,11 +216,11 @@ impl FakeClient {
     }
 
     /// The environment entries of each command.
-    pub fn envs(&self) -> Vec<Vec<(String, String)>> {
+    pub fn command_environments(&self) -> Vec<Vec<(String, String)>> {
         self.state().envs.clone()
     }
 
-    fn note(&self, method: &'static str, about: &dyn ToString) -> Option<Fault> {
+    fn note(&self, method: &'static str, about: &dyn ToString) -> Option<ClientFault> {
         let mut state = self.state();
         state.calls.push((method, about.to_string()));
         state.faults.get_mut(method)?.pop_front()
@@ -242,9 +242,9 @@ impl FakeClient {
         let mut state = self.state();
         state.buffers.insert(path.to_owned(), text.to_owned());
         let saved = match state.saving {
-            Saving::AtOnce => text.to_owned(),
-            Saving::Never => return,
-            Saving::As(format) => format(text),
+            SaveBehaviour::AtOnce => text.to_owned(),
+            SaveBehaviour::Never => return,
+            SaveBehaviour::As(format) => format(text),
         };
         std::fs::write(path, &saved).expect("a test's file can be written");
         state.buffers.insert(path.to_owned(), saved);
@@ -259,14 +259,14 @@ impl FakeClient {
                 .map(|e| (e.name.clone(), e.value.clone()))
                 .collect(),
         );
-        let Some(Prepared { output, exit }) = state.prepared.pop_front() else {
+        let Some(PreparedCommand { output, exit }) = state.prepared.pop_front() else {
             return Err(Error::internal_error().data("no command was prepared"));
         };
         let id = TerminalId::from(format!("fake-{}", state.given));
         state.given += 1;
         state.opened.insert(
             id.clone(),
-            Opened {
+            OpenedTerminal {
                 output,
                 exit: watch::Sender::new(exit),
             },
@@ -274,7 +274,11 @@ impl FakeClient {
         Ok(id)
     }
 
-    fn opened<T>(&self, id: &TerminalId, look: impl FnOnce(&Opened) -> T) -> Result<T, Error> {
+    fn opened<T>(
+        &self,
+        id: &TerminalId,
+        look: impl FnOnce(&OpenedTerminal) -> T,
+    ) -> Result<T, Error> {
         self.state()
             .opened
             .get(id)
@@ -284,23 +288,23 @@ impl FakeClient {
 }
 
 /// What a faulty call comes to; `done` does what was asked.
-async fn served<T>(
-    fault: Option<Fault>,
+async fn apply_fault<T>(
+    fault: Option<ClientFault>,
     done: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
     match fault {
-        None | Some(Fault::Nothing) => done(),
-        Some(Fault::Error(error)) => Err(error),
-        Some(Fault::Silence) => std::future::pending().await,
-        Some(Fault::DoneInSilence) => {
+        None | Some(ClientFault::Nothing) => done(),
+        Some(ClientFault::Error(error)) => Err(error),
+        Some(ClientFault::Silence) => std::future::pending().await,
+        Some(ClientFault::DoneInSilence) => {
             done()?;
             std::future::pending().await
         }
-        Some(Fault::DoneWithError(error)) => {
+        Some(ClientFault::DoneWithError(error)) => {
             done()?;
             Err(error)
         }
-        Some(Fault::Held(gate)) => {
+        Some(ClientFault::Held(gate)) => {
             let _ = gate.await;
             done()
         }
@@ -313,7 +317,7 @@ impl ClientTools for FakeClient {
         request: ReadTextFileRequest,
     ) -> ProtocolFuture<'_, ReadTextFileResponse> {
         let fault = self.note("fs/read_text_file", &request.path.display());
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             self.read(&request.path).map(ReadTextFileResponse::new)
         }))
     }
@@ -323,7 +327,7 @@ impl ClientTools for FakeClient {
         request: WriteTextFileRequest,
     ) -> ProtocolFuture<'_, WriteTextFileResponse> {
         let fault = self.note("fs/write_text_file", &request.path.display());
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             self.write(&request.path, &request.content);
             Ok(WriteTextFileResponse::new())
         }))
@@ -337,7 +341,7 @@ impl ClientTools for FakeClient {
             "session/request_permission",
             &request.tool_call.tool_call_id,
         );
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             let answer = self
                 .state()
                 .answers
@@ -375,7 +379,7 @@ impl ClientTools for FakeClient {
             (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
             return shell.create_terminal(request);
         }
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             self.create(&request).map(CreateTerminalResponse::new)
         }))
     }
@@ -388,7 +392,7 @@ impl ClientTools for FakeClient {
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.terminal_output(request);
         }
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             self.opened(&request.terminal_id, |opened| {
                 TerminalOutputResponse::new(opened.output.clone(), false)
                     .exit_status(opened.exit.borrow().clone())
@@ -411,7 +415,7 @@ impl ClientTools for FakeClient {
                 .await
                 .map_err(Error::into_internal_error)?
                 .clone();
-            served(fault, || {
+            apply_fault(fault, || {
                 Ok(WaitForTerminalExitResponse::new(ended.unwrap_or_default()))
             })
             .await
@@ -426,7 +430,7 @@ impl ClientTools for FakeClient {
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.kill_terminal(request);
         }
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             let killed = TerminalExitStatus::new().signal("SIGKILL".to_owned());
             self.opened(&request.terminal_id, |opened| {
                 opened
@@ -445,7 +449,7 @@ impl ClientTools for FakeClient {
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.release_terminal(request);
         }
-        Box::pin(served(fault, move || {
+        Box::pin(apply_fault(fault, move || {
             let gone = self.state().opened.remove(&request.terminal_id);
             gone.map(|_| ReleaseTerminalResponse::new())
                 .ok_or_else(|| resource_missing("that terminal".to_owned()))
@@ -454,12 +458,12 @@ impl ClientTools for FakeClient {
 
     fn discover_tools(&self, session: SessionId) -> ProtocolFuture<'_, ToolCatalog> {
         let fault = self.note("_punie/discover_tools", &session);
-        Box::pin(served(fault, move || Ok(self.state().catalog.clone())))
+        Box::pin(apply_fault(fault, move || Ok(self.state().catalog.clone())))
     }
 
     fn ext_method(&self, method: String, params: Value) -> ProtocolFuture<'_, Value> {
         let fault = self.note("ext", &method);
-        Box::pin(served(fault, move || match method.as_str() {
+        Box::pin(apply_fault(fault, move || match method.as_str() {
             "_test/echo" => Ok(params),
             _ => Err(Error::method_not_found()),
         }))
@@ -467,7 +471,7 @@ impl ClientTools for FakeClient {
 
     fn ext_notification(&self, method: String, _params: Value) -> ProtocolFuture<'_, ()> {
         let fault = self.note("ext notification", &method);
-        Box::pin(served(fault, || Ok(())))
+        Box::pin(apply_fault(fault, || Ok(())))
     }
 
     fn on_connect(&self, agent: Implementation) {

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Exchanges two names until it is dropped.
-pub struct Flip {
+pub struct FlippingNames {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Flip {
+impl FlippingNames {
     /// Begins; both names must exist.
     pub fn start(one: &Path, other: &Path) -> Self {
         let over = Arc::new(AtomicBool::new(false));
@@ -31,7 +31,7 @@ impl Flip {
     }
 }
 
-impl Drop for Flip {
+impl Drop for FlippingNames {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

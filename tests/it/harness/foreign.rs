@@ -6,14 +6,14 @@ use std::process::Command;
 use super::process::PROGRAM;
 
 /// Their sources.
-pub fn folder(name: &str) -> PathBuf {
+pub fn foreign_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/conformance")
         .join(name)
 }
 
 /// Where what is built and installed for them lies.
-pub fn installed(path: &str) -> PathBuf {
+pub fn find_installed(path: &str) -> PathBuf {
     let target = Path::new(PROGRAM)
         .ancestors()
         .nth(2)

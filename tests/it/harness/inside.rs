@@ -29,29 +29,29 @@ use punie_tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
 
 use super::instant_backend::InstantBackend;
-use super::stage::Stage;
+use super::stage::RunnerFixture;
 use super::stepped_time::SteppedTime;
 
 /// A runner at work in this process.
-pub struct Inside {
+pub struct RunnerInProcess {
     stop: ShutdownSignal,
     running: JoinSet<Result<(), RunnerError>>,
 }
 
-impl Inside {
+impl RunnerInProcess {
     /// As the device of this stage, with these tools.
-    pub fn start(stage: &Stage, tools: ToolRegistry, settings: RunnerSettings) -> Self {
-        Self::with(stage, tools, settings, |_| {})
+    pub fn start(stage: &RunnerFixture, tools: ToolRegistry, settings: RunnerSettings) -> Self {
+        Self::with_tools(stage, tools, settings, |_| {})
     }
 
     /// The same with some parts changed.
-    pub fn with(
-        stage: &Stage,
+    pub fn with_tools(
+        stage: &RunnerFixture,
         tools: ToolRegistry,
         settings: RunnerSettings,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        Self::made(
+        Self::build_runner(
             stage,
             &stage.setting.url,
             TransportOptions::default(),
@@ -63,13 +63,13 @@ impl Inside {
 
     /// The same at another address.
     pub fn with_at(
-        stage: &Stage,
+        stage: &RunnerFixture,
         url: &str,
         tools: ToolRegistry,
         settings: RunnerSettings,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        Self::made(
+        Self::build_runner(
             stage,
             url,
             TransportOptions::default(),
@@ -80,8 +80,8 @@ impl Inside {
     }
 
     /// The same in stepped time: it waits for this runner's calls and writes.
-    pub fn stepped(
-        stage: &Stage,
+    pub fn with_stepped_time(
+        stage: &RunnerFixture,
         url: &str,
         tools: ToolRegistry,
         settings: RunnerSettings,
@@ -97,18 +97,18 @@ impl Inside {
 
     /// The same, at another address and by another way.
     pub fn start_at(
-        stage: &Stage,
+        stage: &RunnerFixture,
         url: &str,
         way: TransportOptions,
         tools: ToolRegistry,
         settings: RunnerSettings,
     ) -> Self {
-        Self::made(stage, url, way, tools, settings, |_| {})
+        Self::build_runner(stage, url, way, tools, settings, |_| {})
     }
 
     /// The same, all of it chosen.
-    pub fn made(
-        stage: &Stage,
+    pub fn build_runner(
+        stage: &RunnerFixture,
         url: &str,
         way: TransportOptions,
         tools: ToolRegistry,
@@ -151,10 +151,10 @@ impl Inside {
             redactor: Redactor::default(),
             outputs: OutputStore::open_output_folder(&home.outputs_dir()).expect("a folder"),
             lease: LeaseId::random(),
-            survivors: Arc::new(Nobody),
-            background_commands: Arc::new(Nobody),
+            survivors: Arc::new(NoApprover),
+            background_commands: Arc::new(NoApprover),
             canary_file: CanaryFile::in_home(&home),
-            catalog: Arc::new(Nobody),
+            catalog: Arc::new(NoApprover),
             settings,
             sleep_inhibitor: None,
             clock: Clock::system_clock(),
@@ -223,9 +223,9 @@ impl TokenStore for InMemory {
     }
 }
 
-struct Nobody;
+struct NoApprover;
 
-impl LeftoverCleanup for Nobody {
+impl LeftoverCleanup for NoApprover {
     fn end_leftover(&self, _request: &RequestId, _identity: &str) -> bool {
         true
     }
@@ -239,7 +239,7 @@ impl LeftoverCleanup for Nobody {
     }
 }
 
-impl BackgroundCommands for Nobody {
+impl BackgroundCommands for NoApprover {
     fn end_commands<'a>(&'a self, _only: Option<&'a str>) -> EndingCommands<'a> {
         Box::pin(std::future::ready(EndedCommands::default()))
     }
@@ -251,7 +251,7 @@ impl BackgroundCommands for Nobody {
     }
 }
 
-impl CatalogSource for Nobody {
+impl CatalogSource for NoApprover {
     fn catalog_items(&self, _kind: CatalogKind) -> Vec<CatalogEntry> {
         Vec::new()
     }

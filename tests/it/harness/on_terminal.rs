@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::interrupt_signal::restore_interrupts;
-use super::process::{PROGRAM, Setting};
+use super::process::{PROGRAM, ProcessSetting};
 use super::terminal::open_terminal;
-use super::wait::until;
+use super::wait::wait_until;
 
 /// A program on a terminal of 80 columns. Dropping it kills the program.
 pub struct OnTerminal {
@@ -22,7 +22,7 @@ pub struct OnTerminal {
 }
 
 impl OnTerminal {
-    pub fn start(setting: &Setting, args: &[&str]) -> Self {
+    pub fn start(setting: &ProcessSetting, args: &[&str]) -> Self {
         let (ours, theirs) = open_terminal();
         let side = || Stdio::from(theirs.try_clone().expect("a copy"));
         restore_interrupts();
@@ -68,7 +68,7 @@ impl OnTerminal {
 
     /// Waits until these words were shown so often.
     pub async fn shows_times(&self, words: &str, times: usize) {
-        until(&format!("{words:?} {times} times on the terminal"), || {
+        wait_until(&format!("{words:?} {times} times on the terminal"), || {
             self.shown().matches(words).count() >= times
         })
         .await;
@@ -91,11 +91,11 @@ impl OnTerminal {
 
     /// Waits until it ends by itself, and until all that it has shown is read.
     pub async fn end(&mut self) -> Option<i32> {
-        until("the end of the program", || {
+        wait_until("the end of the program", || {
             self.child.try_wait().expect("asked").is_some()
         })
         .await;
-        until("the last of what it showed", || self.reader.is_finished()).await;
+        wait_until("the last of what it showed", || self.reader.is_finished()).await;
         self.child.wait().expect("it ended").code()
     }
 }

@@ -11,10 +11,10 @@ use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, random_token};
 use punie_text::redact::Secret;
 
 use super::inside::IdentitySigner;
-use super::process::Setting;
+use super::process::ProcessSetting;
 
 /// Pairs the home of this setting with its backend and returns the device's id.
-pub async fn pair_home(setting: &Setting, code: &str) -> String {
+pub async fn pair_home(setting: &ProcessSetting, code: &str) -> String {
     let home = Home::open_home(&setting.home).expect("a home");
     let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
     let device = identity.device_id().to_string();

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::interrupt_signal::restore_interrupts;
-use super::wait::{eventually, until};
+use super::wait::{wait_for_some, wait_until};
 
 /// The program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
@@ -31,7 +31,7 @@ pub fn worker_program() -> WorkerProgram {
 
 /// What a process is started with.
 #[derive(Clone)]
-pub struct Setting {
+pub struct ProcessSetting {
     pub home: PathBuf,
     pub workspace: PathBuf,
     pub url: String,
@@ -41,7 +41,7 @@ pub struct Setting {
     pub roots: Option<PathBuf>,
 }
 
-impl Setting {
+impl ProcessSetting {
     /// The folder with the tokens of its backend.
     pub fn tokens(&self) -> PathBuf {
         let place = self.url.split_once("://").expect("an address").1;
@@ -52,7 +52,7 @@ impl Setting {
 }
 
 /// A started program. Dropping it kills it.
-pub struct Program {
+pub struct RunningProgram {
     child: Child,
     log: PathBuf,
     out: PathBuf,
@@ -60,34 +60,38 @@ pub struct Program {
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedProgram {
     pub code: Option<i32>,
     pub out: String,
     pub log: String,
 }
 
-impl Ended {
+impl EndedProgram {
     /// The one line of JSON that it answered with.
     pub fn json(&self) -> Value {
         serde_json::from_str(self.out.trim()).unwrap_or_else(|bad| panic!("{bad}: {self:?}"))
     }
 }
 
-impl Program {
+impl RunningProgram {
     /// Starts it with these arguments.
-    pub fn start(setting: &Setting, args: &[&str]) -> Self {
+    pub fn start(setting: &ProcessSetting, args: &[&str]) -> Self {
         Self::within(&[], setting, args, &[])
     }
 
     /// Starts it with these variables beside.
-    pub fn start_with(setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
+    pub fn start_with(
+        setting: &ProcessSetting,
+        args: &[&str],
+        variables: &[(&str, &OsStr)],
+    ) -> Self {
         Self::within(&[], setting, args, variables)
     }
 
     /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
     pub fn within(
         before: &[&str],
-        setting: &Setting,
+        setting: &ProcessSetting,
         args: &[&str],
         variables: &[(&str, &OsStr)],
     ) -> Self {
@@ -103,7 +107,7 @@ impl Program {
     }
 
     /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
-    pub fn start_after(setting: &Setting, words: &str, args: &[&str]) -> Self {
+    pub fn start_after(setting: &ProcessSetting, words: &str, args: &[&str]) -> Self {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM])
@@ -112,7 +116,11 @@ impl Program {
     }
 
     /// Starts this, with what every program here is started with.
-    pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
+    pub fn launch(
+        setting: &ProcessSetting,
+        mut command: Command,
+        variables: &[(&str, &OsStr)],
+    ) -> Self {
         restore_interrupts();
         let (number, log_file) = new_numbered_file(&setting.logs, ".log");
         let (log, out) = (
@@ -147,17 +155,17 @@ impl Program {
 
     /// What it has logged.
     pub fn log(&self) -> String {
-        read(&self.log)
+        read_file(&self.log)
     }
 
     /// What it has said on stdout.
     pub fn out(&self) -> String {
-        read(&self.out)
+        read_file(&self.out)
     }
 
     /// Waits until it has logged this.
     pub async fn logs(&self, words: &str) {
-        until(&format!("{words:?} in its log"), || {
+        wait_until(&format!("{words:?} in its log"), || {
             self.log().contains(words)
         })
         .await;
@@ -180,11 +188,11 @@ impl Program {
     }
 
     /// Waits until it ends by itself.
-    pub async fn end(mut self) -> Ended {
-        let status = eventually("the end of the program", async || self.status()).await;
-        Ended {
+    pub async fn end(mut self) -> EndedProgram {
+        let status = wait_for_some("the end of the program", async || self.status()).await;
+        EndedProgram {
             code: status.code(),
-            out: read(&self.out),
+            out: read_file(&self.out),
             log: self.log(),
         }
     }
@@ -222,7 +230,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.explain_failure();
@@ -233,7 +241,7 @@ impl Drop for Program {
     }
 }
 
-fn read(path: &Path) -> String {
+fn read_file(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).expect("it is there")).into_owned()
 }
 

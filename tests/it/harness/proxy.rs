@@ -18,7 +18,7 @@ use super::reserved_port::ReservedPort;
 
 /// What is done to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Toxic {
+pub enum ConnectionFault {
     /// Nothing.
     Pass,
     /// What is sent disappears, without an end and without a reset.
@@ -38,25 +38,25 @@ pub enum Toxic {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum StreamDirection {
     Asking,
     Answering,
 }
 
-struct Shared {
+struct SharedProxy {
     upstream: SocketAddr,
     /// For all connections.
-    toxic: watch::Sender<Toxic>,
+    toxic: watch::Sender<ConnectionFault>,
     /// Only for connections on which this text was asked.
-    marked: Mutex<Option<(String, Toxic)>>,
+    marked: Mutex<Option<(String, ConnectionFault)>>,
     met: AtomicUsize,
     /// When the line will have carried what went out so far, under [`Toxic::Uplink`].
     free_at: Mutex<Instant>,
 }
 
-impl Shared {
+impl SharedProxy {
     /// When a line of this rate will have carried so many bytes more.
-    fn carry(&self, bytes: usize, rate: usize) -> Instant {
+    fn carry_bytes(&self, bytes: usize, rate: usize) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let time = Duration::from_micros((bytes * 1_000_000 / rate) as u64);
         *free_at = (*free_at).max(Instant::now()) + time;
@@ -65,14 +65,14 @@ impl Shared {
 }
 
 /// A running proxy.
-pub struct Proxy {
+pub struct FaultyProxy {
     pub url: String,
     port: ReservedPort,
-    shared: Arc<Shared>,
+    shared: Arc<SharedProxy>,
     serving: JoinSet<()>,
 }
 
-impl Proxy {
+impl FaultyProxy {
     /// Before the server at this address.
     pub fn before(url: &str) -> Self {
         let upstream = url
@@ -81,9 +81,9 @@ impl Proxy {
             .expect("an address");
         let port = ReservedPort::new();
         let listener = port.listen();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedProxy {
             upstream,
-            toxic: watch::Sender::new(Toxic::Pass),
+            toxic: watch::Sender::new(ConnectionFault::Pass),
             marked: Mutex::default(),
             met: AtomicUsize::new(0),
             free_at: Mutex::new(Instant::now()),
@@ -99,12 +99,12 @@ impl Proxy {
     }
 
     /// From now on this is done to all connections, those that stand too.
-    pub fn poison(&self, toxic: Toxic) {
+    pub fn inject_fault(&self, toxic: ConnectionFault) {
         self.shared.toxic.send_replace(toxic);
     }
 
     /// From now on this is done to connections as soon as this text is asked on them.
-    pub fn poison_those_with(&self, text: &str, toxic: Toxic) {
+    pub fn poison_those_with(&self, text: &str, toxic: ConnectionFault) {
         *self
             .shared
             .marked
@@ -113,17 +113,17 @@ impl Proxy {
     }
 
     /// Nothing is done to new connections any more, nor to those that stand, but for marked ones.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         *self
             .shared
             .marked
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = None;
-        self.poison(Toxic::Pass);
+        self.inject_fault(ConnectionFault::Pass);
     }
 
     /// How often the text was asked that [`Self::poison_those_with`] waits for.
-    pub fn met(&self) -> usize {
+    pub fn marked_requests(&self) -> usize {
         self.shared.met.load(Ordering::SeqCst)
     }
 
@@ -145,28 +145,35 @@ impl Proxy {
                 let shared = Arc::clone(&shared);
                 open.spawn(async move {
                     // A server that is away is a reset to whoever asks.
-                    let _ = connection(&shared, near).await;
+                    let _ = proxy_connection(&shared, near).await;
                 });
             }
         });
     }
 }
 
-async fn connection(shared: &Shared, near: TcpStream) -> io::Result<()> {
+async fn proxy_connection(shared: &SharedProxy, near: TcpStream) -> io::Result<()> {
     near.set_nodelay(true)?;
     let far = TcpStream::connect(shared.upstream).await?;
     far.set_nodelay(true)?;
     let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
     let (mark, marked) = watch::channel(None);
-    let asking = pump(
+    let asking = pump_bytes(
         shared,
-        Way::Asking,
+        StreamDirection::Asking,
         near_in,
         far_out,
         Some(&mark),
         marked.clone(),
     );
-    let answering = pump(shared, Way::Answering, far_in, near_out, None, marked);
+    let answering = pump_bytes(
+        shared,
+        StreamDirection::Answering,
+        far_in,
+        near_out,
+        None,
+        marked,
+    );
     tokio::select! {
         asked = asking => asked,
         answered = answering => answered,
@@ -174,17 +181,17 @@ async fn connection(shared: &Shared, near: TcpStream) -> io::Result<()> {
 }
 
 /// Carries one way's bytes until the connection is to end.
-async fn pump(
-    shared: &Shared,
-    way: Way,
+async fn pump_bytes(
+    shared: &SharedProxy,
+    way: StreamDirection,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mark: Option<&watch::Sender<Option<Toxic>>>,
-    mut marked: watch::Receiver<Option<Toxic>>,
+    mark: Option<&watch::Sender<Option<ConnectionFault>>>,
+    mut marked: watch::Receiver<Option<ConnectionFault>>,
 ) -> io::Result<()> {
     let mut general = shared.toxic.subscribe();
     let (mut buffer, mut carried, mut under, mut asked) =
-        (vec![0; 16 << 10], 0, Toxic::Pass, Vec::new());
+        (vec![0; 16 << 10], 0, ConnectionFault::Pass, Vec::new());
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read?,
@@ -219,25 +226,29 @@ async fn pump(
         }
         carried += read;
         match (toxic, way) {
-            (Toxic::BlackHole, _) => continue,
-            (Toxic::ResetAsking(limit), Way::Asking) if carried > limit => {
+            (ConnectionFault::BlackHole, _) => continue,
+            (ConnectionFault::ResetAsking(limit), StreamDirection::Asking) if carried > limit => {
                 to.write_all(&bytes[..read - (carried - limit)]).await?;
                 return from.as_ref().set_zero_linger();
             }
-            (Toxic::ResetAnswering(limit), Way::Answering) if carried > limit => {
+            (ConnectionFault::ResetAnswering(limit), StreamDirection::Answering)
+                if carried > limit =>
+            {
                 to.write_all(&bytes[..read - (carried - limit)]).await?;
                 return to.as_ref().set_zero_linger();
             }
-            (Toxic::Bandwidth(rate), Way::Answering) => {
+            (ConnectionFault::Bandwidth(rate), StreamDirection::Answering) => {
                 while bytes.len() > rate {
                     to.write_all(&bytes[..rate]).await?;
                     bytes = &bytes[rate..];
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
-            (Toxic::Uplink(rate), Way::Asking) => sleep_until(shared.carry(read, rate)).await,
-            (Toxic::Latency(time), _) => tokio::time::sleep(time).await,
-            (Toxic::Timeout(time), _) => {
+            (ConnectionFault::Uplink(rate), StreamDirection::Asking) => {
+                sleep_until(shared.carry_bytes(read, rate)).await
+            }
+            (ConnectionFault::Latency(time), _) => tokio::time::sleep(time).await,
+            (ConnectionFault::Timeout(time), _) => {
                 tokio::time::sleep(time).await;
                 return Ok(());
             }

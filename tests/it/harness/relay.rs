@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::caller::http;
+use super::caller::http_client;
 
 /// What becomes of a call.
-pub enum Fate {
+pub enum CallFate {
     /// It is passed on, and so is its answer.
     Pass,
     /// It is passed on, and its answer is changed so.
@@ -28,7 +28,7 @@ pub enum Fate {
     Say(String),
 }
 
-impl Fate {
+impl CallFate {
     /// A whole answer.
     pub fn say(status: &str, headers: &str, body: &str) -> Self {
         Self::Say(format!(
@@ -51,7 +51,7 @@ impl Fate {
 
 /// A call that came by.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct RelayedCall {
     pub path: String,
     pub args: Value,
     /// The backend's answer, where it was asked.
@@ -60,18 +60,18 @@ pub struct Call {
     pub at: Instant,
 }
 
-type Rule = Box<dyn FnMut(&str, &Value) -> Fate + Send>;
+type Rule = Box<dyn FnMut(&str, &Value) -> CallFate + Send>;
 
-struct Shared {
+struct SharedRelay {
     upstream: String,
     http: reqwest::Client,
     rule: Mutex<Rule>,
-    calls: Mutex<Vec<Call>>,
+    calls: Mutex<Vec<RelayedCall>>,
 }
 
 pub struct Relay {
     pub url: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRelay>,
     _serving: JoinSet<()>,
 }
 
@@ -80,10 +80,10 @@ impl Relay {
     pub async fn before(upstream: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedRelay {
             upstream: upstream.to_owned(),
-            http: http(),
-            rule: Mutex::new(Box::new(|_, _| Fate::Pass)),
+            http: http_client(),
+            rule: Mutex::new(Box::new(|_, _| CallFate::Pass)),
             calls: Mutex::default(),
         });
         let mut serving = JoinSet::new();
@@ -94,7 +94,7 @@ impl Relay {
                 let shared = Arc::clone(&serves);
                 open.spawn(async move {
                     // A runner that goes away in the middle is what many tests are about.
-                    let _ = serve(&shared, socket).await;
+                    let _ = serve_connection(&shared, socket).await;
                 });
             }
         });
@@ -106,7 +106,7 @@ impl Relay {
     }
 
     /// From now on, this decides.
-    pub fn rule(&self, rule: impl FnMut(&str, &Value) -> Fate + Send + 'static) {
+    pub fn rule(&self, rule: impl FnMut(&str, &Value) -> CallFate + Send + 'static) {
         *self
             .shared
             .rule
@@ -115,7 +115,7 @@ impl Relay {
     }
 
     /// The calls of one function that came by, in order.
-    pub fn calls(&self, path: &str) -> Vec<Call> {
+    pub fn calls(&self, path: &str) -> Vec<RelayedCall> {
         let calls = self
             .shared
             .calls
@@ -143,36 +143,36 @@ impl Relay {
     }
 }
 
-async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
-    let head = head(&mut socket).await?;
+async fn serve_connection(shared: &SharedRelay, mut socket: TcpStream) -> Option<()> {
+    let head = read_head(&mut socket).await?;
     if head
         .to_ascii_lowercase()
         .contains("\r\nupgrade: websocket\r\n")
     {
-        return splice(shared, socket, &head).await;
+        return splice_streams(shared, socket, &head).await;
     }
-    let (route, body) = request(&mut socket, &head).await?;
+    let (route, body) = read_request(&mut socket, &head).await?;
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = call["path"].as_str().unwrap_or_default().to_owned();
     let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
-    let mut seen = Call {
+    let mut seen = RelayedCall {
         path,
         args: call["args"].clone(),
         answer: Value::Null,
         at: Instant::now(),
     };
     let reply = match fate {
-        Fate::Pass => forward(shared, &route, body, &mut seen, |_| {}).await,
-        Fate::Alter(change) => forward(shared, &route, body, &mut seen, change).await,
-        Fate::AnswerLost => forward(shared, &route, body, &mut seen, |_| {})
+        CallFate::Pass => forward_call(shared, &route, body, &mut seen, |_| {}).await,
+        CallFate::Alter(change) => forward_call(shared, &route, body, &mut seen, change).await,
+        CallFate::AnswerLost => forward_call(shared, &route, body, &mut seen, |_| {})
             .await
             .and(None),
-        Fate::Cut(bytes) => forward(shared, &route, body, &mut seen, |_| {})
+        CallFate::Cut(bytes) => forward_call(shared, &route, body, &mut seen, |_| {})
             .await
             .map(|reply| reply[..bytes.min(reply.len())].to_vec()),
-        Fate::Unheard => None,
-        Fate::Hang => std::future::pending().await,
-        Fate::Say(reply) => Some(reply.into_bytes()),
+        CallFate::Unheard => None,
+        CallFate::Hang => std::future::pending().await,
+        CallFate::Say(reply) => Some(reply.into_bytes()),
     };
     shared
         .calls
@@ -184,7 +184,7 @@ async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
 }
 
 /// The request line and the headers of one request.
-async fn head(socket: &mut TcpStream) -> Option<String> {
+async fn read_head(socket: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(socket.read_u8().await.ok()?);
@@ -194,7 +194,7 @@ async fn head(socket: &mut TcpStream) -> Option<String> {
 
 /// Carries a WebSocket's bytes both ways until it ends, each at once: for the 40 ms that the kernel would wait for more,
 /// stepped time would not.
-async fn splice(shared: &Shared, mut near: TcpStream, head: &str) -> Option<()> {
+async fn splice_streams(shared: &SharedRelay, mut near: TcpStream, head: &str) -> Option<()> {
     let mut far = TcpStream::connect(shared.upstream.trim_start_matches("http://"))
         .await
         .ok()?;
@@ -207,7 +207,7 @@ async fn splice(shared: &Shared, mut near: TcpStream, head: &str) -> Option<()> 
 }
 
 /// The route and the body of one request.
-async fn request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)> {
+async fn read_request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)> {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length")
@@ -219,11 +219,11 @@ async fn request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)
 }
 
 /// The backend's answer as bytes; none where the backend does not answer.
-async fn forward(
-    shared: &Shared,
+async fn forward_call(
+    shared: &SharedRelay,
     route: &str,
     body: Vec<u8>,
-    seen: &mut Call,
+    seen: &mut RelayedCall,
     change: fn(&mut Value),
 ) -> Option<Vec<u8>> {
     let post = shared
@@ -244,8 +244,8 @@ async fn forward(
     } else {
         seen.answer.to_string()
     };
-    match Fate::say(status.as_str(), "content-type: application/json\r\n", &text) {
-        Fate::Say(reply) => Some(reply.into_bytes()),
+    match CallFate::say(status.as_str(), "content-type: application/json\r\n", &text) {
+        CallFate::Say(reply) => Some(reply.into_bytes()),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ pub struct ReservedPort {
 
 impl ReservedPort {
     pub fn new() -> Self {
-        let bound = bind(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let bound = bind_socket(SocketAddr::from(([127, 0, 0, 1], 0)));
         Self {
             address: bound.local_addr().expect("an address"),
             _bound: bound,
@@ -26,11 +26,11 @@ impl ReservedPort {
 
     /// Listens at it. What listened there before must be gone.
     pub fn listen(&self) -> TcpListener {
-        bind(self.address).listen(64).expect("listening")
+        bind_socket(self.address).listen(64).expect("listening")
     }
 }
 
-fn bind(address: SocketAddr) -> TcpSocket {
+fn bind_socket(address: SocketAddr) -> TcpSocket {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_reuseaddr(true).expect("set");
     socket.bind(address).expect("the port is ours");

@@ -21,7 +21,7 @@ fn stat_fields(pid: &str) -> Option<Vec<String>> {
 }
 
 /// The processes that live and have exactly this among their arguments.
-pub fn carrying(argument: &str) -> Vec<u32> {
+pub fn processes_with_argument(argument: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc")
         .expect("the processes")
         .filter_map(Result::ok);

@@ -17,11 +17,11 @@ use punie_text::output::OutputStore;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::caller::{Answer, Ask, Caller};
+use super::caller::{CallAnswer, TestCaller, ToolCall};
 use super::pairing::pair_home;
-use super::process::{Ended, Program, Setting};
+use super::process::{EndedProgram, ProcessSetting, RunningProgram};
 use super::reserved_port::ReservedPort;
-use super::wait::{eventually, until};
+use super::wait::{wait_for_some, wait_until};
 
 /// Waits that a test can afford.
 const QUICK: &str = "
@@ -36,7 +36,7 @@ crashes = 0
 ";
 
 /// A backend with a device and a caller.
-pub struct Stage {
+pub struct RunnerFixture {
     backend: Option<DevBackend>,
     options: DevBackendOptions,
     /// The backend's, also while it is stopped.
@@ -45,20 +45,20 @@ pub struct Stage {
     pairing_code: String,
     /// What of the backend goes wrong on purpose.
     pub faults: FaultInjector,
-    pub caller: Caller,
-    pub setting: Setting,
+    pub caller: TestCaller,
+    pub setting: ProcessSetting,
     dir: TempDir,
 }
 
-impl Stage {
+impl RunnerFixture {
     /// With the defaults of the configuration, but for the waits after errors.
     pub async fn new() -> Self {
-        Self::with("").await
+        Self::with_config("").await
     }
 
     /// With this beside in the configuration. The device is paired, and its caller reads the open questions, so that it
     /// can be asked for a minute.
-    pub async fn with(config: &str) -> Self {
+    pub async fn with_config(config: &str) -> Self {
         let stage = Self::without_listener(config).await;
         stage.caller.questions().await;
         stage
@@ -66,34 +66,37 @@ impl Stage {
 
     /// With a caller that does not read the open questions.
     pub async fn without_listener(config: &str) -> Self {
-        Self::unpaired(config).await.paired().await
+        Self::with_unpaired_device(config)
+            .await
+            .pair_with_backend()
+            .await
     }
 
     /// With a backend whose clock is ahead of the device's by so much, or behind.
-    pub async fn skewed(ms: i64) -> Self {
-        let stage = Self::unpaired("").await;
+    pub async fn with_skewed_clock(ms: i64) -> Self {
+        let stage = Self::with_unpaired_device("").await;
         stage.advance_backend(ms);
-        stage.paired().await
+        stage.pair_with_backend().await
     }
 
-    async fn paired(self) -> Self {
+    async fn pair_with_backend(self) -> Self {
         let mut stage = self;
         let device = pair_home(&stage.setting, &stage.pairing_code).await;
         let token = stage
             .backend()
             .mint_caller_token("test", CallerPermission::Both)
             .expect("a token");
-        stage.caller = Caller::new(&stage.setting.url, token, device);
+        stage.caller = TestCaller::new(&stage.setting.url, token, device);
         stage
     }
 
     /// With a backend that answers every poll at once, as Convex does.
-    pub async fn unheld(config: &str) -> Self {
-        Self::set(config, false).await.paired().await
+    pub async fn with_unheld_polls(config: &str) -> Self {
+        Self::set(config, false).await.pair_with_backend().await
     }
 
     /// With a device that the backend does not know yet; nothing can be asked of it.
-    pub async fn unpaired(config: &str) -> Self {
+    pub async fn with_unpaired_device(config: &str) -> Self {
         Self::set(config, true).await
     }
 
@@ -118,7 +121,9 @@ impl Stage {
         let options = DevBackendOptions {
             db: place("backend.sqlite3"),
             port: port.address().port(),
-            clock: BackendClock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
+            clock: BackendClock::new(move || {
+                system_ms() + to_float_ms(ahead.load(Ordering::SeqCst))
+            }),
             production_errors: false,
             holds,
             max_connections: MAX_CONNECTIONS,
@@ -128,7 +133,7 @@ impl Stage {
             .await
             .expect("started");
         let url = backend.listen_url().to_owned();
-        let setting = Setting {
+        let setting = ProcessSetting {
             home: place("home"),
             workspace: place("work"),
             url: url.clone(),
@@ -144,7 +149,7 @@ impl Stage {
             backend: Some(backend),
             ahead_ms,
             faults,
-            caller: Caller::new(&url, String::new(), String::new()),
+            caller: TestCaller::new(&url, String::new(), String::new()),
             setting,
             dir,
         }
@@ -159,12 +164,12 @@ impl Stage {
     }
 
     /// Another caller, with a token of this name.
-    pub fn caller_named(&self, name: &str) -> Caller {
+    pub fn caller_named(&self, name: &str) -> TestCaller {
         let token = self
             .backend()
             .mint_caller_token(name, CallerPermission::Both)
             .expect("a token");
-        Caller::new(&self.setting.url, token, self.caller.device.clone())
+        TestCaller::new(&self.setting.url, token, self.caller.device.clone())
     }
 
     /// Stops the backend; its address stays reserved for its return.
@@ -205,14 +210,14 @@ impl Stage {
     }
 
     /// The runner in the background.
-    pub fn run(&self) -> Program {
-        Program::start(&self.setting, &["run"])
+    pub fn run(&self) -> RunningProgram {
+        RunningProgram::start(&self.setting, &["run"])
     }
 
     /// The runner in the background, at another address of the same backend.
-    pub fn run_at(&self, url: &str) -> Program {
-        Program::start(
-            &Setting {
+    pub fn run_at(&self, url: &str) -> RunningProgram {
+        RunningProgram::start(
+            &ProcessSetting {
                 url: url.to_owned(),
                 ..self.setting.clone()
             },
@@ -221,12 +226,12 @@ impl Stage {
     }
 
     /// The runner in the background, at that address, with these points at which it ends (failpoint).
-    pub fn run_armed(&self, url: &str, points: &str) -> Program {
-        let setting = Setting {
+    pub fn run_armed(&self, url: &str, points: &str) -> RunningProgram {
+        let setting = ProcessSetting {
             url: url.to_owned(),
             ..self.setting.clone()
         };
-        Program::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
+        RunningProgram::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
     }
 
     /// Exchanges a line of the configuration, for programs that start after this.
@@ -238,14 +243,14 @@ impl Stage {
     }
 
     /// What the journal remembers under this name.
-    pub fn remembers(&self, key: &str) -> Option<String> {
+    pub fn journal_note(&self, key: &str) -> Option<String> {
         self.journal()?.read_fact(key).expect("readable")
     }
 
     /// One command at another address of the same backend, to its end.
-    pub async fn command_at(&self, url: &str, args: &[&str]) -> Ended {
-        Program::start(
-            &Setting {
+    pub async fn command_at(&self, url: &str, args: &[&str]) -> EndedProgram {
+        RunningProgram::start(
+            &ProcessSetting {
                 url: url.to_owned(),
                 ..self.setting.clone()
             },
@@ -261,8 +266,8 @@ impl Stage {
     }
 
     /// The runner in the background, in a shell that has said these words before.
-    pub fn run_after(&self, words: &str) -> Program {
-        Program::start_after(&self.setting, words, &["run"])
+    pub fn run_after(&self, words: &str) -> RunningProgram {
+        RunningProgram::start_after(&self.setting, words, &["run"])
     }
 
     /// The one question on the device's list, once it is there.
@@ -273,12 +278,12 @@ impl Stage {
                 .ok()
                 .filter(|question: &Value| question["id"].is_string())
         };
-        eventually("a question on the device's list", listed).await
+        wait_for_some("a question on the device's list", listed).await
     }
 
     /// `approvals --watch` without a terminal, once the runner can know of it.
-    pub async fn watch_approvals(&self) -> Program {
-        let watch = Program::start(&self.setting, &["--json", "approvals", "--watch"]);
+    pub async fn watch_approvals(&self) -> RunningProgram {
+        let watch = RunningProgram::start(&self.setting, &["--json", "approvals", "--watch"]);
         self.until_asker_announced().await;
         watch
     }
@@ -286,15 +291,15 @@ impl Stage {
     /// Waits until a process asks a person at this device.
     pub async fn until_asker_announced(&self) {
         let home = Home::open_home(&self.setting.home).expect("a home");
-        until("somebody who can be asked", || {
+        wait_until("somebody who can be asked", || {
             ApproverPresence::is_announced(&home)
         })
         .await;
     }
 
     /// One command, to its end.
-    pub async fn command(&self, args: &[&str]) -> Ended {
-        Program::start(&self.setting, args).end().await
+    pub async fn command(&self, args: &[&str]) -> EndedProgram {
+        RunningProgram::start(&self.setting, args).end().await
     }
 
     /// What `history ID` shows, with one blank between words.
@@ -310,11 +315,11 @@ impl Stage {
         ended.json()
     }
 
-    pub async fn ask(&self, ask: Ask) -> String {
+    pub async fn ask(&self, ask: ToolCall) -> String {
         self.caller.ask(ask).await
     }
 
-    pub async fn answer(&self, id: &str) -> Answer {
+    pub async fn answer(&self, id: &str) -> CallAnswer {
         self.caller.answer(id).await
     }
 
@@ -334,7 +339,7 @@ impl Stage {
 
     /// Waits until a file of the workspace holds a whole line; the line.
     pub async fn line(&self, name: &str) -> String {
-        until(&format!("a line in {name}"), || {
+        wait_until(&format!("a line in {name}"), || {
             self.read(name).contains('\n')
         })
         .await;
@@ -342,7 +347,7 @@ impl Stage {
     }
 
     /// Waits until what a call has printed is kept so far as to hold this: a crash loses only what is not.
-    pub async fn keeps(&self, id: &str, words: &str) {
+    pub async fn wait_for_stored_output(&self, id: &str, words: &str) {
         let handle = OutputStore::handle_for(&RequestId::parse(id).expect("an id"), 0);
         let kept = self
             .setting
@@ -350,7 +355,7 @@ impl Stage {
             .join("state/outputs")
             .join(handle.as_str());
         let holds = || std::fs::read_to_string(&kept).is_ok_and(|kept| kept.contains(words));
-        until(&format!("{words:?} to be kept"), holds).await;
+        wait_until(&format!("{words:?} to be kept"), holds).await;
     }
 
     /// The journal, once a runner has made it.
@@ -369,15 +374,15 @@ impl Stage {
     }
 
     /// Waits until the journal says that a request has come so far.
-    pub async fn reaches(&self, id: &str, state: RequestState) {
-        until(&format!("{id} to be {}", state.as_str()), || {
+    pub async fn wait_for_state(&self, id: &str, state: RequestState) {
+        wait_until(&format!("{id} to be {}", state.as_str()), || {
             self.state(id) == Some(state)
         })
         .await;
     }
 }
 
-impl Drop for Stage {
+impl Drop for RunnerFixture {
     fn drop(&mut self) {
         // Whoever looks into a failure needs the logs.
         self.dir.disable_cleanup(std::thread::panicking());
@@ -396,6 +401,6 @@ fn system_ms() -> f64 {
     clippy::cast_precision_loss,
     reason = "milliseconds are far below 2^53"
 )]
-fn ms(ms: i64) -> f64 {
+fn to_float_ms(ms: i64) -> f64 {
     ms as f64
 }

@@ -6,12 +6,12 @@ use punie_tool::{ToolContext, ToolEntry, ToolError, ToolRegistry};
 use serde_json::Value;
 
 /// The registry of one domain.
-pub fn registry(entries: Vec<ToolEntry>) -> ToolRegistry {
+pub fn build_registry(entries: Vec<ToolEntry>) -> ToolRegistry {
     ToolRegistry::new([entries]).expect("the names of one domain differ")
 }
 
 /// Calls a tool of this registry.
-pub async fn call(
+pub async fn call_tool(
     registry: &ToolRegistry,
     tool: &str,
     args: Value,
@@ -40,7 +40,7 @@ pub async fn call_with(
 }
 
 /// The text of an answer.
-pub fn text(reply: &ToolReply) -> &str {
+pub fn reply_text(reply: &ToolReply) -> &str {
     match &reply.body {
         ReplyBody::Text(text) | ReplyBody::Fitted(text) => text,
         ReplyBody::Json(value) => panic!("a JSON answer: {value}"),

@@ -7,7 +7,7 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Looks until there is something to see. Patience is of the real clock, also where the runtime's is paused.
-pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn wait_for_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = std::time::Instant::now();
     let looking = async {
         loop {
@@ -27,8 +27,8 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
 }
 
 /// Looks until it is so.
-pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    eventually(what, async || is_so().then_some(())).await;
+pub async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_for_some(what, async || is_so().then_some(())).await;
 }
 
 /// Tries with more and more time: for what is cut off by a time limit, and must have come so far before.

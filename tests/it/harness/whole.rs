@@ -24,22 +24,22 @@ use punie_tool::ToolRegistry;
 use tempfile::TempDir;
 
 /// The registry with the folders under it.
-pub struct Whole {
+pub struct AllTools {
     pub registry: ToolRegistry,
     _folders: TempDir,
 }
 
 /// The tools of a device whose owner switched nothing on.
-pub fn whole() -> Whole {
-    assemble(false)
+pub fn all_tools() -> AllTools {
+    assemble_tools(false)
 }
 
 /// The tools of a device whose owner switched on everything.
-pub fn whole_switched_on() -> Whole {
-    assemble(true)
+pub fn whole_switched_on() -> AllTools {
+    assemble_tools(true)
 }
 
-fn assemble(is_switched_on: bool) -> Whole {
+fn assemble_tools(is_switched_on: bool) -> AllTools {
     let folders = tempfile::tempdir().expect("a folder for the test");
     let workspace = Workspace::open_roots(&[folders.path().to_owned()]).expect("a workspace");
     let outputs =
@@ -125,7 +125,7 @@ fn assemble(is_switched_on: bool) -> Whole {
         self_mod: is_switched_on.then_some(area),
     })
     .expect("no two tools of one name");
-    Whole {
+    AllTools {
         registry,
         _folders: folders,
     }

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-use super::process::{Ended, Program, Setting};
+use super::process::{EndedProgram, ProcessSetting, RunningProgram};
 use super::wait::PATIENCE;
 
 const QUICK: &str = "
@@ -28,14 +28,14 @@ crashes = 0
 ";
 
 /// A worker, with the home and the workspace of a device beside it.
-pub struct Worker {
+pub struct WorkerProcess {
     listener: TcpListener,
-    pub setting: Setting,
+    pub setting: ProcessSetting,
     _dir: TempDir,
 }
 
 /// One connection of the runner.
-pub struct Line {
+pub struct WorkerConnection {
     pub socket: WebSocketStream<TcpStream>,
     /// The headers that it came with, by their names in small letters.
     pub headers: BTreeMap<String, String>,
@@ -43,13 +43,13 @@ pub struct Line {
     seen: Vec<Value>,
 }
 
-impl Worker {
+impl WorkerProcess {
     pub async fn new() -> Self {
-        Self::with("").await
+        Self::with_config("").await
     }
 
     /// With this beside in the device's configuration.
-    pub async fn with(config: &str) -> Self {
+    pub async fn with_config(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let place = |name: &str| dir.path().join(name);
         for name in ["home", "work", "logs"] {
@@ -64,7 +64,7 @@ impl Worker {
         )
         .expect("written");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let setting = Setting {
+        let setting = ProcessSetting {
             home: place("home"),
             workspace: place("work"),
             url: format!("ws://{}/device", listener.local_addr().expect("an address")),
@@ -79,13 +79,13 @@ impl Worker {
     }
 
     /// The runner in the background.
-    pub fn run(&self) -> Program {
-        Program::start(&self.setting, &["run"])
+    pub fn run(&self) -> RunningProgram {
+        RunningProgram::start(&self.setting, &["run"])
     }
 
     /// One command, to its end.
-    pub async fn command(&self, args: &[&str]) -> Ended {
-        Program::start(&self.setting, args).end().await
+    pub async fn command(&self, args: &[&str]) -> EndedProgram {
+        RunningProgram::start(&self.setting, args).end().await
     }
 
     /// A file of the workspace.
@@ -102,13 +102,13 @@ impl Worker {
     }
 
     /// The next connection, before anything is said on it.
-    pub async fn knock(&self) -> TcpStream {
+    pub async fn accept_connection(&self) -> TcpStream {
         let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
         accepted.expect("nobody connects").expect("accepted").0
     }
 
     /// The next connection that asks for a WebSocket; what only looks whether anybody listens is passed over.
-    pub async fn accept(&self) -> Line {
+    pub async fn accept(&self) -> WorkerConnection {
         loop {
             let mut headers = BTreeMap::new();
             #[expect(clippy::result_large_err, reason = "the library's own signature")]
@@ -122,8 +122,8 @@ impl Worker {
                 headers.insert("path".to_owned(), request.uri().path().to_owned());
                 Ok(response)
             };
-            if let Ok(socket) = accept_hdr_async(self.knock().await, look).await {
-                return Line {
+            if let Ok(socket) = accept_hdr_async(self.accept_connection().await, look).await {
+                return WorkerConnection {
                     socket,
                     headers,
                     seen: Vec::new(),
@@ -134,7 +134,7 @@ impl Worker {
 
     /// Refuses the next connection with this status.
     pub async fn refuse(&self, status: &str) {
-        let mut stream = self.knock().await;
+        let mut stream = self.accept_connection().await;
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         stream.write_all(answer.as_bytes()).await.expect("written");
         // What was asked is read to its end, so that the answer is not lost in a reset.
@@ -142,7 +142,7 @@ impl Worker {
     }
 }
 
-impl Line {
+impl WorkerConnection {
     pub async fn call(&mut self, id: &str, tool: &str, args: &Value) {
         self.say(&json!({"type": "tool_call", "tool": tool, "id": id, "args": args}).to_string())
             .await;

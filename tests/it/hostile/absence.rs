@@ -7,26 +7,26 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::compiled;
-use crate::harness::caller::Ask;
-use crate::harness::process::{PROGRAM, Program};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use super::compile_program;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::{PROGRAM, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// The program, as it is under another kernel.
-pub(super) struct Bare {
+pub(super) struct OtherKernel {
     folder: TempDir,
     launcher: Vec<String>,
 }
 
-impl Bare {
+impl OtherKernel {
     /// Where there is neither Landlock nor a namespace, so that nothing confines.
     fn new(config: &str) -> Self {
         Self::under("without", &["landlock"], config).also_without_namespaces()
     }
 
     pub(super) fn also_without_namespaces(mut self) -> Self {
-        let program = compiled("without", self.folder.path())
+        let program = compile_program("without", self.folder.path())
             .display()
             .to_string();
         self.launcher.extend([program, "namespaces".to_owned()]);
@@ -45,7 +45,9 @@ impl Bare {
         }
         std::fs::write(folder.path().join("config.toml"), config).expect("written");
         std::fs::write(folder.path().join("work/file"), "there").expect("written");
-        let program = compiled(launcher, folder.path()).display().to_string();
+        let program = compile_program(launcher, folder.path())
+            .display()
+            .to_string();
         let launcher = std::iter::once(program)
             .chain(words.iter().map(|word| (*word).to_owned()))
             .collect();
@@ -89,7 +91,7 @@ impl Bare {
 }
 
 /// The whole refusal at this level, with what would allow it.
-fn refusal(level: &str, require: &str) -> String {
+fn refusal_text(level: &str, require: &str) -> String {
     format!(
         "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is {level} here: what is \
          named there gets through. The owner can allow it as it is: require = \"{require}\" under [sandbox] in config.toml. It \
@@ -109,7 +111,7 @@ const RUNNING: [(&str, &str); 5] = [
 
 #[test]
 fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_in_these_words() {
-    let bare = Bare::new("");
+    let bare = OtherKernel::new("");
     let level = bare.level();
     for open in [
         "write_outside",
@@ -133,7 +135,7 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     );
     for (tool, args) in RUNNING {
         let answer = bare.says(&["call", tool, args]);
-        assert_eq!(answer["error"], refusal(&level, "none"), "{tool}");
+        assert_eq!(answer["error"], refusal_text(&level, "none"), "{tool}");
         assert_eq!(answer["meta"]["code"], "policy_denied", "{tool}");
     }
     assert!(!bare.path("work/made").exists());
@@ -155,12 +157,12 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
 #[test]
 fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     assert_eq!(
-        Bare::under("without", &["landlock"], "").level(),
+        OtherKernel::under("without", &["landlock"], "").level(),
         "partial:[signal_runner]",
         "the view alone keeps the rest in"
     );
     for version in ["1", "3", "5"] {
-        let older = Bare::of_version(version, "");
+        let older = OtherKernel::of_version(version, "");
         assert_eq!(
             older.level(),
             "partial:[signal_runner]",
@@ -169,17 +171,17 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
         let answer = older.says(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
         assert_eq!(
             answer["error"],
-            refusal("partial:[signal_runner]", "partial"),
+            refusal_text("partial:[signal_runner]", "partial"),
             "version {version}"
         );
         assert!(!older.path("work/made").exists());
     }
     assert_eq!(
-        Bare::of_version("6", "").level(),
+        OtherKernel::of_version("6", "").level(),
         "full",
         "signals are kept in from here on"
     );
-    let oldest = Bare::of_version("1", "[sandbox]\nrequire = \"partial\"\n");
+    let oldest = OtherKernel::of_version("1", "[sandbox]\nrequire = \"partial\"\n");
     let oldest = oldest.also_without_namespaces();
     std::fs::write(oldest.path("user/rc"), "as it was").expect("written");
     let cut = r#"{"command":"python3 -c 'import os; os.open(os.path.expanduser(\"~/rc\"), os.O_RDONLY | os.O_TRUNC)'; python3 -c 'import os; os.truncate(os.path.expanduser(\"~/rc\"), 0)'"}"#;
@@ -193,7 +195,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
         std::fs::read_to_string(oldest.path("user/rc")).expect("there"),
         "as it was"
     );
-    let allowed = Bare::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
+    let allowed = OtherKernel::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
     let answer = allowed
         .says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#])
         .to_string();
@@ -209,7 +211,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
 
 #[test]
 fn what_the_owner_allows_runs_and_what_is_off_says_so() {
-    let bare = Bare::new("[sandbox]\nrequire = \"partial\"\n");
+    let bare = OtherKernel::new("[sandbox]\nrequire = \"partial\"\n");
     let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     assert_eq!(
         answer["error"]
@@ -218,18 +220,18 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
         Some(true),
         "no wall is no part of one"
     );
-    let bare = Bare::new("[sandbox]\nrequire = \"none\"\n");
+    let bare = OtherKernel::new("[sandbox]\nrequire = \"none\"\n");
     let answer = bare
         .says(&["call", "Bash", r#"{"command":"echo ran"}"#])
         .to_string();
     assert!(answer.contains("ran"), "{answer}");
-    let off = Bare::new("[sandbox]\nconfine = false\n");
+    let off = OtherKernel::new("[sandbox]\nconfine = false\n");
     let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is none here because \
                 confine = false is set. The owner can allow it as it is: require = \"none\" under [sandbox] in config.toml. It takes effect at once. \
                 Tools that read or edit files work on.";
     assert_eq!(answer["error"], text);
-    let open = Bare::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
+    let open = OtherKernel::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
     assert_eq!(open.level(), "none");
     assert!(
         open.says(&["call", "Bash", r#"{"command":"echo ran"}"#])
@@ -239,7 +241,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
 }
 
 /// The level as the last heartbeat gave it.
-fn heard(stage: &Stage) -> String {
+fn network_answer(stage: &RunnerFixture) -> String {
     let health: String = stage
         .database()
         .query_row("select health from presence", [], |row| row.get(0))
@@ -255,8 +257,8 @@ fn heard(stage: &Stage) -> String {
 async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
     let folder = tempfile::tempdir().expect("a folder");
     let (none, older) = (
-        compiled("without", folder.path()),
-        compiled("older_landlock", folder.path()),
+        compile_program("without", folder.path()),
+        compile_program("older_landlock", folder.path()),
     );
     let (none, older) = (none.display().to_string(), older.display().to_string());
     for (launcher, expected) in [
@@ -265,14 +267,14 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
         (vec![none.as_str(), "landlock"], "partial:[signal_runner]"),
     ] {
         let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"none\"\n";
-        let stage = Stage::with(config).await;
-        let status = Program::within(&launcher, &stage.setting, &["--json", "status"], &[])
+        let stage = RunnerFixture::with_config(config).await;
+        let status = RunningProgram::within(&launcher, &stage.setting, &["--json", "status"], &[])
             .end()
             .await
             .json();
         assert_eq!(status["confinement"], expected);
-        let runner = Program::within(&launcher, &stage.setting, &["run"], &[]);
-        let answer = stage.caller.have(Ask::bash("echo ran")).await;
+        let runner = RunningProgram::within(&launcher, &stage.setting, &["run"], &[]);
+        let answer = stage.caller.call_and_wait(ToolCall::bash("echo ran")).await;
         assert_eq!(
             (
                 answer.text().as_str(),
@@ -280,8 +282,8 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
             ),
             ("ran", &json!(expected))
         );
-        until(&format!("{expected} in a heartbeat"), || {
-            heard(&stage) == expected
+        wait_until(&format!("{expected} in a heartbeat"), || {
+            network_answer(&stage) == expected
         })
         .await;
         runner.terminate();

@@ -6,14 +6,14 @@ use punie_text::redact::Secret;
 use punie_tool::request::ErrorCode;
 use serde_json::json;
 
-use super::Yard;
+use super::HostileFixture;
 use crate::harness::left_out::can_be_tried;
 use crate::harness::tools;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test]
 async fn a_program_is_built_and_run_in_the_workspace() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash("printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > a.c && cc a.c -o a && ./a")
         .await;
@@ -26,7 +26,7 @@ async fn a_program_is_built_and_run_in_the_workspace() {
 
 #[tokio::test]
 async fn a_thread_is_given_the_usual_policy_by_its_id() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let program = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -49,7 +49,7 @@ int main(void) {
 
 #[tokio::test]
 async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash(
             "prlimit --pid $$ --nofile --noheadings -o RESOURCE; \
@@ -63,7 +63,7 @@ async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
 
 #[tokio::test]
 async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let priority = "`nice`, `ionice`, `chrt` or `prlimit` before the command";
     for (command, words) in [
         ("renice -n 19 -p $$", priority),
@@ -89,7 +89,7 @@ async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
 
 #[tokio::test]
 async fn a_program_with_a_leak_check_is_told_how_to_run_without_it() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let program = "#include <stdlib.h>\nint main(void) { return malloc(7) == 0; }\n";
     std::fs::write(yard.path("work/a.c"), program).expect("written");
     for check in ["leak", "address"] {
@@ -115,7 +115,7 @@ async fn a_program_with_a_leak_check_is_told_how_to_run_without_it() {
 
 #[tokio::test]
 async fn git_commits_in_the_workspace() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash(
             "git init -q . && git config user.email a@b && git config user.name a && echo x > f && git add f && \
@@ -133,7 +133,8 @@ async fn a_crate_without_dependencies_is_built() {
         .and_then(|bin| bin.parent())
         .expect("a toolchain")
         .to_owned();
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| rules.read.push(toolchain));
+    let yard =
+        HostileFixture::with_rules(NetworkAccess::Loopback, |rules| rules.read.push(toolchain));
     std::fs::create_dir(yard.path("work/src")).expect("made");
     std::fs::write(
         yard.path("work/src/main.rs"),
@@ -153,7 +154,7 @@ async fn a_crate_without_dependencies_is_built() {
 
 #[tokio::test]
 async fn commands_reach_each_other_by_loopback_over_calls() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let server = "import socket\ns=socket.create_server(('127.0.0.1',0))\nopen('port.new','w').write(str(s.getsockname()[1]))\n\
                   import os\nos.rename('port.new','port')\nc,_=s.accept()\nc.sendall(b'served\\n')\nc.close()\n";
     std::fs::write(yard.path("work/server.py"), server).expect("written");
@@ -162,9 +163,9 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
         .await;
     let begun = begun.expect("it starts");
     assert!(
-        tools::text(&begun).contains("running"),
+        tools::reply_text(&begun).contains("running"),
         "{}",
-        tools::text(&begun)
+        tools::reply_text(&begun)
     );
     let text = yard
         .bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3")
@@ -174,7 +175,7 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
 
 #[tokio::test]
 async fn what_the_owner_opens_is_open_and_nothing_beside() {
-    let yard = Yard::with(NetworkAccess::None, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::None, |rules| {
         let home = rules.user_home.clone().expect("a home");
         rules.read.push(home.join(".ssh"));
         rules.hide.push(home.join("notes"));
@@ -195,7 +196,7 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
 
 #[tokio::test]
 async fn a_toolchain_that_is_installed_later_is_seen_by_the_next_command() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     assert_eq!(yard.bash("true; echo first").await, "first");
     let version = yard.path("user/.nvm/versions/node/v1");
     std::fs::create_dir_all(&version).expect("made");
@@ -207,7 +208,7 @@ async fn a_toolchain_that_is_installed_later_is_seen_by_the_next_command() {
 
 #[tokio::test]
 async fn opening_an_application_is_refused_where_it_would_undo_the_confinement() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let refused = yard
         .confinement
         .check_app_allowed()
@@ -218,7 +219,7 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
 
 #[tokio::test]
 async fn one_file_ends_at_its_limit() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full")
         .await;
@@ -236,51 +237,51 @@ async fn one_file_ends_at_its_limit() {
 
 #[tokio::test]
 async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_asked_about() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
-    eventually("a line that says so at the end", async || {
+    wait_for_some("a line that says so at the end", async || {
         let told = yard.shell_status("sh_1").await;
         told.lines().last()?.contains(line).then_some(())
     })
     .await;
-    let told = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+    let told = tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it is there");
     assert!(
-        tools::text(&told).contains("had ended already: exit code 1"),
+        tools::reply_text(&told).contains("had ended already: exit code 1"),
         "{}",
-        tools::text(&told)
+        tools::reply_text(&told)
     );
     assert!(
-        tools::text(&told)
+        tools::reply_text(&told)
             .lines()
             .last()
             .expect("a line")
             .contains(line),
         "{}",
-        tools::text(&told)
+        tools::reply_text(&told)
     );
 }
 
 #[tokio::test]
 async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let reply = yard
         .call(json!({"command": "ls nothing-here"}))
         .await
         .expect("it runs");
     assert!(
-        !tools::text(&reply).contains("may be because"),
+        !tools::reply_text(&reply).contains("may be because"),
         "{}",
-        tools::text(&reply)
+        tools::reply_text(&reply)
     );
 }
 
 #[tokio::test]
 async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let home = Home::open_home(&yard.path("punie")).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
@@ -292,10 +293,10 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let command = "echo \"$TOKEN\" > place; cat \"$TOKEN\" > seen; echo $$ > pid; exec sleep 600";
     let args = json!({"skill_id": "mailing", "command": command, "working_directory": yard.path("work"),
                       "run_in_background": true});
-    tools::call(&yard.registry, "SkillBash", args)
+    tools::call_tool(&yard.registry, "SkillBash", args)
         .await
         .expect("it runs");
-    until("its secret to be read", || yard.path("work/pid").exists()).await;
+    wait_until("its secret to be read", || yard.path("work/pid").exists()).await;
     assert_eq!(yard.read("work/seen"), "hunter2hunter2");
     let text = yard
         .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
@@ -314,7 +315,7 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
 
 #[tokio::test]
 async fn what_the_owner_hides_is_hidden_from_the_next_command_on_once_it_is_there() {
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let work = rules.workspaces[0].clone();
         rules
             .hide
@@ -347,7 +348,7 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
         .expect("a name")
         .into_string()
         .expect("text");
-    let text = Yard::new()
+    let text = HostileFixture::new()
         .bash(&format!(
             "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
         ))
@@ -365,7 +366,7 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
 
 #[tokio::test]
 async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_output_again() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let command = "while [ ! -e go ]; do sleep 0.1; done; echo own > /dev/stdout; echo by-name > /proc/self/fd/1";
     yard.call(json!({"command": command, "run_in_background": true}))
         .await
@@ -381,7 +382,7 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
         .await;
     assert!(text.contains("Exit code 7"), "{text}");
     yard.bash("touch go").await;
-    let text = eventually("what it prints", async || {
+    let text = wait_for_some("what it prints", async || {
         let text = yard.shell_status("sh_1").await;
         text.contains("\nown\nby-name").then_some(text)
     })
@@ -391,7 +392,7 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
 
 #[tokio::test]
 async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
-    let yard = Yard::with(NetworkAccess::Loopback, |_| {});
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
     let refused = "curl: (6) Could not resolve host: example.com";
     let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
     assert!(
@@ -400,7 +401,7 @@ async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
     );
     let text = yard.bash(&format!("echo 'a page says {refused}'")).await;
     assert!(!text.contains("no internet access"), "{text}");
-    let yard = Yard::with(NetworkAccess::Full, |_| {});
+    let yard = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
     assert!(!text.contains("no internet access"), "{text}");
 }
@@ -408,8 +409,12 @@ async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
 #[tokio::test]
 async fn package_managers_do_not_try_again_where_there_is_no_network() {
     const ASK: &str = "echo npm=$npm_config_fetch_retries pip=$PIP_RETRIES cargo=$CARGO_NET_RETRY";
-    let text = Yard::with(NetworkAccess::Loopback, |_| {}).bash(ASK).await;
+    let text = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {})
+        .bash(ASK)
+        .await;
     assert!(text.contains("npm=0 pip=1 cargo=0"), "{text}");
-    let text = Yard::with(NetworkAccess::Full, |_| {}).bash(ASK).await;
+    let text = HostileFixture::with_rules(NetworkAccess::Full, |_| {})
+        .bash(ASK)
+        .await;
     assert!(text.contains("npm= pip= cargo="), "{text}");
 }

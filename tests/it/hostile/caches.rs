@@ -11,25 +11,25 @@ use punie_host::local::confinement::{CachesInUse, EmptyCache};
 use punie_tool::ToolContext;
 use serde_json::{Value, json};
 
-use super::Yard;
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use super::HostileFixture;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 use crate::harness::tools;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::{wait_for_some, wait_until};
 
-fn write(path: &Path, text: impl AsRef<[u8]>) {
+fn write_file(path: &Path, text: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().expect("one")).expect("made");
     fs::write(path, text).expect("written");
 }
 
 /// Runs a command of this conversation.
-async fn bash(yard: &Yard, conversation: &str, command: &str) -> String {
+async fn run_bash(yard: &HostileFixture, conversation: &str, command: &str) -> String {
     let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.conversation = ConversationId::parse(conversation).expect("an id");
     let args = json!({ "command": command });
     let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
-    said_by(tools::text(&reply.expect("it runs")))
+    said_by(tools::reply_text(&reply.expect("it runs")))
 }
 
 /// The output; nothing for a command that printed nothing.
@@ -59,7 +59,7 @@ fn disk_usage(folder: &Path) -> u64 {
 
 #[tokio::test]
 async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_commands_write() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let user = yard.path("user");
     for (path, text) in [
         (".cargo/registry/index", "index"),
@@ -75,7 +75,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
             "[user]\n\tname = A Person\n[credential]\n\thelper = store --file x\n",
         ),
     ] {
-        write(&user.join(path), text);
+        write_file(&user.join(path), text);
     }
     let text = yard
         .bash(
@@ -111,12 +111,12 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
 
 #[tokio::test]
 async fn nothing_is_copied_beside_large_caches() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let registry = yard.path("user/.cargo/registry");
-    write(&registry.join("large"), vec![b'x'; 64 << 20]);
+    write_file(&registry.join("large"), vec![b'x'; 64 << 20]);
     for number in 0..3000 {
         let folder = registry.join(format!("src/{}", number / 100));
-        write(&folder.join(number.to_string()), "small");
+        write_file(&folder.join(number.to_string()), "small");
     }
     let text = yard
         .bash("cd ~/.cargo/registry; stat -c %s large; find src -type f | wc -l")
@@ -128,29 +128,29 @@ async fn nothing_is_copied_beside_large_caches() {
 
 #[tokio::test]
 async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stays_whole() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for name in ["a/one", "a/two", "b/three"] {
-        write(&yard.path("user/.npm/_cacache").join(name), name);
+        write_file(&yard.path("user/.npm/_cacache").join(name), name);
     }
     let files = "cd ~/.npm/_cacache; find . -type f | sort";
     for conversation in ["one", "two"] {
-        let text = bash(&yard, conversation, files).await;
+        let text = run_bash(&yard, conversation, files).await;
         assert_eq!(text, "./a/one\n./a/two\n./b/three");
     }
     let both = tokio::join!(
-        bash(
+        run_bash(
             &yard,
             "one",
             "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/1-$n; done; rm a/one; ls a | wc -l"
         ),
-        bash(
+        run_bash(
             &yard,
             "two",
             "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/2-$n; done; ls a >/dev/null"
         ),
     );
     assert_eq!(both.1, "", "of {both:?}");
-    let text = bash(
+    let text = run_bash(
         &yard,
         "two",
         "ls ~/.npm/_cacache/a | wc -l; ls ~/.npm/_cacache/a/one 2>&1",
@@ -160,10 +160,10 @@ async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stay
         text.starts_with("401\n") && text.contains("No such file"),
         "{text}"
     );
-    bash(&yard, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
-    assert_eq!(bash(&yard, "two", files).await, "");
+    run_bash(&yard, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
+    assert_eq!(run_bash(&yard, "two", files).await, "");
     assert_eq!(
-        bash(
+        run_bash(
             &yard,
             "two",
             "mkdir ~/.npm/_cacache/a && ls ~/.npm/_cacache/a"
@@ -184,11 +184,11 @@ fn count_files(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_runs_works_on() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let package = yard.path("user/.cargo/registry/src/package");
     let unpack = |text: &str| {
         for name in ["done", "first", "second"] {
-            write(&package.join(name), text);
+            write_file(&package.join(name), text);
         }
     };
     unpack("old");
@@ -196,20 +196,20 @@ async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_run
     assert_eq!(yard.bash(read).await, "oldold");
     // A tool of the user's removes what it unpacked, and unpacks it again.
     fs::remove_dir_all(&package).expect("removed");
-    assert_eq!(bash(&yard, "one", "ls ~/.cargo/registry/src").await, "");
+    assert_eq!(run_bash(&yard, "one", "ls ~/.cargo/registry/src").await, "");
     unpack("new");
     let read = "cd ~/.cargo/registry/src/package; cat done first second; ls | wc -l";
     assert_eq!(yard.bash(read).await, "newnewnew3");
     let waits = "cd ~/.cargo/registry/src/package; exec 3< first; echo mine > fourth; touch $OUT/work/waits; \
                  until [ -e $OUT/work/changed ]; do sleep 0.05; done; cat <&3; cat fourth";
     let change = async {
-        until("the command waits", || yard.path("work/waits").exists()).await;
+        wait_until("the command waits", || yard.path("work/waits").exists()).await;
         fs::remove_dir_all(&package).expect("removed");
         unpack("newer");
         // Another command drops what is remembered while this one runs.
-        let text = bash(&yard, "other", "cat ~/.cargo/registry/src/package/fourth").await;
+        let text = run_bash(&yard, "other", "cat ~/.cargo/registry/src/package/fourth").await;
         assert_eq!(text, "mine");
-        write(&yard.path("work/changed"), "");
+        write_file(&yard.path("work/changed"), "");
     };
     let (text, ()) = tokio::join!(yard.bash(waits), change);
     assert_eq!(text, "newmine");
@@ -217,8 +217,8 @@ async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_run
 
 #[tokio::test]
 async fn two_runners_of_a_home_never_write_to_one_layer() {
-    let first = Yard::new();
-    write(&first.path("user/.npm/_cacache/x"), "the user's");
+    let first = HostileFixture::new();
+    write_file(&first.path("user/.npm/_cacache/x"), "the user's");
     let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
     first.bash("echo first > ~/.npm/_cacache/mine").await;
     let second = first.beside();
@@ -233,11 +233,11 @@ async fn two_runners_of_a_home_never_write_to_one_layer() {
         let text = next.bash(read).await;
         (text == "the user'sfirst").then_some(())
     };
-    eventually("the first layers again", kept).await;
+    wait_for_some("the first layers again", kept).await;
 }
 
 /// What the running runner says of the caches, read in its own mount namespace.
-async fn published_caches(stage: &Stage, runner: &Program) -> CachesInUse {
+async fn published_caches(stage: &RunnerFixture, runner: &RunningProgram) -> CachesInUse {
     let file = format!(
         "/proc/{}/root{}/state/in-force.json",
         runner.pid(),
@@ -248,55 +248,70 @@ async fn published_caches(stage: &Stage, runner: &Program) -> CachesInUse {
         let caches = serde_json::from_value(settings["confinement"]["caches"].clone()).ok()?;
         (caches != CachesInUse::Unknown).then_some(caches)
     };
-    eventually("the caches in force", read).await
+    wait_for_some("the caches in force", read).await
 }
 
-async fn said(stage: &Stage, command: &str) -> String {
-    stage.caller.have(Ask::bash(command)).await.text()
+async fn run_command(stage: &RunnerFixture, command: &str) -> String {
+    stage
+        .caller
+        .call_and_wait(ToolCall::bash(command))
+        .await
+        .text()
 }
 
 #[tokio::test]
 async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
-    let stage = Stage::new().await;
-    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let stage = RunnerFixture::new().await;
+    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
     let runner = stage.run();
     let shell = json!({
         "command": "cd ~/.npm/_cacache; echo left > mine; while sleep 0.1; do date > alive; done",
         "run_in_background": true
     });
-    let shell = stage.caller.have(Ask::new("Bash", &shell)).await.text();
+    let shell = stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &shell))
+        .await
+        .text();
     let layer = stage
         .setting
         .home
         .join("commands/caches/1/.npm-_cacache/upper");
-    until("the command writes", || layer.join("alive").exists()).await;
+    wait_until("the command writes", || layer.join("alive").exists()).await;
     runner.kill();
     let next = stage.run();
     let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
     assert!(
-        said(&stage, read).await.starts_with("the user's"),
+        run_command(&stage, read).await.starts_with("the user's"),
         "{shell}"
     );
-    said(&stage, "echo next > ~/.npm/_cacache/mine").await;
+    run_command(&stage, "echo next > ~/.npm/_cacache/mine").await;
     assert_eq!(
         fs::read_to_string(layer.join("mine")).expect("there"),
         "left\n"
     );
     let kill = json!({ "shell_id": "sh_1" });
-    let killed = stage.caller.have(Ask::new("KillShell", &kill)).await;
+    let killed = stage
+        .caller
+        .call_and_wait(ToolCall::new("KillShell", &kill))
+        .await;
     assert_eq!(killed.verdict().0, "ok", "{killed:?}");
     next.terminate();
     next.end().await;
     let last = stage.run();
-    assert!(said(&stage, read).await.starts_with("the user'sleft"));
+    assert!(
+        run_command(&stage, read)
+            .await
+            .starts_with("the user'sleft")
+    );
     drop(last);
 }
 
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 async fn in_a_container_the_caches_are_empty_and_status_says_why() {
-    let stage = Stage::new().await;
-    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let stage = RunnerFixture::new().await;
+    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
     let layers = stage.file("../layers");
     for name in ["upper", "work"] {
         fs::create_dir_all(layers.join(name)).expect("made");
@@ -321,14 +336,14 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
         &start,
         env!("CARGO_BIN_EXE_punie-runner"),
     ]);
-    let runner = Program::launch(&stage.setting, command, &[]);
-    let text = said(
+    let runner = RunningProgram::launch(&stage.setting, command, &[]);
+    let text = run_command(
         &stage,
         "ls ~/.npm/_cacache; echo mine > ~/.npm/_cacache/mine && echo wrote",
     )
     .await;
     assert_eq!(text.lines().next(), Some("wrote"), "{text}");
-    let text = said(&stage, "cat ~/.npm/_cacache/mine").await;
+    let text = run_command(&stage, "cat ~/.npm/_cacache/mine").await;
     assert!(text.starts_with("mine"), "kept: {text}");
     let why = "the runner's home lies on an overlay, as in a container".to_owned();
     let path = ".npm/_cacache".to_owned();
@@ -341,9 +356,9 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
 
 #[tokio::test]
 async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
-    let stage = Stage::new().await;
-    write(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
-    write(
+    let stage = RunnerFixture::new().await;
+    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    write_file(
         &stage.setting.home.join("command-home/.npm/_cacache/x"),
         vec![b'x'; 1 << 20],
     );
@@ -365,9 +380,9 @@ async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
 
 #[tokio::test]
 async fn copied_settings_of_an_earlier_version_are_removed_and_status_says_so_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let copy = stage.setting.home.join("commands/home/.gitconfig");
-    write(&copy, "[sendemail]\n\tsmtpPass = of-earlier\n");
+    write_file(&copy, "[sendemail]\n\tsmtpPass = of-earlier\n");
     let runner = stage.run();
     runner.logs("had copied of your settings").await;
     assert_eq!(fs::read_to_string(&copy).expect("there"), "");

@@ -10,8 +10,8 @@ use punie_sandbox::NetworkAccess;
 use punie_tool::ToolContext;
 use serde_json::json;
 
-use super::Yard;
-use super::absence::Bare;
+use super::HostileFixture;
+use super::absence::OtherKernel;
 use crate::harness::tools;
 
 /// Files with secrets, as programs keep them.
@@ -133,7 +133,7 @@ fn plant_secrets(home: &Path) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn no_tool_reads_a_secret_of_the_home_whether_a_list_names_it_or_not() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let paths = plant_secrets(&yard.path("user"));
     let list: Vec<String> = paths
         .iter()
@@ -159,7 +159,7 @@ async fn no_tool_reads_a_secret_of_the_home_whether_a_list_names_it_or_not() {
 #[test]
 fn without_a_view_the_lists_hold_and_this_gets_through() {
     let config = "[sandbox]\nrequire = \"partial\"\n";
-    let bare = Bare::under("without", &["namespaces"], config);
+    let bare = OtherKernel::under("without", &["namespaces"], config);
     let paths = plant_secrets(&bare.path("user").canonicalize().expect("real"));
     let list: Vec<String> = paths
         .iter()
@@ -185,7 +185,7 @@ fn without_a_view_the_lists_hold_and_this_gets_through() {
 
 #[tokio::test]
 async fn no_socket_of_another_program_is_reached_wherever_it_is() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let own = uuid::Uuid::new_v4().simple().to_string();
     let mut folders = vec![
         yard.path("user/.cache/x"),
@@ -238,7 +238,7 @@ async fn no_socket_of_another_program_is_reached_wherever_it_is() {
 
 #[tokio::test]
 async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let name = format!("punie-{}", uuid::Uuid::new_v4().simple());
     let write = format!(
         "for at in /tmp /var/tmp /dev/shm; do echo kept > $at/{name} || exit; done; echo $TMPDIR"
@@ -250,7 +250,7 @@ async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command()
         let reply = tools::call_with(&yard.registry, "Bash", args, cx)
             .await
             .expect("it runs");
-        tools::text(&reply).to_owned()
+        tools::reply_text(&reply).to_owned()
     };
     assert_eq!(bash("one", &write).await, "/tmp");
     for at in ["/tmp", "/var/tmp", "/dev/shm"] {
@@ -284,7 +284,7 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
         port
     };
     let (open, closed) = (serve(), serve());
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         rules.local_ports = vec![open];
     });
     let ask = |port: u16| {
@@ -302,7 +302,7 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
 
 #[tokio::test]
 async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let spoil = "cd; rm -rf .julia/* .cargo/* 2>/dev/null; mkfifo .julia/bin; echo x > .cargo/bin; ln -s /etc .cabal/bin; chmod 000 .npm .cache; \
                  echo spoilt";
     assert_eq!(yard.bash(spoil).await, "spoilt");
@@ -321,7 +321,7 @@ async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running
         cx.conversation = ConversationId::parse(conversation).expect("an id");
         let args = json!({ "command": command });
         let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
-        tools::text(&reply.expect("it runs")).to_owned()
+        tools::reply_text(&reply.expect("it runs")).to_owned()
     };
     let exchange = "for at in \"$OUT\"/punie/tmp/c-*; do mv $at/tmp $at/gone; ln -s / $at/tmp; done 2>/dev/null; echo tried";
     let exchange = exchange.replace("\"$OUT\"", &yard.path("").display().to_string());

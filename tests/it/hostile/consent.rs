@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::absence::Bare;
+use super::absence::OtherKernel;
 use crate::harness::terminal::{open_terminal, read_screen};
 
 const QUESTION: &str = "Let commands run all the same?";
 
 /// Starts the command on a terminal on which this answer is typed. Returns it and all that it shows there.
 fn start_on_terminal(
-    bare: &Bare,
+    bare: &OtherKernel,
     args: &[&str],
     typed: &str,
 ) -> (Child, std::thread::JoinHandle<String>) {
@@ -32,14 +32,14 @@ fn start_on_terminal(
 }
 
 /// Runs the command to its end and returns all that it shows on the terminal.
-fn run_on_terminal(bare: &Bare, args: &[&str], typed: &str) -> String {
+fn run_on_terminal(bare: &OtherKernel, args: &[&str], typed: &str) -> String {
     let (mut child, shown) = start_on_terminal(bare, args, typed);
     assert!(child.wait().expect("it ends").success(), "{args:?}");
     shown.join().expect("read")
 }
 
 /// Runs `dev` on a terminal until its first line is there, then stops it. Returns all that it shows on the terminal.
-fn run_dev(bare: &Bare, typed: &str) -> String {
+fn run_dev(bare: &OtherKernel, typed: &str) -> String {
     let (mut child, shown) = start_on_terminal(bare, &["dev"], typed);
     let mut first = String::new();
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -55,11 +55,11 @@ fn run_dev(bare: &Bare, typed: &str) -> String {
     shown.join().expect("read")
 }
 
-fn without_namespaces(config: &str) -> Bare {
-    Bare::under("without", &["namespaces"], config)
+fn without_namespaces(config: &str) -> OtherKernel {
+    OtherKernel::under("without", &["namespaces"], config)
 }
 
-fn config_of(bare: &Bare) -> String {
+fn config_of(bare: &OtherKernel) -> String {
     std::fs::read_to_string(bare.path("config.toml")).expect("there")
 }
 
@@ -135,14 +135,14 @@ fn without_a_terminal_and_with_json_nothing_is_asked_and_the_line_is_named() {
 
 #[test]
 fn nothing_is_asked_at_the_full_level_nor_where_partial_would_not_do() {
-    let full = Bare::under("older_landlock", &["7"], "");
-    let none = Bare::under("without", &["landlock"], "").also_without_namespaces();
+    let full = OtherKernel::under("older_landlock", &["7"], "");
+    let none = OtherKernel::under("without", &["landlock"], "").also_without_namespaces();
     for bare in [full, none] {
         let shown = run_on_terminal(&bare, &["init", "--force"], "y\n");
         assert!(!shown.contains("require"), "{shown}");
         assert!(config_of(&bare).contains("\n#require = \"full\"\n"));
     }
-    let older = Bare::under("older_landlock", &["5"], "");
+    let older = OtherKernel::under("older_landlock", &["5"], "");
     let shown = run_on_terminal(&older, &["init", "--force"], "y\n");
     assert!(
         shown.contains("commands can send signals to the runner") && shown.contains("Linux 6.12"),

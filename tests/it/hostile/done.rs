@@ -6,19 +6,19 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 /// A runner with this under `[sandbox]`, a commit in its workspace, and secrets in the user's folder.
-struct Runner {
-    stage: Stage,
-    program: Program,
+struct SandboxedRunner {
+    stage: RunnerFixture,
+    program: RunningProgram,
 }
 
-impl Runner {
+impl SandboxedRunner {
     async fn new(sandbox: &str) -> Self {
-        let stage = Stage::without_listener(&format!("[sandbox]\n{sandbox}\n")).await;
+        let stage = RunnerFixture::without_listener(&format!("[sandbox]\n{sandbox}\n")).await;
         let user = &stage.setting.logs;
         std::fs::create_dir(user.join(".ssh")).expect("made");
         std::fs::write(user.join(".ssh/id_rsa"), "the-private-key").expect("written");
@@ -29,8 +29,8 @@ impl Runner {
 
     /// What a command prints and what is said of it; it ran fully confined.
     async fn bash(&self, command: &str) -> String {
-        let ask = Ask::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
-        let answer = self.stage.caller.have(ask).await;
+        let ask = ToolCall::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
+        let answer = self.stage.caller.call_and_wait(ask).await;
         assert_eq!(
             answer.payload["meta"]["confinement"], "full",
             "{command}: {answer:?}"
@@ -70,7 +70,7 @@ fn last_line(text: &str) -> &str {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     if is_here("curl") {
-        let runner = Runner::new("network = \"loopback\"\n").await;
+        let runner = SandboxedRunner::new("network = \"loopback\"\n").await;
         let text = runner.bash("curl -sS -m 20 https://example.com").await;
         assert!(
             text.contains("curl: (6)") && text.contains("Exit code 6"),
@@ -84,7 +84,7 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
             );
         }
     }
-    let runner = Runner::new("").await;
+    let runner = SandboxedRunner::new("").await;
     let user = std::fs::canonicalize(&runner.stage.setting.logs).expect("there");
     if is_here("curl") {
         for host in ["example.com", "192.0.2.1"] {
@@ -130,7 +130,7 @@ async fn git_commits() {
     if !is_here("git") {
         return;
     }
-    let runner = Runner::new("").await;
+    let runner = SandboxedRunner::new("").await;
     let set_up = runner
         .bash("git init -q && git config user.name a && git config user.email a@b")
         .await;
@@ -147,7 +147,7 @@ async fn npm_runs_the_tests_of_a_package() {
     if !is_here("npm") {
         return;
     }
-    let runner = Runner::new("").await;
+    let runner = SandboxedRunner::new("").await;
     let source = "const { test } = require('node:test'); const net = require('node:net');\n\
                 test('serves', (t, done) => { const s = net.createServer((c) => c.end('hi')).listen(0, '127.0.0.1', () =>\n\
                 net.connect(s.address().port, '127.0.0.1').on('data', (d) => { s.close(); done(d == 'hi' ? null : d); })); });\n";
@@ -171,7 +171,8 @@ async fn cargo_builds_and_runs_a_test_that_binds_the_loopback() {
     let cargo = Path::new(env!("CARGO"));
     let bin = cargo.parent().expect("a folder");
     let toolchain = bin.parent().expect("a toolchain");
-    let runner = Runner::new(&format!("read = [{:?}]", toolchain.display().to_string())).await;
+    let runner =
+        SandboxedRunner::new(&format!("read = [{:?}]", toolchain.display().to_string())).await;
     let source = "#[test]\nfn serves() {\n    let here = std::net::TcpListener::bind(\"127.0.0.1:0\").unwrap();\n    let \
                   there = std::net::TcpStream::connect(here.local_addr().unwrap()).unwrap();\n    \
                   assert_eq!(here.accept().unwrap().1, there.local_addr().unwrap());\n}\n";

@@ -8,23 +8,25 @@ use std::path::Path;
 use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
-use super::Yard;
-use super::absence::Bare;
-use super::kept_from_commands::{APPEARED, fails, furnish, furnished};
-use super::processes::Ordinary;
+use super::HostileFixture;
+use super::absence::OtherKernel;
+use super::kept_from_commands::{
+    APPEARED, expect_failure, fixture_with_repository, make_repository,
+};
+use super::processes::OrdinaryUser;
 use crate::harness::left_out::can_be_tried;
 
 const BEYOND: &str = "not protected";
 
-fn repository(folder: &Path) {
+fn make_repository_in(folder: &Path) {
     fs::create_dir_all(folder).expect("made");
-    furnish(folder);
+    make_repository(folder);
 }
 
 #[tokio::test]
 async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
-    let yard = Yard::new();
-    repository(&yard.path("work/project"));
+    let yard = HostileFixture::new();
+    make_repository_in(&yard.path("work/project"));
     let made = yard.bash("mkdir $(seq 1 3000) && ls | wc -l").await;
     assert_eq!(made, "3001");
     let new = yard
@@ -41,15 +43,15 @@ async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
             "echo x > $D/.git/hooks/pre-push",
             "mv $D/.git other",
         ] {
-            fails(&yard, &format!("D={folder}; {command}")).await;
+            expect_failure(&yard, &format!("D={folder}; {command}")).await;
         }
     }
 }
 
 #[tokio::test]
 async fn empty_repositories_push_out_none_that_lies_deeper() {
-    let yard = Yard::new();
-    repository(&yard.path("work/host/a/b"));
+    let yard = HostileFixture::new();
+    make_repository_in(&yard.path("work/host/a/b"));
     for number in 0..70 {
         fs::create_dir_all(yard.path(&format!("work/00/r{number}/.git"))).expect("made");
     }
@@ -58,13 +60,13 @@ async fn empty_repositories_push_out_none_that_lies_deeper() {
         "echo x > $D/.git/hooks/pre-commit",
         "mv $D/.git other",
     ] {
-        fails(&yard, &format!("D=host/a/b; {command}")).await;
+        expect_failure(&yard, &format!("D=host/a/b; {command}")).await;
     }
 }
 
 #[tokio::test]
 async fn where_not_all_repositories_are_protected_that_is_said_once() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for number in 0..600 {
         fs::create_dir_all(yard.path(&format!("work/many/r{number}/.git"))).expect("made");
     }
@@ -83,7 +85,7 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
         .expect("it runs");
     assert_eq!(again.meta.warnings, [""; 0]);
     // Of too many folders, likewise.
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for number in 0..17_000 {
         fs::create_dir(yard.path(&format!("work/{number}"))).expect("made");
     }
@@ -100,7 +102,7 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
 
 #[tokio::test]
 async fn a_new_hook_is_told_of_among_any_number_of_examples() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash("git init -q p && cd p/.git/hooks && touch $(seq -f %g.sample 1 3000) && echo x > pre-push")
         .await;
@@ -120,12 +122,12 @@ async fn a_new_hook_is_told_of_among_any_number_of_examples() {
 
 #[test]
 fn a_change_of_one_of_very_many_files_is_told_of() {
-    let bare = Bare::under(
+    let bare = OtherKernel::under(
         "without",
         &["namespaces"],
         "[sandbox]\nrequire = \"partial\"\n",
     );
-    furnish(&bare.path("work"));
+    make_repository(&bare.path("work"));
     for number in 0..1_000 {
         fs::write(bare.path(&format!("work/.git/hooks/h{number}")), "hook").expect("written");
     }
@@ -146,7 +148,7 @@ fn a_change_of_one_of_very_many_files_is_told_of() {
 
 #[test]
 fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
-    let user = Ordinary::new();
+    let user = OrdinaryUser::new();
     let bash =
         |command: &str| user.says(&["call", "Bash", &json!({"command": command}).to_string()]);
     let status = user.says(&["status"]);
@@ -201,7 +203,7 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
 
 #[tokio::test]
 async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
-    let yard = furnished(NetworkAccess::Loopback);
+    let yard = fixture_with_repository(NetworkAccess::Loopback);
     fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
     fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
     let text = yard
@@ -227,7 +229,7 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
         "mkdir .git/modules/61",
         "mv .git/modules other",
     ] {
-        fails(&yard, command).await;
+        expect_failure(&yard, command).await;
     }
     assert_eq!(
         yard.bash("git commit -q --allow-empty -m two && git log --format=%s -1")
@@ -242,6 +244,6 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
         "echo /x > .git/worktrees/w999/commondir",
         "mv .git/worktrees/w999 .git/worktrees/x",
     ] {
-        fails(&yard, command).await;
+        expect_failure(&yard, command).await;
     }
 }

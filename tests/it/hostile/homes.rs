@@ -4,22 +4,22 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
 
-fn chmod(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
 }
 
-fn mode(path: &Path) -> u32 {
+fn file_mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let home = &stage.setting.home;
-    stage.ask(Ask::bash("echo ran >> effects")).await;
+    stage.ask(ToolCall::bash("echo ran >> effects")).await;
     for (place, loose) in [
         ("state", 0o755),
         ("state", 0o710),
@@ -34,8 +34,8 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
         ("", 0o720),
     ] {
         let path = home.join(place);
-        let before = mode(&path);
-        chmod(&path, loose);
+        let before = file_mode(&path);
+        set_mode(&path, loose);
         for args in [&["run"][..], &["--once"]] {
             let ended = stage.command(args).await;
             assert_eq!(ended.code, Some(77), "{place} {loose:o}: {ended:?}");
@@ -45,8 +45,12 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
                 "{place} {loose:o}: {said}"
             );
         }
-        assert_eq!(mode(&path), loose, "nobody repairs it in silence: {place}");
-        chmod(&path, before);
+        assert_eq!(
+            file_mode(&path),
+            loose,
+            "nobody repairs it in silence: {place}"
+        );
+        set_mode(&path, before);
     }
     assert_eq!(stage.read("effects"), "", "nothing ran meanwhile");
     stage.once().await;
@@ -61,7 +65,7 @@ async fn h104_a_home_of_another_user_is_not_started_on() {
     ) {
         return;
     }
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for place in ["state", "keys/device.ed25519", ""] {
         let path = stage.setting.home.join(place);
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("given away");

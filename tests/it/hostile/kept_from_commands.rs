@@ -7,15 +7,15 @@ use std::process::Command;
 use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
-use super::Yard;
-use super::absence::Bare;
+use super::HostileFixture;
+use super::absence::OtherKernel;
 use crate::harness::program::make_program;
 use crate::harness::tools;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 pub(super) const APPEARED: &str = "appeared while a command ran";
 
-pub(super) fn git(folder: &Path, args: &[&str]) {
+pub(super) fn run_git(folder: &Path, args: &[&str]) {
     let done = Command::new("git")
         .args([
             "-c",
@@ -33,8 +33,8 @@ pub(super) fn git(folder: &Path, args: &[&str]) {
 }
 
 /// A repository with a commit, and what editors and shells run.
-pub(super) fn furnish(work: &Path) {
-    git(work, &["init", "-q"]);
+pub(super) fn make_repository(work: &Path) {
+    run_git(work, &["init", "-q"]);
     for (file, text) in [
         (".git/hooks/pre-push", "hook"),
         (".vscode/tasks.json", "{}"),
@@ -46,20 +46,20 @@ pub(super) fn furnish(work: &Path) {
         std::fs::create_dir_all(work.join(file).parent().expect("a folder")).expect("made");
         std::fs::write(work.join(file), text).expect("written");
     }
-    git(work, &["config", "user.name", "a"]);
-    git(work, &["config", "user.email", "a@b"]);
-    git(work, &["add", "a.txt"]);
-    git(work, &["commit", "-q", "-m", "one"]);
+    run_git(work, &["config", "user.name", "a"]);
+    run_git(work, &["config", "user.email", "a@b"]);
+    run_git(work, &["add", "a.txt"]);
+    run_git(work, &["commit", "-q", "-m", "one"]);
 }
 
-pub(super) fn furnished(network: NetworkAccess) -> Yard {
-    let yard = Yard::with(network, |_| {});
-    furnish(&yard.path("work"));
+pub(super) fn fixture_with_repository(network: NetworkAccess) -> HostileFixture {
+    let yard = HostileFixture::with_rules(network, |_| {});
+    make_repository(&yard.path("work"));
     yard
 }
 
 /// A command runs and does not do it.
-pub(super) async fn fails(yard: &Yard, command: &str) {
+pub(super) async fn expect_failure(yard: &HostileFixture, command: &str) {
     let text = yard.bash(&format!("{command} || exit 7")).await;
     assert!(text.contains("Exit code 7"), "{command}: {text}");
 }
@@ -71,7 +71,7 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
         NetworkAccess::None,
         NetworkAccess::Full,
     ] {
-        let yard = furnished(network);
+        let yard = fixture_with_repository(network);
         let config = yard.read("work/.git/config");
         for command in [
             "echo x >> .git/config",
@@ -91,7 +91,7 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
             "mount -o remount,rw .git/config",
             "umount .git/config",
         ] {
-            fails(&yard, command).await;
+            expect_failure(&yard, command).await;
         }
         for folder in [".git", ".git/hooks", "deep/er"] {
             let command = "echo x > pre-commit; echo x > config; echo x > .envrc; true";
@@ -112,7 +112,7 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
 
 #[tokio::test]
 async fn everyday_work_in_a_repository_goes_on() {
-    let yard = furnished(NetworkAccess::Loopback);
+    let yard = fixture_with_repository(NetworkAccess::Loopback);
     let text = yard
         .bash(
             "set -e; echo two >> a.txt; git add a.txt; git commit -q -m two; git checkout -q -b topic; echo three >> a.txt; \
@@ -145,9 +145,9 @@ async fn everyday_work_in_a_repository_goes_on() {
 
 #[tokio::test]
 async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it() {
-    let yard = furnished(NetworkAccess::Loopback);
-    git(&yard.path("work"), &["remote", "add", "origin", "."]);
-    git(&yard.path("work"), &["fetch", "-q", "origin"]);
+    let yard = fixture_with_repository(NetworkAccess::Loopback);
+    run_git(&yard.path("work"), &["remote", "add", "origin", "."]);
+    run_git(&yard.path("work"), &["fetch", "-q", "origin"]);
     let config = yard.path("work/.git/config");
     for command in [
         "git config user.name b",
@@ -176,7 +176,7 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
 
 #[tokio::test]
 async fn a_name_under_write_wins() {
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let work = rules.workspaces[0].clone();
         rules
             .write
@@ -184,21 +184,21 @@ async fn a_name_under_write_wins() {
         // What is above a workspace names none of its paths.
         rules.write.push(work.parent().expect("around").to_owned());
     });
-    furnish(&yard.path("work"));
+    make_repository(&yard.path("work"));
     let text = yard
         .bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name")
         .await;
     assert_eq!(text, "b");
-    fails(&yard, "echo x > .git/hooks/pre-push").await;
+    expect_failure(&yard, "echo x > .git/hooks/pre-push").await;
 }
 
 #[tokio::test]
 async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() {
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let freed = rules.workspaces[0].join(".git/config");
         rules.write.push(freed);
     });
-    furnish(&yard.path("work"));
+    make_repository(&yard.path("work"));
     std::fs::write(yard.path("outside/kept"), "kept").expect("written");
     let outside = yard.path("outside").display().to_string();
     let text = yard
@@ -212,7 +212,7 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
         format!("echo x > {outside}/made"),
         "ls .git/config/".to_owned(),
     ] {
-        fails(&yard, &command).await;
+        expect_failure(&yard, &command).await;
     }
     assert!(!yard.path("outside/made").exists());
     let text = yard
@@ -223,16 +223,16 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
 
 #[tokio::test]
 async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let repository = yard.path("work/host/team/project");
     std::fs::create_dir_all(&repository).expect("made");
-    furnish(&repository);
+    make_repository(&repository);
     for command in [
         "echo x >> $D/.git/config",
         "echo x > $D/.git/hooks/pre-commit",
         "mv $D/.git other",
     ] {
-        fails(&yard, &format!("D=host/team/project; {command}")).await;
+        expect_failure(&yard, &format!("D=host/team/project; {command}")).await;
     }
     let text = yard
         .bash("git -C host/team/project commit -q --allow-empty -m two && echo done")
@@ -242,8 +242,8 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
 
 #[tokio::test]
 async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
-    let yard = furnished(NetworkAccess::Loopback);
-    git(
+    let yard = fixture_with_repository(NetworkAccess::Loopback);
+    run_git(
         &yard.path("work"),
         &["worktree", "add", "-q", "tree", "-b", "other"],
     );
@@ -258,7 +258,7 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
         "echo /elsewhere > .git/worktrees/tree/commondir",
         "rm -f .git/worktrees/tree/commondir",
     ] {
-        fails(&yard, command).await;
+        expect_failure(&yard, command).await;
     }
     let text = yard
         .bash("cd tree && echo x > new && git add new && git commit -q -m new && git log --format=%s -1")
@@ -268,7 +268,7 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
 
 #[tokio::test]
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let reply = yard
         // In one step: the guard may look between the making of a file and the writing of its text.
         .call(json!({"command": "mkdir .vscode && echo {} > made && mv made .vscode/tasks.json"}))
@@ -279,7 +279,10 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
          The owner should look at it before it is used.",
         yard.path("work/.vscode/tasks.json").display()
     );
-    assert_eq!(tools::text(&reply).lines().last(), Some(line.as_str()));
+    assert_eq!(
+        tools::reply_text(&reply).lines().last(),
+        Some(line.as_str())
+    );
     assert_eq!(reply.meta.warnings, [line]);
     assert_eq!(
         yard.bash("echo quiet").await,
@@ -289,7 +292,7 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     // Of a command in the background when it has ended.
     let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
-    eventually("what appeared by it", async || {
+    wait_for_some("what appeared by it", async || {
         let told = yard.shell_status("sh_1").await;
         told.contains(".envrc appeared").then_some(())
     })
@@ -298,34 +301,34 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let begun =
         json!({"command": "echo x > .mcp.json; echo made; sleep 600", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
-    eventually("its change", async || {
+    wait_for_some("its change", async || {
         let told = yard.shell_status("sh_2").await;
         told.contains("\nmade\n").then_some(())
     })
     .await;
-    let stopped = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_2"}))
+    let stopped = tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_2"}))
         .await
         .expect("it ends");
-    let text = tools::text(&stopped);
+    let text = tools::reply_text(&stopped);
     assert!(text.contains(".mcp.json appeared"), "{text}");
 }
 
 #[tokio::test]
 async fn the_view_of_others_is_left_as_it_is() {
-    let yard = furnished(NetworkAccess::Loopback);
+    let yard = fixture_with_repository(NetworkAccess::Loopback);
     let begun = json!({"command": "echo up; sleep 600", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     std::fs::write(yard.path("work/.envrc"), "the owner's").expect("the owner writes");
     std::fs::rename(yard.path("work/.vscode"), yard.path("work/old")).expect("and moves");
     assert_eq!(yard.read("work/.envrc"), "the owner's");
-    tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+    tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it ends");
 }
 
 #[test]
 fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
-    let bare = Bare::under("without", &["namespaces"], "");
+    let bare = OtherKernel::under("without", &["namespaces"], "");
     let level = "partial:[write_protected,reach_daemons,read_home,change_metadata]";
     let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
@@ -333,12 +336,12 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         text.contains(level) && text.contains("require = \"partial\" under [sandbox]"),
         "{refused}"
     );
-    let bare = Bare::under(
+    let bare = OtherKernel::under(
         "without",
         &["namespaces"],
         "[sandbox]\nrequire = \"partial\"\n",
     );
-    furnish(&bare.path("work"));
+    make_repository(&bare.path("work"));
     let status = bare.says(&["status"]);
     assert_eq!(
         (&status["confinement"], &status["protectedPaths"]),
@@ -369,15 +372,15 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         warnings.contains("/work/.git/hooks/pre-commit appeared while a command ran"),
         "{answer}"
     );
-    let bare = Bare::under("older_landlock", &["7"], "");
+    let bare = OtherKernel::under("older_landlock", &["7"], "");
     assert_eq!(bare.says(&["status"])["protectedPaths"], "read_only");
 }
 
 #[test]
 fn a_hook_of_a_commit_finds_them_read_only_too() {
-    let bare = Bare::under("older_landlock", &["7"], "");
+    let bare = OtherKernel::under("older_landlock", &["7"], "");
     let work = bare.path("work");
-    furnish(&work);
+    make_repository(&work);
     let (hook, config) = (work.join(".git/hooks/pre-commit"), work.join(".git/config"));
     make_program(
         &hook,
@@ -395,7 +398,7 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
 #[test]
 fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
     let config = "[sandbox]\nwrite = [\"~/data\"]\nread = [\"~/data/models\"]\n";
-    let bare = Bare::under("older_landlock", &["7"], config);
+    let bare = OtherKernel::under("older_landlock", &["7"], config);
     let user = bare.path("user");
     for made in ["data", ".ssh"] {
         std::fs::create_dir(user.join(made)).expect("made");

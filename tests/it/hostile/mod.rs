@@ -53,19 +53,19 @@ use tempfile::TempDir;
 use crate::harness::tools;
 
 /// A user's folder with secrets, a workspace beside it, and tools whose commands are confined.
-struct Yard {
+struct HostileFixture {
     registry: ToolRegistry,
     confinement: Confinement,
     folder: Arc<TempDir>,
 }
 
-impl Yard {
+impl HostileFixture {
     fn new() -> Self {
-        Self::with(NetworkAccess::Loopback, |_| {})
+        Self::with_rules(NetworkAccess::Loopback, |_| {})
     }
 
     /// With other rules.
-    fn with(network: NetworkAccess, change: impl FnOnce(&mut SandboxRules)) -> Self {
+    fn with_rules(network: NetworkAccess, change: impl FnOnce(&mut SandboxRules)) -> Self {
         Self::start_in(Self::lay_out(), network, &[], change)
     }
 
@@ -185,20 +185,20 @@ impl Yard {
     }
 
     async fn call(&self, args: Value) -> Result<ToolReply, ToolError> {
-        tools::call(&self.registry, "Bash", args).await
+        tools::call_tool(&self.registry, "Bash", args).await
     }
 
     /// What a command prints and what is said of it, with `$OUT` for the folder around everything.
     async fn bash(&self, command: &str) -> String {
         let args = json!({"command": command, "env": {"OUT": self.path("")}});
-        tools::text(&self.call(args).await.expect(command)).to_owned()
+        tools::reply_text(&self.call(args).await.expect(command)).to_owned()
     }
 
     /// What is said of a shell in the background.
     async fn shell_status(&self, id: &str) -> String {
         let status = json!({"shell_id": id});
-        let told = tools::call(&self.registry, "ShellStatus", status).await;
-        tools::text(&told.expect("it is there")).to_owned()
+        let told = tools::call_tool(&self.registry, "ShellStatus", status).await;
+        tools::reply_text(&told.expect("it is there")).to_owned()
     }
 
     /// What a word of `escapes.c` comes to; compiled here, where the compiler is confined as well.
@@ -213,7 +213,7 @@ impl Yard {
 }
 
 /// Compiles a program of these tests into a folder, outside of any confinement.
-fn compiled(name: &str, folder: &Path) -> PathBuf {
+fn compile_program(name: &str, folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/hostile")
         .join(format!("{name}.c"));

@@ -8,19 +8,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::harness::process::Setting;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
-use crate::harness::worker::Worker;
+use crate::harness::process::ProcessSetting;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
+use crate::harness::worker::WorkerProcess;
 
 /// A server that says the same to everybody, and keeps what it was asked.
-struct Parrot {
+struct FixedServer {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
     _serving: JoinSet<()>,
 }
 
-impl Parrot {
+impl FixedServer {
     async fn saying(answer: Vec<u8>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -74,8 +74,8 @@ async fn h99_an_answer_that_unpacks_to_a_thousand_times_its_size_is_refused() {
          content-length: {}\r\nconnection: close\r\n\r\n",
         bomb.len()
     );
-    let parrot = Parrot::saying([head.as_bytes(), &bomb].concat()).await;
-    let stage = Stage::new().await;
+    let parrot = FixedServer::saying([head.as_bytes(), &bomb].concat()).await;
+    let stage = RunnerFixture::new().await;
     let ended = stage.command_at(&parrot.url, &["--once"]).await;
     assert_ne!(ended.code, Some(0), "{ended:?}");
     assert!(ended.log.contains("answered with more than"), "{ended:?}");
@@ -84,11 +84,11 @@ async fn h99_an_answer_that_unpacks_to_a_thousand_times_its_size_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h100_line_ends_in_an_address_make_no_header() {
-    let parrot = Parrot::saying(
+    let parrot = FixedServer::saying(
         b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
     )
     .await;
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for evil in [
         "/a\r\nX-Evil: 1\r\n",
         "/a%0d%0aX-Evil:%201",
@@ -96,11 +96,11 @@ async fn h100_line_ends_in_an_address_make_no_header() {
         "/a\u{85}X-Evil: 1",
         "\r\n\r\nX-Evil: 1",
     ] {
-        let setting = Setting {
+        let setting = ProcessSetting {
             url: format!("{}{evil}", parrot.url),
             ..stage.setting.clone()
         };
-        let ended = crate::harness::process::Program::start(&setting, &["--once"])
+        let ended = crate::harness::process::RunningProgram::start(&setting, &["--once"])
             .end()
             .await;
         assert_ne!(ended.code, Some(0), "{evil:?}: {ended:?}");
@@ -122,7 +122,7 @@ async fn h100_line_ends_in_an_address_make_no_header() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h100_line_ends_in_a_token_make_no_header() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let token = worker.setting.home.join("tokens/backend");
     std::fs::create_dir_all(token.parent().expect("a folder")).expect("made");
     for evil in [
@@ -140,7 +140,7 @@ async fn h100_line_ends_in_a_token_make_no_header() {
             std::fs::set_permissions(path, mode).expect("set");
         }
         let mut runner = worker.run();
-        until("its end", || runner.has_ended()).await;
+        wait_until("its end", || runner.has_ended()).await;
         let ended = runner.end().await;
         assert_eq!(ended.code, Some(78), "{evil:?}: {ended:?}");
         assert!(

@@ -17,21 +17,21 @@ use punie_sandbox::running_covers::has_lost_cover;
 use punie_undo::{BeforeImageStore, Trash, TrashLimits};
 use serde_json::{Value, json};
 
-use super::Yard;
-use super::absence::Bare;
-use super::kept_from_commands::furnish;
+use super::HostileFixture;
+use super::absence::OtherKernel;
+use super::kept_from_commands::make_repository;
 use crate::file::Bench;
 use crate::harness::tools;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// The records as the program has them, without the log and the audit.
-struct Records {
+struct ProtectedRecords {
     store: BeforeImageStore,
     trash: Trash,
     switches: OwnerSwitches,
 }
 
-impl ProtectedPathRecords for Records {
+impl ProtectedPathRecords for ProtectedRecords {
     fn put_back(
         &self,
         path: &Path,
@@ -57,16 +57,16 @@ impl ProtectedPathRecords for Records {
 }
 
 /// A yard with a trash, and what its owner was told.
-struct Guarded {
-    yard: Yard,
+struct GuardedFixture {
+    yard: HostileFixture,
     trash: Trash,
     switches: OwnerSwitches,
     workspace: Workspace,
 }
 
-impl Guarded {
+impl GuardedFixture {
     fn new() -> Self {
-        let yard = Yard::with(NetworkAccess::Loopback, |_| {});
+        let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
         let home = Home::open_home(&yard.path("punie")).expect("a home");
         let limits = TrashLimits {
             max_bytes: 1 << 30,
@@ -76,7 +76,7 @@ impl Guarded {
         let workspace = Workspace::open_roots(&[yard.path("work")]).expect("a workspace");
         let switches = OwnerSwitches::in_home(&home);
         yard.confinement
-            .set_protected_path_records(Arc::new(Records {
+            .set_protected_path_records(Arc::new(ProtectedRecords {
                 store: BeforeImageStore::new(trash.clone(), workspace.clone()),
                 trash: trash.clone(),
                 switches: switches.clone(),
@@ -97,7 +97,7 @@ impl Guarded {
                 .into_iter()
                 .find(|notice| notice.path.ends_with(path))
         };
-        eventually(&format!("a notice of {path}"), find).await
+        wait_for_some(&format!("a notice of {path}"), find).await
     }
 
     /// As the owner, in a folder of the workspace.
@@ -135,55 +135,55 @@ fn run_as_owner(folder: &Path, out: &Path, command: &str) -> Output {
 
 /// A way to run code as the owner: a script that plants it, what the owner does then, and a path that the owner is told
 /// of.
-struct Attack {
+struct PlantedAttack {
     plant: &'static str,
     owner: &'static str,
     told: &'static str,
 }
 
-const ATTACKS: &[Attack] = &[
-    Attack {
+const ATTACKS: &[PlantedAttack] = &[
+    PlantedAttack {
         plant: "mkdir evil; cp -r .git/objects .git/refs .git/HEAD evil/; evil > evil/config; echo ../evil > .git/commondir",
         owner: "git status",
         told: ".git/commondir",
     },
-    Attack {
+    PlantedAttack {
         plant: "rm -rf .git/hooks; mkdir -p .git/hooks; printf '#!/bin/sh\\ntouch %s/marker\\n' \"$OUT\" > .git/hooks/pre-commit
                 chmod +x .git/hooks/pre-commit",
         owner: "git commit --allow-empty -m x",
         told: ".git/hooks/pre-commit",
     },
-    Attack {
+    PlantedAttack {
         plant: "mv proj p_; cp -r p_ proj; evil > proj/.git/config",
         owner: "cd proj && git status",
         told: "proj/.git/config",
     },
-    Attack {
+    PlantedAttack {
         plant: "r=.git/rebase-merge; mkdir $r; echo refs/heads/main > $r/head-name; git rev-parse HEAD > $r/onto
                 cp $r/onto $r/orig-head; : > $r/interactive; echo 1 > $r/msgnum; echo 1 > $r/end
                 echo \"exec touch $OUT/marker\" > $r/git-rebase-todo",
         owner: "git rebase --continue",
         told: "rebase-merge/git-rebase-todo",
     },
-    Attack {
+    PlantedAttack {
         plant: "echo garbage > .git/HEAD; echo ref: refs/heads/main > HEAD; mkdir objects refs; evil > config
                 printf '\\tworktree = .\\n' >> config",
         owner: "git status",
         told: "work/config",
     },
-    Attack {
+    PlantedAttack {
         plant: "mkdir -p a/b/c/d && cd a/b/c/d && git init -q && git commit -q --allow-empty -m x && evil > .git/config
                 h=$(git -c core.fsmonitor=false rev-parse HEAD) && cd ../../../..
                 git update-index --add --cacheinfo 160000,$h,a/b/c/d",
         owner: "git status",
         told: "a/b/c/d/.git/config",
     },
-    Attack {
+    PlantedAttack {
         plant: "echo 'touch $OUT/marker' > .envrc",
         owner: "test ! -e .envrc || . ./.envrc",
         told: "work/.envrc",
     },
-    Attack {
+    PlantedAttack {
         plant: "mkdir .vscode; echo 'touch $OUT/marker' > .vscode/tasks.json",
         owner: "test ! -e .vscode/tasks.json || . ./.vscode/tasks.json",
         told: ".vscode/tasks.json",
@@ -191,7 +191,7 @@ const ATTACKS: &[Attack] = &[
 ];
 
 /// Lays out a repository with a project in it, and the script of an attack.
-fn lay_out(work: &Path, out: &Path, attack: &Attack) {
+fn lay_out(work: &Path, out: &Path, attack: &PlantedAttack) {
     let script = format!(
         "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b
          evil() {{ printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tfsmonitor = touch %s/marker;false\\n' \"$OUT\"; }}
@@ -224,11 +224,11 @@ fn each_attack_runs_code_where_nothing_guards() {
 
 async fn planted_code_does_not_run(command: &str) {
     for attack in ATTACKS {
-        let guarded = Guarded::new();
+        let guarded = GuardedFixture::new();
         lay_out(&guarded.yard.path("work"), &guarded.yard.path(""), attack);
         let said = guarded.yard.bash(command).await;
         let planted = guarded.yard.path("work/planted");
-        until("the attack is done", || planted.exists()).await;
+        wait_until("the attack is done", || planted.exists()).await;
         let notice = guarded.told(attack.told).await;
         assert!(notice.text.contains("while a command ran"), "{notice:?}");
         let ran = guarded.owner("", attack.owner);
@@ -249,13 +249,13 @@ async fn what_a_process_plants_after_its_command_does_not_run_either() {
 
 #[tokio::test]
 async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it() {
-    let guarded = Guarded::new();
+    let guarded = GuardedFixture::new();
     let work = guarded.yard.path("work");
-    furnish(&work);
+    make_repository(&work);
     let begun = json!({"command": "touch begun; sleep 600", "run_in_background": true});
     guarded.yard.call(begun).await.expect("it starts");
     // The cover is there once the command runs.
-    until("the command runs", || work.join("begun").exists()).await;
+    wait_until("the command runs", || work.join("begun").exists()).await;
     let configured = guarded.owner(
         "",
         "git config branch.main.description mine && git config core.fsmonitor \"touch $OUT/marker;false\"",
@@ -264,7 +264,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     // Whoever adds a key that runs a program while a command runs: it counts as the command's.
     let notice = guarded.told(".git/config").await;
     assert!(notice.text.contains("were taken out"), "{notice:?}");
-    until("the key to be taken out", || {
+    wait_until("the key to be taken out", || {
         let text = guarded.yard.read("work/.git/config");
         text.contains("description = mine") && !text.contains("fsmonitor")
     })
@@ -288,21 +288,21 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
     assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
     let end = json!({"shell_id": "sh_1"});
-    tools::call(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.yard.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
 
 #[tokio::test]
 async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_goes_on() {
-    let guarded = Guarded::new();
+    let guarded = GuardedFixture::new();
     let work = guarded.yard.path("work");
-    furnish(&work);
+    make_repository(&work);
     let command = "echo $$ > pid; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo x >> .git/config && echo wrote > result || echo \
                    refused > result; sleep 600";
     let begun = json!({"command": command, "run_in_background": true});
     guarded.yard.call(begun).await.expect("it starts");
-    until("the command runs", || work.join("begun").exists()).await;
+    wait_until("the command runs", || work.join("begun").exists()).await;
     let process = guarded.yard.read("work/pid").trim().parse().expect("an id");
     for command in [
         "git config branch.main.description mine",
@@ -311,14 +311,14 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
     ] {
         let configured = guarded.owner("", command);
         assert!(configured.status.success(), "{configured:?}");
-        until("the file to be covered again", || {
+        wait_until("the file to be covered again", || {
             !has_lost_cover(process, &work.join(".git/config")).expect("it runs")
         })
         .await;
     }
     std::fs::write(work.join("go"), "").expect("written");
-    until("the command goes on", || work.join("result").exists()).await;
-    until("the command tried", || {
+    wait_until("the command goes on", || work.join("result").exists()).await;
+    wait_until("the command tried", || {
         !guarded.yard.read("work/result").is_empty()
     })
     .await;
@@ -330,7 +330,7 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
     );
     assert!(guarded.switches.list_notices().is_empty());
     let end = json!({"shell_id": "sh_1"});
-    tools::call(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.yard.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
@@ -342,9 +342,9 @@ const WAITING: &[&str] = &["sleep 0.02", ":"];
 #[tokio::test]
 async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
     for pause in WAITING {
-        let guarded = Guarded::new();
+        let guarded = GuardedFixture::new();
         let work = guarded.yard.path("work");
-        furnish(&work);
+        make_repository(&work);
         for round in 1..=5 {
             let begun = format!("begun{round}");
             let command = format!(
@@ -353,17 +353,17 @@ async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
             );
             let call = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
             guarded.yard.call(call).await.expect("it starts");
-            until("the command runs", || work.join(&begun).exists()).await;
+            wait_until("the command runs", || work.join(&begun).exists()).await;
             let ran = guarded.owner("", &format!("git config branch.main.description d{round}"));
             assert!(ran.status.success(), "{ran:?}");
             // How often it runs before that, `manual-tests/race_for_git_settings.sh` measures.
-            until("the owner's settings", || {
+            wait_until("the owner's settings", || {
                 let text = guarded.yard.read("work/.git/config");
                 text.contains(&format!("description = d{round}")) && !text.contains("fsmonitor")
             })
             .await;
             let end = json!({"shell_id": format!("sh_{round}")});
-            let _ = tools::call(&guarded.yard.registry, "KillShell", end).await;
+            let _ = tools::call_tool(&guarded.yard.registry, "KillShell", end).await;
             let text = guarded.yard.read("work/.git/config");
             assert!(!text.contains("fsmonitor"), "{text}");
         }
@@ -372,15 +372,15 @@ async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
 
 #[tokio::test]
 async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
-    let guarded = Guarded::new();
+    let guarded = GuardedFixture::new();
     let work = guarded.yard.path("work");
-    furnish(&work);
+    make_repository(&work);
     // It holds what it could open, and writes only much later.
     let command = "touch begun; while ! { exec 9>>.git/config; } 2>/dev/null; do :; done; touch opened; sleep 2; \
                    printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >&9; touch planted; sleep 600";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
-    until("the command runs", || work.join("begun").exists()).await;
+    wait_until("the command runs", || work.join("begun").exists()).await;
     for round in 0..200 {
         let configured = guarded.owner("", &format!("git config branch.main.description d{round}"));
         assert!(configured.status.success(), "{configured:?}");
@@ -392,31 +392,32 @@ async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
     // has replaced once more may be written.
     if work.join("opened").exists() {
         let status = json!({"shell_id": "sh_1"});
-        eventually("the write, or the end of the shell", async || {
-            let said = tools::call(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+        wait_for_some("the write, or the end of the shell", async || {
+            let said =
+                tools::call_tool(&guarded.yard.registry, "ShellStatus", status.clone()).await;
             let is_ended = said.is_ok_and(|said| format!("{said:?}").contains("SIGKILL"));
             (is_ended || work.join("planted").exists()).then_some(())
         })
         .await;
     }
-    until("the owner's settings", || {
+    wait_until("the owner's settings", || {
         !guarded.yard.read("work/.git/config").contains("fsmonitor")
     })
     .await;
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
     let end = json!({"shell_id": "sh_1"});
-    let _ = tools::call(&guarded.yard.registry, "KillShell", end).await;
+    let _ = tools::call_tool(&guarded.yard.registry, "KillShell", end).await;
 }
 
 #[tokio::test]
 async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
-    let guarded = Guarded::new();
+    let guarded = GuardedFixture::new();
     let work = guarded.yard.path("work");
     let command = "i=0; while :; do i=$((i+1)); echo \"touch $OUT/marker #$i\" > .envrc; date > alive; sleep 0.02; done";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
-    until("the owner to be told that it was ended", || {
+    wait_until("the owner to be told that it was ended", || {
         let notices = guarded.switches.list_notices();
         notices.iter().any(|notice| {
             notice.path.ends_with("work/.envrc") && notice.text.contains("ended the commands")
@@ -424,14 +425,14 @@ async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
     })
     .await;
     let status = json!({"shell_id": "sh_1"});
-    eventually("the end of the shell", async || {
-        let said = tools::call(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+    wait_for_some("the end of the shell", async || {
+        let said = tools::call_tool(&guarded.yard.registry, "ShellStatus", status.clone()).await;
         said.ok()
             .filter(|said| format!("{said:?}").contains("SIGKILL"))
     })
     .await;
     let alive = guarded.yard.read("work/alive");
-    until("the last file to be put back", || {
+    wait_until("the last file to be put back", || {
         !work.join(".envrc").exists()
     })
     .await;
@@ -440,8 +441,8 @@ async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
 
 #[tokio::test]
 async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
-    let guarded = Guarded::new();
-    furnish(&guarded.yard.path("work"));
+    let guarded = GuardedFixture::new();
+    make_repository(&guarded.yard.path("work"));
     let command = "mkdir -p a/b/deep && git init -q a/b/deep && cd a/b/deep && git -c user.name=x -c user.email=x commit -q \
                    --allow-empty -m x && head=$(git rev-parse HEAD) && cd ../../.. && git update-index --add --cacheinfo \
                    160000,$head,a/b/deep && sleep 1 && printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> \
@@ -457,15 +458,15 @@ async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
     let end = json!({"shell_id": "sh_1"});
-    tools::call(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.yard.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
 
 #[tokio::test]
 async fn ordinary_work_with_git_is_not_told() {
-    let guarded = Guarded::new();
-    furnish(&guarded.yard.path("work"));
+    let guarded = GuardedFixture::new();
+    make_repository(&guarded.yard.path("work"));
     let identity = "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b; set -e; ";
     for command in [
         "echo two >> a.txt; git commit -qam two; git checkout -q -b topic; echo three >> a.txt; git stash -q; git stash pop -q
@@ -491,8 +492,8 @@ async fn ordinary_work_with_git_is_not_told() {
 
 #[tokio::test]
 async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_then_is_compared() {
-    let guarded = Guarded::new();
-    furnish(&guarded.yard.path("work"));
+    let guarded = GuardedFixture::new();
+    make_repository(&guarded.yard.path("work"));
     // As `git worktree add` begins, seen by the guard between its two system calls.
     let text = guarded
         .yard
@@ -551,8 +552,8 @@ async fn file_tools_make_no_repository_and_write_none() {
 
 #[test]
 fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
-    let bare = Bare::under("older_landlock", &["7"], "");
-    furnish(&bare.path("work"));
+    let bare = OtherKernel::under("older_landlock", &["7"], "");
+    make_repository(&bare.path("work"));
     let plant = r#"{"command":"echo ../evil > .git/commondir"}"#;
     let answer = bare.says(&["call", "Bash", plant]);
     assert!(

@@ -10,25 +10,25 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Yard, compiled};
+use super::{HostileFixture, compile_program};
 use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 use crate::harness::process::copy_program;
 
 /// Somebody who is not root, with the program, a workspace and a home.
-pub(super) struct Ordinary {
+pub(super) struct OrdinaryUser {
     folder: TempDir,
 }
 
 const NOBODY: u32 = 65_534;
 
-impl Ordinary {
+impl OrdinaryUser {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let user = Self { folder };
         // A copy that this user can reach.
         copy_program(Path::new(PROGRAM), &user.path("program"));
-        compiled("bomb", user.folder.path());
+        compile_program("bomb", user.folder.path());
         fs::set_permissions(user.folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
         for made in ["home", "user", "work"] {
             fs::create_dir(user.path(made)).expect("made");
@@ -68,7 +68,7 @@ impl Ordinary {
 }
 
 /// How many there were, and why it stopped.
-fn told(text: &str) -> (u32, &str) {
+fn parse_report(text: &str) -> (u32, &str) {
     let line = text
         .lines()
         .find(|line| line.split(' ').count() == 2)
@@ -79,7 +79,7 @@ fn told(text: &str) -> (u32, &str) {
 
 #[test]
 fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_runs() {
-    let user = Ordinary::new();
+    let user = OrdinaryUser::new();
     let status = user.says(&["status"]);
     let has_loopback = status["network"] == "ask" && status["confinement"] == "full";
     let why = format!("no loopback of its own, which the limit is set in: {status}");
@@ -91,7 +91,7 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
         .as_str()
         .unwrap_or_else(|| panic!("{answer}"))
         .to_owned();
-    let (made, why) = told(&text);
+    let (made, why) = parse_report(&text);
     assert_eq!(why, "EAGAIN", "{text}");
     // The shell, the program itself and the runner's own threads are counted too.
     assert!((900..1_024).contains(&made), "{text}");
@@ -110,11 +110,11 @@ async fn h53_gap_the_processes_of_root_are_not_counted() {
     ) {
         return;
     }
-    let yard = Yard::new();
-    compiled("bomb", &yard.path("work"));
+    let yard = HostileFixture::new();
+    compile_program("bomb", &yard.path("work"));
     let text = yard.bash("./bomb 4500").await;
     assert_eq!(
-        told(&text),
+        parse_report(&text),
         (4_500, "out"),
         "the gap is closed here: the page on safety and the list can say so"
     );

@@ -4,22 +4,25 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::{Ask, http};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
-use crate::harness::worker::Worker;
+use crate::harness::caller::{ToolCall, http_client};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
+use crate::harness::worker::WorkerProcess;
 
 /// A call whose arguments are exactly this text.
-fn asking(tool: &str, args: &str) -> Ask {
-    Ask::new(tool, &Value::Null).with("args", json!(args))
+fn question_call(tool: &str, args: &str) -> ToolCall {
+    ToolCall::new(tool, &Value::Null).with("args", json!(args))
 }
 
 /// The device answers each of these calls as arguments that cannot be used, runs nothing, and goes on.
-async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
+async fn refused_by_the_device(stage: &RunnerFixture, calls: &[(&str, &str)]) {
     let _runner = stage.run();
     for (args, words) in calls {
-        let answer = stage.caller.have(asking("Bash", args)).await;
+        let answer = stage
+            .caller
+            .call_and_wait(question_call("Bash", args))
+            .await;
         assert_eq!(
             answer.verdict(),
             ("error", "invalid_args"),
@@ -32,7 +35,10 @@ async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
         );
     }
     assert_eq!(stage.read("effects"), "", "nothing ran");
-    let after = stage.caller.have(Ask::bash("echo ran >> effects")).await;
+    let after = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran >> effects"))
+        .await;
     assert_eq!(
         (after.outcome.as_str(), stage.read("effects").as_str()),
         ("ok", "ran\n")
@@ -40,9 +46,9 @@ async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
 }
 
 /// What the embedded backend says to a call with exactly this body, and whether it goes on.
-async fn said_by_the_backend(stage: &Stage, body: String) -> (u16, String) {
+async fn said_by_the_backend(stage: &RunnerFixture, body: String) -> (u16, String) {
     let url = &stage.setting.url;
-    let post = http()
+    let post = http_client()
         .post(format!("{url}/api/mutation"))
         .header("content-type", "application/json")
         .body(body);
@@ -57,14 +63,14 @@ fn call_with(args: &str) -> String {
     format!("{{\"path\":\"events:cancel\",\"format\":\"json\",\"args\":{args}}}")
 }
 
-fn nested(levels: usize) -> String {
+fn nested_json(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_are_refused_by_the_device() {
-    let stage = Stage::new().await;
-    let (deep, objects) = (nested(10_000), r#"{"env":"#.repeat(10_000));
+    let stage = RunnerFixture::new().await;
+    let (deep, objects) = (nested_json(10_000), r#"{"env":"#.repeat(10_000));
     let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
     refused_by_the_device(
         &stage,
@@ -78,10 +84,10 @@ async fn h90_ten_thousand_levels_are_refused_by_the_device() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for args in [
-        nested(10_000),
-        format!("{{\"callerToken\":{}}}", nested(10_000)),
+        nested_json(10_000),
+        format!("{{\"callerToken\":{}}}", nested_json(10_000)),
     ] {
         let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
         assert!(
@@ -91,27 +97,37 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
     }
     // A backend that says so to the device: it is no page, and the next one is read.
     let relay = Relay::before(&stage.setting.url).await;
-    let answer = format!("{{\"status\":\"success\",\"value\":{}}}", nested(10_000));
+    let answer = format!(
+        "{{\"status\":\"success\",\"value\":{}}}",
+        nested_json(10_000)
+    );
     let mut lies = 2;
     relay.rule(move |path, _| match path {
         "events:listForDevice" if lies > 0 => {
             lies -= 1;
-            Fate::say("200 OK", "content-type: application/json\r\n", &answer)
+            CallFate::say("200 OK", "content-type: application/json\r\n", &answer)
         }
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
     // A request that is there when it starts would be found by another way.
-    until("both lies to be met", || {
+    wait_until("both lies to be met", || {
         relay.calls("events:listForDevice").len() >= 2
     })
     .await;
-    assert_eq!(stage.caller.have(Ask::bash("echo ran")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo ran"))
+            .await
+            .outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h91_a_key_that_is_there_twice_is_refused() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for body in [
         call_with(r#"{"callerToken":"x","requestId":"a","requestId":"b"}"#),
         r#"{"path":"events:head","path":"events:cancel","args":{},"format":"json"}"#.to_owned(),
@@ -145,7 +161,7 @@ async fn h91_a_key_that_is_there_twice_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let with = |number: &str| format!(r#"{{"command":"echo ran >> effects","timeout":{number}}}"#);
     let numbers = [
         ("1e400", "out of range"),
@@ -183,7 +199,7 @@ async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h93_half_a_surrogate_pair_is_refused() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for text in [r"\ud800", r"\udc00x", r"\ud83d\ud83d"] {
         let args = format!(r#"{{"callerToken":"{text}","requestId":"a"}}"#);
         let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
@@ -211,13 +227,13 @@ async fn h93_half_a_surrogate_pair_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_meant() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     {
         let _runner = stage.run();
         for (tool, words) in [("Bsh", "Bash"), ("eval", "eval"), ("Bash.exe", "Bash")] {
             let answer = stage
                 .caller
-                .have(asking(tool, r#"{"command":"echo ran >> effects"}"#))
+                .call_and_wait(question_call(tool, r#"{"command":"echo ran >> effects"}"#))
                 .await;
             assert_eq!(
                 answer.verdict(),
@@ -275,7 +291,7 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let paths = [
         "../../x",
         "/tmp/x",
@@ -310,19 +326,19 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     relay.rule(move |path, _| match path {
         "events:listForDevice" if lies > 0 => {
             lies -= 1;
-            Fate::say(
+            CallFate::say(
                 "200 OK",
                 "content-type: application/json\r\n",
                 &page.to_string(),
             )
         }
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("echo after > after"))
+            .call_and_wait(ToolCall::bash("echo after > after"))
             .await
             .outcome,
         "ok"
@@ -345,7 +361,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let around = worker.setting.home.parent().expect("a folder").to_owned();
@@ -361,7 +377,7 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
             .await;
         assert!(said.contains("20000"), "{id:?}");
     }
-    until("the outputs to be kept", || {
+    wait_until("the outputs to be kept", || {
         std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok()
     })
     .await;

@@ -16,18 +16,18 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::file::Bench;
-use crate::harness::flip::Flip;
-use crate::harness::tools::text;
+use crate::harness::flip::FlippingNames;
+use crate::harness::tools::reply_text;
 
 /// How many tries of one tool were made and served, and how many led outside.
 #[derive(Debug, Default)]
-struct Count {
+struct TryCount {
     tries: u32,
     served: u32,
     escapes: u32,
 }
 
-impl Count {
+impl TryCount {
     /// Whether another try is made: a busy machine may be slow to exchange, so one that showed nothing yet goes on.
     fn goes_on(&mut self, least: u32, has_shown: impl Fn(&Self) -> bool) -> bool {
         let goes_on =
@@ -39,7 +39,7 @@ impl Count {
 
 /// A folder `sub` of the workspace that is exchanged with a link to outside. In memory where the system has that: a
 /// write must not wait for a disk a million times.
-struct Race {
+struct LinkRace {
     bench: Bench,
     sub: PathBuf,
     link: PathBuf,
@@ -49,7 +49,7 @@ const INSIDE: &str = "inside one\n";
 /// As the one inside: an edit that came here would find its place.
 const OUTSIDE: &str = "secret one\n";
 
-impl Race {
+impl LinkRace {
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() {
@@ -65,8 +65,8 @@ impl Race {
         Self { bench, sub, link }
     }
 
-    fn flip(&self) -> Flip {
-        Flip::start(&self.sub, &self.link)
+    fn flip(&self) -> FlippingNames {
+        FlippingNames::start(&self.sub, &self.link)
     }
 
     /// Whether something outside is not as it was; then it is made so again.
@@ -84,32 +84,32 @@ impl Race {
         true
     }
 
-    async fn read(&self, tries: u32) -> Count {
-        let mut count = Count::default();
+    async fn read(&self, tries: u32) -> TryCount {
+        let mut count = TryCount::default();
         while count.goes_on(tries, |count| count.served > 0) {
             if let Ok(reply) = self.bench.call("Read", json!({"file_path": "sub/f"})).await {
                 count.served += 1;
-                count.escapes += u32::from(text(&reply).contains("secret"));
+                count.escapes += u32::from(reply_text(&reply).contains("secret"));
             }
         }
         count
     }
 
-    async fn list(&self, tries: u32) -> Count {
+    async fn list(&self, tries: u32) -> TryCount {
         fs::write(self.bench.outside.join("secret"), "").expect("written");
-        let mut count = Count::default();
+        let mut count = TryCount::default();
         while count.goes_on(tries, |count| count.served > 0) {
             if let Ok(reply) = self.bench.call("list_files", json!({"path": "sub"})).await {
                 count.served += 1;
-                count.escapes += u32::from(text(&reply).contains("secret"));
+                count.escapes += u32::from(reply_text(&reply).contains("secret"));
             }
         }
         fs::remove_file(self.bench.outside.join("secret")).expect("removed");
         count
     }
 
-    async fn write(&self, tries: u32) -> Count {
-        let mut count = Count::default();
+    async fn write(&self, tries: u32) -> TryCount {
+        let mut count = TryCount::default();
         while count.goes_on(tries, |count| count.served > 0) {
             let args = json!({"file_path": "sub/new", "content": format!("{}\n", count.tries)});
             count.served += u32::from(self.bench.call("Write", args).await.is_ok());
@@ -118,8 +118,8 @@ impl Race {
         count
     }
 
-    async fn edit(&self, tries: u32) -> Count {
-        let mut count = Count::default();
+    async fn edit(&self, tries: u32) -> TryCount {
+        let mut count = TryCount::default();
         let (mut old, mut new) = ("one", "two");
         while count.goes_on(tries, |count| count.served > 0) {
             let args = json!({"file_path": "sub/f", "old_string": old, "new_string": new});
@@ -133,8 +133,8 @@ impl Race {
     }
 
     /// The check that is no boundary: where does the path lead, is that inside, then open the path.
-    fn by_path(&self, tries: u32) -> Count {
-        let mut count = Count::default();
+    fn by_path(&self, tries: u32) -> TryCount {
+        let mut count = TryCount::default();
         let asked = self.sub.join("f");
         while count.goes_on(tries, |count| count.escapes > 0) {
             let is_inside =
@@ -148,7 +148,7 @@ impl Race {
     }
 
     /// As many tries of every tool, each with what came of it; the last is the check by path.
-    async fn run(&self, tries: u32) -> [(&'static str, Count); 5] {
+    async fn run(&self, tries: u32) -> [(&'static str, TryCount); 5] {
         let flip = self.flip();
         let counts = [
             ("Read", self.read(tries).await),
@@ -163,7 +163,7 @@ impl Race {
 }
 
 /// Nothing got through to outside but by the check by path, and everything was served at times.
-fn judge(counts: &[(&str, Count)]) {
+fn check_counts(counts: &[(&str, TryCount)]) {
     for (tool, count) in counts {
         assert!(
             count.served > 0,
@@ -183,18 +183,18 @@ fn judge(counts: &[(&str, Count)]) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn h24_a_folder_exchanged_with_a_link_leads_no_tool_outside() {
-    judge(&Race::new().run(5_000).await);
+    check_counts(&LinkRace::new().run(5_000).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "minutes: a million tries, by name, with --nocapture for its figures"]
 #[expect(clippy::print_stdout, reason = "its figures are what it is run for")]
 async fn only_by_name_a_million_tries_under_exchange() {
-    let race = Race::new();
+    let race = LinkRace::new();
     let counts = race.run(250_000).await;
     for (
         tool,
-        Count {
+        TryCount {
             tries,
             served,
             escapes,
@@ -203,7 +203,7 @@ async fn only_by_name_a_million_tries_under_exchange() {
     {
         println!("{tool:<12} {tries:>9} tries {served:>9} served {escapes:>9} escapes");
     }
-    judge(&counts);
+    check_counts(&counts);
 }
 
 #[tokio::test]

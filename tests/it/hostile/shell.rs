@@ -12,14 +12,14 @@ use punie_sandbox::{ConfinementLevel, NetworkAccess};
 use punie_tool::request::ErrorCode;
 use serde_json::json;
 
-use super::Yard;
+use super::HostileFixture;
 use crate::harness::program::make_program;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 /// Somebody else's process. Ended with the test.
-struct Stranger(Child);
+struct ForeignProcess(Child);
 
-impl Stranger {
+impl ForeignProcess {
     fn new() -> Self {
         let child = Command::new("sleep")
             .arg("600")
@@ -28,12 +28,12 @@ impl Stranger {
         Self(child.expect("it starts"))
     }
 
-    fn lives(&mut self) -> bool {
+    fn is_running(&mut self) -> bool {
         self.0.try_wait().expect("it is ours").is_none()
     }
 }
 
-impl Drop for Stranger {
+impl Drop for ForeignProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -48,7 +48,7 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
         NetworkAccess::Ask,
         NetworkAccess::Full,
     ] {
-        let yard = Yard::with(network, |_| {});
+        let yard = HostileFixture::with_rules(network, |_| {});
         assert_eq!(
             yard.confinement.confinement_level().await,
             ConfinementLevel::Full,
@@ -59,7 +59,7 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
 
 #[tokio::test]
 async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list; ls -A ~")
         .await;
@@ -82,7 +82,7 @@ async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() 
 
 #[tokio::test]
 async fn h42_a_shells_start_up_file_is_not_added_to() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard.bash("echo x >> ~/.bashrc").await;
     assert!(
         text.contains("Read-only file system") && text.contains("write = ["),
@@ -93,7 +93,7 @@ async fn h42_a_shells_start_up_file_is_not_added_to() {
 
 #[tokio::test]
 async fn h43_a_link_made_inside_leads_no_write_outside() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     yard.bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc")
         .await;
     assert!(
@@ -106,7 +106,7 @@ async fn h43_a_link_made_inside_leads_no_write_outside() {
 
 #[tokio::test]
 async fn h44_a_hidden_file_gets_no_second_name() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     yard.bash("ln ~/.netrc here; ln ~/notes/list list").await;
     assert!(!yard.path("work/here").exists() && !yard.path("work/list").exists());
     assert_eq!(
@@ -117,7 +117,7 @@ async fn h44_a_hidden_file_gets_no_second_name() {
 
 #[tokio::test]
 async fn h45_a_file_of_the_users_is_not_moved_away() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     yard.bash("mv ~/.gitconfig .; mv ~/notes notes").await;
     assert!(yard.path("user/.gitconfig").exists() && yard.path("user/notes/list").exists());
 }
@@ -129,7 +129,7 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         NetworkAccess::Loopback,
         NetworkAccess::Ask,
     ] {
-        let yard = Yard::with(network, |_| {});
+        let yard = HostileFixture::with_rules(network, |_| {});
         let (tcp, udp) = (
             TcpListener::bind("127.0.0.1:0").expect("a port"),
             UdpSocket::bind("127.0.0.1:0").expect("a port"),
@@ -158,7 +158,7 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
 
 #[tokio::test]
 async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let text = yard
         .bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none")
         .await;
@@ -173,7 +173,7 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
         NetworkAccess::Full,
     ] {
         let mut daemons = Vec::new();
-        let yard = Yard::with(network, |rules| {
+        let yard = HostileFixture::with_rules(network, |rules| {
             let user = rules.user_home.clone().expect("a home");
             std::fs::create_dir_all(user.join(".docker/run")).expect("made");
             for socket in [".docker/run/docker.sock", "agent.sock"] {
@@ -209,7 +209,7 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
 
 #[tokio::test]
 async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let beside = yard.path("..").canonicalize().expect("there");
     assert_eq!(
         beside,
@@ -251,7 +251,7 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
 async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
     let place = std::path::Path::new("/tmp").join(uuid::Uuid::new_v4().simple().to_string());
     let daemon = UnixListener::bind(&place).expect("a socket");
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         rules.write.push(place.clone());
     });
     let told = yard.escape(&format!("path {}", place.display())).await;
@@ -262,7 +262,7 @@ async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
 
 #[tokio::test]
 async fn h48_an_abstract_socket_outside_is_not_reached() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let name = format!("punie-hostile-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
     let daemon = UnixListener::bind_addr(&address).expect("a socket");
@@ -270,7 +270,7 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
     let told = yard.escape(&format!("abstract {name}")).await;
     assert!(daemon.accept().is_err() && told != "abstract out", "{told}");
     // With the machine's own network it is the kernel's scope alone that keeps it in.
-    let yard = Yard::with(NetworkAccess::Full, |_| {});
+    let yard = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     assert_eq!(
         yard.escape(&format!("abstract {name}")).await,
         "abstract EPERM"
@@ -280,8 +280,8 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
 #[tokio::test]
 async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_a_terminal() {
     for network in [NetworkAccess::Loopback, NetworkAccess::Full] {
-        let yard = Yard::with(network, |_| {});
-        let escapes = super::compiled("escapes", &yard.path("outside"));
+        let yard = HostileFixture::with_rules(network, |_| {});
+        let escapes = super::compile_program("escapes", &yard.path("outside"));
         let outside = |words: &[&str]| {
             let output = Command::new(&escapes)
                 .args(words)
@@ -307,8 +307,8 @@ async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_
 
 #[tokio::test]
 async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
-    let yard = Yard::new();
-    let mut stranger = Stranger::new();
+    let yard = HostileFixture::new();
+    let mut stranger = ForeignProcess::new();
     assert_eq!(
         yard.escape(&format!("kill {}", stranger.0.id())).await,
         "kill EPERM"
@@ -333,20 +333,20 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
         .args(["-c", &listening])
         .spawn()
         .expect("it starts");
-    let _shell = Stranger(shell);
-    crate::harness::wait::until("the listener", || {
+    let _shell = ForeignProcess(shell);
+    crate::harness::wait::wait_until("the listener", || {
         heard.exists() && yard.read("outside/heard") == "up\n"
     })
     .await;
     yard.escape("everybody").await;
     yard.bash("sleep 0.3").await;
     assert_eq!(yard.read("outside/heard"), "up\n");
-    assert!(stranger.lives());
+    assert!(stranger.is_running());
 }
 
 #[tokio::test]
 async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_traced() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let runner = std::process::id();
     for file in ["mem", "environ", "maps", "root/etc/passwd", "cwd", "fd/0"] {
         let text = yard
@@ -371,7 +371,7 @@ async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_trace
 
 #[tokio::test]
 async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for what in ["userns", "clone", "bpf", "userfaultfd", "keyctl"] {
         assert_eq!(yard.escape(what).await, format!("{what} EPERM"));
     }
@@ -389,23 +389,26 @@ async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
 
 #[tokio::test]
 async fn h52_io_uring_is_said_not_to_exist() {
-    assert_eq!(Yard::new().escape("io_uring").await, "io_uring ENOSYS");
+    assert_eq!(
+        HostileFixture::new().escape("io_uring").await,
+        "io_uring ENOSYS"
+    );
 }
 
 #[tokio::test]
 async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_namespaces() {
-    let text = Yard::new().bash("ulimit -u; ulimit -c").await;
+    let text = HostileFixture::new().bash("ulimit -u; ulimit -c").await;
     assert_eq!(text, "1024\n0");
 }
 
 #[tokio::test]
 async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let show = "readlink /proc/self/ns/user; cat /proc/self/uid_map | tr -s ' '; id -u";
     // Beside each other: the kernel gives the number of a namespace that is gone to the next one.
     let waiting = format!("{show}; touch shown; until [ -e go ]; do sleep 0.05; done");
     let beside = async {
-        until("the first one shows its own", || {
+        wait_until("the first one shows its own", || {
             yard.path("work/shown").exists()
         })
         .await;
@@ -427,7 +430,7 @@ async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
 
 #[tokio::test]
 async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let command =
         "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
     let stopped = yard
@@ -444,7 +447,7 @@ async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command
 
 #[tokio::test]
 async fn h55_however_removal_is_spelled_what_is_outside_stays() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for command in [
         "rm -rf \"$OUT\"/outside",
         "rm${IFS}-rf${IFS}$OUT/outside",
@@ -464,7 +467,7 @@ async fn h55_however_removal_is_spelled_what_is_outside_stays() {
 
 #[tokio::test]
 async fn h57_variables_that_load_code_are_refused() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     for name in [
         "BASH_ENV",
         "PROMPT_COMMAND",
@@ -488,7 +491,7 @@ async fn h57_variables_that_load_code_are_refused() {
 
 #[tokio::test]
 async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_that() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     make_program(
         &yard.path("work/git"),
         "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n",
@@ -500,7 +503,7 @@ async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_
 
 #[tokio::test]
 async fn h59_no_command_begins_outside_or_behind_a_link_that_leads_there() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     std::os::unix::fs::symlink(yard.path("outside"), yard.path("work/link")).expect("a link");
     for folder in ["..", "/etc", "link", "link/.."] {
         let refused = yard
@@ -513,14 +516,16 @@ async fn h59_no_command_begins_outside_or_behind_a_link_that_leads_there() {
 #[tokio::test]
 async fn h60_what_reads_input_gets_its_end_at_once() {
     assert_eq!(
-        Yard::new().bash("cat; read -r x; echo \"code $?\"").await,
+        HostileFixture::new()
+            .bash("cat; read -r x; echo \"code $?\"")
+            .await,
         "code 1"
     );
 }
 
 #[tokio::test]
 async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let refused = yard
         .call(json!({"command": "echo \0"}))
         .await
@@ -537,7 +542,7 @@ async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn h62_modes_times_and_attributes_outside_stay_and_no_set_id_bit_is_made() {
-    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let outside = rules.workspaces[0].with_file_name("outside");
         rules.read.push(outside);
     });

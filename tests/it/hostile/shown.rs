@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// A title, the clipboard (OSC 52), a colour, a C1 escape, delete, both directions, nothing at all, and hidden tags.
 const STEERING: &str = "a\u{1b}]0;owned\u{7}b\u{1b}]52;c;cm0gLXJm\u{1b}\\c\u{1b}[31md\u{9b}31me\u{7f}f\u{202e}g\u{2066}h\
@@ -24,32 +24,33 @@ fn is_plain(text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h102_what_others_wrote_steers_no_terminal() {
-    let stage = Stage::with("[policy]\nask = [\"Bash\"]\n[log]\nfile = \"always\"\n").await;
+    let stage =
+        RunnerFixture::with_config("[policy]\nask = [\"Bash\"]\n[log]\nfile = \"always\"\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
         "events:appendResult" => {
-            Fate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING }))
+            CallFate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING }))
         }
-        "devices:heartbeat" => Fate::say(
+        "devices:heartbeat" => CallFate::say(
             "418 No",
             "content-type: application/json\r\n",
             &json!({"message": STEERING}).to_string(),
         ),
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let runner = stage.run_at(&relay.url);
     // A question whose title is the command, and an answer whose post is refused in such words.
-    let asked = stage.ask(Ask::bash(&format!("echo {STEERING}"))).await;
+    let asked = stage.ask(ToolCall::bash(&format!("echo {STEERING}"))).await;
     let read = stage
-        .ask(Ask::new("Read", &json!({ "file_path": STEERING })))
+        .ask(ToolCall::new("Read", &json!({ "file_path": STEERING })))
         .await;
-    eventually("the question", async || {
+    wait_for_some("the question", async || {
         let open = stage.command(&["--json", "approvals"]).await.out;
         Some(()).filter(|()| open.contains("owned"))
     })
     .await;
     // The question as the caller's side reads it is as plain.
-    let question = eventually("the question on the wire", async || {
+    let question = wait_for_some("the question on the wire", async || {
         stage.caller.questions().await.pop()
     })
     .await;
@@ -59,7 +60,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         "{title}"
     );
     let which = question["permissionId"].as_str().expect("an id");
-    until("the refusal in the log", || runner.log().contains("owned")).await;
+    wait_until("the refusal in the log", || runner.log().contains("owned")).await;
     let mut seen = Vec::new();
     for args in [
         &["status"][..],
@@ -105,7 +106,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         "{seen:?}"
     );
     // What a command that is refused complains of.
-    relay.rule(|_, _| Fate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
+    relay.rule(|_, _| CallFate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
     let refused = stage.command_at(&relay.url, &["pair", STEERING]).await;
     assert!(
         refused.log.contains("owned") && is_plain(&refused.log),

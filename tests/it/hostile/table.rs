@@ -15,14 +15,14 @@ const BEGINS: &str =
 const ENDS: &str = "<!-- The end of the hostile inputs. -->";
 
 /// One line of the list.
-struct Input {
+struct HostileInput {
     number: u8,
     verdicts: Vec<&'static str>,
     tried: &'static str,
     note: &'static str,
 }
 
-fn inputs() -> Vec<Input> {
+fn read_inputs() -> Vec<HostileInput> {
     let lines = include_str!("inputs.txt")
         .lines()
         .filter(|line| !line.starts_with('#'));
@@ -39,7 +39,7 @@ fn inputs() -> Vec<Input> {
                     "{verdict} is no verdict: {line}"
                 );
             }
-            Input {
+            HostileInput {
                 number: number.parse().expect("a number"),
                 verdicts,
                 tried,
@@ -49,7 +49,7 @@ fn inputs() -> Vec<Input> {
         .collect()
 }
 
-fn repository() -> PathBuf {
+fn project_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -86,10 +86,10 @@ fn tests_in(text: &str) -> Vec<(u8, String)> {
 }
 
 /// All tests with a number, by it.
-fn tests() -> BTreeMap<u8, BTreeSet<String>> {
+fn collect_tests() -> BTreeMap<u8, BTreeSet<String>> {
     let mut found: BTreeMap<u8, BTreeSet<String>> = BTreeMap::new();
     let mut folders = ["tests/it", "src", "crates"]
-        .map(|folder| repository().join(folder))
+        .map(|folder| project_root().join(folder))
         .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
@@ -107,9 +107,9 @@ fn tests() -> BTreeMap<u8, BTreeSet<String>> {
 }
 
 /// The table as the page shows it.
-fn table(inputs: &[Input], tests: &BTreeMap<u8, BTreeSet<String>>) -> String {
+fn render_table(inputs: &[HostileInput], tests: &BTreeMap<u8, BTreeSet<String>>) -> String {
     let mut text = String::from("| | what is tried | here | tests |\n|---|---|---|---|\n");
-    for Input {
+    for HostileInput {
         number,
         verdicts,
         tried,
@@ -150,7 +150,7 @@ fn a_test_is_found_by_its_attribute_and_its_number() {
 
 #[test]
 fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
-    let (inputs, tests) = (inputs(), tests());
+    let (inputs, tests) = (read_inputs(), collect_tests());
     let numbers: Vec<u8> = inputs.iter().map(|input| input.number).collect();
     assert_eq!(
         numbers,
@@ -174,13 +174,13 @@ fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
 
 #[test]
 fn a_gap_is_told_and_shown_and_nothing_else_is_called_one() {
-    let tests = tests();
-    for Input {
+    let tests = collect_tests();
+    for HostileInput {
         number,
         verdicts,
         note,
         ..
-    } in inputs()
+    } in read_inputs()
     {
         let is_gap = verdicts.contains(&"gap");
         let shown = tests
@@ -201,11 +201,11 @@ fn a_gap_is_told_and_shown_and_nothing_else_is_called_one() {
 
 #[test]
 fn the_table_on_the_page_is_of_these_tests() {
-    let page = repository().join("docs/hostile-inputs.md");
+    let page = project_root().join("docs/hostile-inputs.md");
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text.split_once(BEGINS).expect("the mark before the table");
     let (written, after) = rest.split_once(ENDS).expect("the mark behind the table");
-    let table = format!("\n\n{}\n", table(&inputs(), &tests()));
+    let table = format!("\n\n{}\n", render_table(&read_inputs(), &collect_tests()));
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         fs::write(&page, [before, BEGINS, &table, ENDS, after].concat())
             .expect("the page is written");
@@ -223,12 +223,12 @@ fn the_table_on_the_page_is_of_these_tests() {
 
 #[test]
 fn the_list_has_no_cell_that_breaks_the_table() {
-    for Input {
+    for HostileInput {
         number,
         tried,
         note,
         ..
-    } in inputs()
+    } in read_inputs()
     {
         assert_eq!(tried.matches('`').count() % 2, 0, "H{number:02}: {tried}");
         assert!(

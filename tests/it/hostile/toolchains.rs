@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Yard;
+use super::HostileFixture;
 
 const CANARY: &str = "a-secret-beside-programs";
 
@@ -152,32 +152,32 @@ const NEEDED: &[(&str, u32)] = &[
     (".ivy2/local/own/ivy.xml", 0o600),
 ];
 
-fn write(path: &Path, text: &str, mode: u32) {
+fn write_file(path: &Path, text: &str, mode: u32) {
     fs::create_dir_all(path.parent().expect("one")).expect("made");
     fs::write(path, text).expect("written");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
 }
 
 /// A yard whose PATH has a folder of programs of the user's own.
-fn furnished_yard() -> Yard {
-    let folder = Yard::lay_out();
+fn furnished_yard() -> HostileFixture {
+    let folder = HostileFixture::lay_out();
     let user = folder.path().canonicalize().expect("real").join("user");
     for path in SECRETS {
-        write(&user.join(path), CANARY, 0o600);
+        write_file(&user.join(path), CANARY, 0o600);
     }
     for (path, text) in SETTINGS {
-        write(&user.join(path), &text.replace("{}", CANARY), 0o600);
+        write_file(&user.join(path), &text.replace("{}", CANARY), 0o600);
     }
     for (path, mode) in NEEDED {
-        write(&user.join(path), &format!("needed {path}\n"), *mode);
+        write_file(&user.join(path), &format!("needed {path}\n"), *mode);
     }
-    write(
+    write_file(
         &user.join("tools/own/bin/program"),
         "#!/bin/sh\necho of own tools\n",
         0o755,
     );
     let programs = user.join("tools/own/bin");
-    Yard::start_in(
+    HostileFixture::start_in(
         folder,
         punie_sandbox::NetworkAccess::Loopback,
         &[],
@@ -221,15 +221,15 @@ async fn no_credential_beside_a_toolchain_is_read_and_what_the_toolchain_needs_i
 
 #[tokio::test]
 async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let user = yard.path("user");
     let settings = user.join(".cargo/config.toml");
-    write(
+    write_file(
         &settings,
         "[build]\njobs = 1\n[registry]\ntoken = \"a-secret-beside-programs\"\n",
         0o600,
     );
-    write(&user.join(".gitconfig"), "[user]\n\tname = First\n", 0o600);
+    write_file(&user.join(".gitconfig"), "[user]\n\tname = First\n", 0o600);
     let read = "cat ~/.cargo/config.toml; git config user.name";
     assert_eq!(
         yard.bash(read).await,
@@ -256,9 +256,9 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
 
 #[tokio::test]
 async fn no_command_writes_settings_that_a_tool_of_the_next_one_runs() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let earlier = yard.path("punie/commands/home/.gradle/init.d/x.gradle");
-    write(&earlier, "of an earlier command", 0o600);
+    write_file(&earlier, "of an earlier command", 0o600);
     let text = yard
         .bash(
             "cd; for file in .gradle/init.gradle .gradle/init.gradle.kts .gradle/init.d/x.gradle .gradle/gradle.properties \
@@ -289,11 +289,11 @@ async fn the_owners_own_files_in_the_system_are_not_read() {
         .collect();
     for folder in &made {
         for name in ["secret", "deep/secret"] {
-            write(&folder.join(name), CANARY, 0o600);
+            write_file(&folder.join(name), CANARY, 0o600);
         }
-        write(&folder.join("open"), "for all", 0o644);
+        write_file(&folder.join("open"), "for all", 0o644);
     }
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let list: Vec<String> = made
         .iter()
         .map(|folder| folder.display().to_string())

@@ -1,11 +1,11 @@
 //! File systems without hard links, or without a rename that replaces nothing: new files are made there too.
 
-use super::absence::Bare;
+use super::absence::OtherKernel;
 
 #[test]
 fn a_new_file_is_made_where_there_are_no_hard_links_and_none_is_replaced() {
     for lacking in ["links", "flags"] {
-        let bare = Bare::under("without", &[lacking], "");
+        let bare = OtherKernel::under("without", &[lacking], "");
         let answer = bare.says(&["call", "Write", r#"{"file_path":"new","content":"made\n"}"#]);
         assert!(
             answer["result"]

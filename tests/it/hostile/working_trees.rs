@@ -6,16 +6,16 @@ use std::path::Path;
 use punie_sandbox::NetworkAccess;
 use serde_json::json;
 
-use super::Yard;
-use super::kept_from_commands::{fails, furnish, git};
+use super::HostileFixture;
+use super::kept_from_commands::{expect_failure, make_repository, run_git};
 
 /// A repository with a linked worktree where an agent of this name puts its own.
 fn furnish_agent(work: &Path, agent: &str) -> String {
-    furnish(work);
+    make_repository(work);
     let tree = format!("{agent}/worktrees/topic");
     std::fs::create_dir_all(work.join(agent)).expect("made");
     std::fs::write(work.join(agent).join("settings.json"), "{}").expect("written");
-    git(work, &["worktree", "add", "-q", &tree, "-b", "topic"]);
+    run_git(work, &["worktree", "add", "-q", &tree, "-b", "topic"]);
     let own = work.join(&tree).join(agent);
     std::fs::create_dir_all(&own).expect("made");
     std::fs::write(own.join("settings.json"), "{}").expect("written");
@@ -25,7 +25,7 @@ fn furnish_agent(work: &Path, agent: &str) -> String {
 #[tokio::test]
 async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
     for agent in [".claude", ".codex"] {
-        let yard = Yard::new();
+        let yard = HostileFixture::new();
         let tree = furnish_agent(&yard.path("work"), agent);
         let work = "echo two >> a.txt && mkdir -p src && echo x > src/new && git add -A . && git commit -q -m two";
         let text = yard
@@ -47,7 +47,7 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
             format!("rm -rf {tree}/.git"),
             format!("echo x > {tree}/.git"),
         ] {
-            fails(&yard, &command).await;
+            expect_failure(&yard, &command).await;
         }
         for file in [
             format!("work/{agent}/settings.json"),
@@ -66,9 +66,9 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
 #[tokio::test]
 async fn the_first_working_tree_of_an_agent_is_made_by_a_command() {
     for has_settings in [true, false] {
-        let yard = Yard::new();
+        let yard = HostileFixture::new();
         let work = yard.path("work");
-        furnish(&work);
+        make_repository(&work);
         if has_settings {
             std::fs::create_dir(work.join(".claude")).expect("made");
             std::fs::write(work.join(".claude/settings.json"), "{}").expect("written");
@@ -77,19 +77,19 @@ async fn the_first_working_tree_of_an_agent_is_made_by_a_command() {
             .bash("git worktree add -q -b topic .claude/worktrees/topic && ls .claude/worktrees")
             .await;
         assert_eq!(text, "topic", "{has_settings}");
-        fails(&yard, "echo x > .claude/new.json").await;
+        expect_failure(&yard, "echo x > .claude/new.json").await;
     }
 }
 
 #[tokio::test]
 async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let main = yard.path("main");
     std::fs::create_dir(&main).expect("made");
-    furnish(&main);
+    make_repository(&main);
     std::fs::remove_dir(yard.path("work")).expect("empty");
-    git(&main, &["worktree", "add", "-q", "../work", "-b", "topic"]);
-    git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
+    run_git(&main, &["worktree", "add", "-q", "../work", "-b", "topic"]);
+    run_git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
     let yard = yard.beside();
     let text = yard.bash("git status").await;
     let allow = format!("policy allow --folder {}", main.join(".git").display());
@@ -117,20 +117,20 @@ async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use(
         format!("cat {}/a.txt", main.display()),
         "git config user.name b".to_owned(),
     ] {
-        fails(&yard, &command).await;
+        expect_failure(&yard, &command).await;
     }
     assert_eq!(yard.read("main/.git/hooks/pre-push"), "hook");
     yard.confinement.open_repositories(None, Vec::new());
-    fails(&yard, "git status").await;
+    expect_failure(&yard, "git status").await;
 }
 
 #[tokio::test]
 async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() {
-    let yard = Yard::new();
+    let yard = HostileFixture::new();
     let main = yard.path("main");
     std::fs::create_dir(&main).expect("made");
-    furnish(&main);
-    git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
+    make_repository(&main);
+    run_git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
     let (link, gone) = (yard.path("link"), yard.path("gone"));
     std::os::unix::fs::symlink(&main, &link).expect("linked");
     for written in [&main, &link] {
@@ -154,11 +154,11 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
 
 #[tokio::test]
 async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
-    let yard = Yard::with(NetworkAccess::Loopback, |_| {});
+    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
     for name in ["alpha", "beta", "zeta"] {
         let folder = yard.path("work").join(name);
         std::fs::create_dir(&folder).expect("made");
-        furnish(&folder);
+        make_repository(&folder);
     }
     let config = |name: &str| {
         yard.path("work")
@@ -197,7 +197,7 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
     ] {
         let args = json!({"command": command, "working_directory": folder});
         let reply = yard.call(args).await.expect("it runs");
-        let text = crate::harness::tools::text(&reply).to_owned();
+        let text = crate::harness::tools::reply_text(&reply).to_owned();
         let last = text.lines().last().unwrap_or_default().to_owned();
         assert!(last.contains("does not say which"), "{command}: {text}");
         for name in ["alpha", "beta", "zeta"] {
@@ -206,7 +206,7 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
     }
     let args = json!({"command": "git remote add up x", "working_directory": "zeta"});
     let reply = yard.call(args).await.expect("it runs");
-    let text = crate::harness::tools::text(&reply).to_owned();
+    let text = crate::harness::tools::reply_text(&reply).to_owned();
     assert!(
         text.contains(&config("zeta")) && !text.contains(&config("alpha")),
         "{text}"

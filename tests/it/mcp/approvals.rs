@@ -3,11 +3,11 @@
 use rmcp::model::ElicitationAction;
 use serde_json::{Value, json};
 
-use super::{TestClient, User, text};
+use super::{McpUser, TestClient, result_text};
 
 const ASK: &str = "[policy]\nask = [\"executes\"]\n";
 
-fn answering(action: ElicitationAction, content: Value) -> TestClient {
+fn answering_client(action: ElicitationAction, content: Value) -> TestClient {
     TestClient {
         answers: Some((action, content)),
         ..TestClient::default()
@@ -18,9 +18,9 @@ fn answering(action: ElicitationAction, content: Value) -> TestClient {
 async fn the_person_at_the_client_allows_a_call_by_a_form() {
     // The second accepts the form as it is.
     for content in [json!({"answer": "Allow"}), json!({})] {
-        let user = User::new();
+        let user = McpUser::new();
         user.configure(ASK);
-        let person = answering(ElicitationAction::Accept, content);
+        let person = answering_client(ElicitationAction::Accept, content);
         let client = user.connects(person.clone(), &[]).await;
         let command = json!({"command": "echo yes > ran"});
         client.runs("Bash", command).await;
@@ -45,9 +45,9 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
         (ElicitationAction::Cancel, json!({})),
         (ElicitationAction::Accept, json!({"answer": "perhaps"})),
     ] {
-        let user = User::new();
+        let user = McpUser::new();
         user.configure(ASK);
-        let client = user.connects(answering(action, content), &[]).await;
+        let client = user.connects(answering_client(action, content), &[]).await;
         let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
         assert_eq!(refused.is_error, Some(true), "{refused:?}");
         assert!(!user.path("work/ran").exists());
@@ -57,9 +57,9 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
 
 #[tokio::test]
 async fn a_client_that_cannot_show_the_form_refuses() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure(ASK);
-    let mut broken = answering(ElicitationAction::Accept, json!({"answer": "Allow"}));
+    let mut broken = answering_client(ElicitationAction::Accept, json!({"answer": "Allow"}));
     broken.shows_no_forms = true;
     let client = user.connects(broken.clone(), &[]).await;
     let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
@@ -71,11 +71,11 @@ async fn a_client_that_cannot_show_the_form_refuses() {
 
 #[tokio::test]
 async fn without_forms_nobody_can_be_asked() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure(&format!("{ASK}notify = false\n"));
     let client = user.connects(TestClient::default(), &[]).await;
     let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
-    assert!(!user.path("work/ran").exists(), "{}", text(&refused));
+    assert!(!user.path("work/ran").exists(), "{}", result_text(&refused));
     client.closes().await;
 }

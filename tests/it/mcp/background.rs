@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{TestClient, User, connect_to};
+use super::{McpUser, TestClient, connect_to};
 use crate::harness::running::is_alive;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 #[tokio::test]
 async fn it_ends_some_time_after_the_last_client_and_the_last_background_command() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure("[mcp]\nlinger_ms = 200\n");
     let client = user.connects(TestClient::default(), &[]).await;
     let command =
@@ -22,19 +22,19 @@ async fn it_ends_some_time_after_the_last_client_and_the_last_background_command
         text.trim().parse::<u32>().unwrap_or(0)
     };
     // Several times as long as the runner stays up without work.
-    until("a second of the command", || ticks() > 20).await;
+    wait_until("a second of the command", || ticks() > 20).await;
     assert!(is_alive(&runner.to_string()), "a command runs");
     user.write("work/go", "");
-    until("the end of the command", || {
+    wait_until("the end of the command", || {
         user.path("work/whole").exists()
     })
     .await;
-    until("the end of the runner", || user.runners().is_empty()).await;
+    wait_until("the end of the runner", || user.runners().is_empty()).await;
 }
 
 #[tokio::test]
 async fn it_stays_up_while_a_client_is_there() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure("[mcp]\nlinger_ms = 0\n");
     let client = user.connects(TestClient::default(), &[]).await;
     client.runs("Glob", json!({"pattern": "*"})).await;
@@ -44,12 +44,12 @@ async fn it_stays_up_while_a_client_is_there() {
     }
     assert_eq!(user.runner(), runner);
     client.closes().await;
-    until("the end of the runner", || user.runners().is_empty()).await;
+    wait_until("the end of the runner", || user.runners().is_empty()).await;
 }
 
 #[tokio::test]
 async fn it_has_the_variables_of_the_login_shell_and_none_of_the_client() {
-    let user = User::new();
+    let user = McpUser::new();
     user.write(".profile", "export FROM_PROFILE=yes\n");
     let mut command = user.command(&["mcp"]);
     command
@@ -73,14 +73,14 @@ async fn it_has_the_variables_of_the_login_shell_and_none_of_the_client() {
 }
 
 /// Makes the runner one of an older program, for clients that look.
-fn pretend_to_be_older(user: &User) {
+fn pretend_to_be_older(user: &McpUser) {
     let record = json!({"pid": user.runner(), "version": "0.0.1"});
     user.write("home/state/background-runner.json", record.to_string());
 }
 
 #[tokio::test]
 async fn a_newer_program_takes_over_when_nothing_runs() {
-    let user = User::new();
+    let user = McpUser::new();
     let first = user.connects(TestClient::default(), &[]).await;
     first.runs("Glob", json!({"pattern": "*"})).await;
     let older = user.runner();
@@ -88,7 +88,7 @@ async fn a_newer_program_takes_over_when_nothing_runs() {
     let command = "touch began; until [ -e go ]; do sleep 0.05; done; echo whole";
     let calling = first.runs("Bash", json!({"command": command}));
     let joining = async {
-        until("the command runs", || user.path("work/began").exists()).await;
+        wait_until("the command runs", || user.path("work/began").exists()).await;
         let second = user.connects(TestClient::default(), &[]).await;
         // The older one works on, because a call runs.
         for _ in 0..20 {
@@ -100,7 +100,7 @@ async fn a_newer_program_takes_over_when_nothing_runs() {
     };
     let (said, second) = tokio::join!(calling, joining);
     assert!(said.contains("whole"), "{said}");
-    until("the end of the older one", || !is_alive(&older.to_string())).await;
+    wait_until("the end of the older one", || !is_alive(&older.to_string())).await;
     for client in [&first, &second] {
         client.runs("Glob", json!({"pattern": "*"})).await;
     }
@@ -116,7 +116,7 @@ async fn a_newer_program_takes_over_when_nothing_runs() {
 
 #[tokio::test]
 async fn a_session_without_a_terminal_or_the_client_as_its_parent() {
-    let user = User::new();
+    let user = McpUser::new();
     let client = user.connects(TestClient::default(), &[]).await;
     client.runs("Glob", json!({"pattern": "*"})).await;
     let stat = |pid: u32| {

@@ -8,15 +8,15 @@ use punie_home::{ApprovalQuestions, ApproverPresence, Home, PersonReply};
 use rmcp::model::ElicitationAction;
 use serde_json::{Value, json};
 
-use super::{Connected, TestClient, User, connect_to, text};
-use crate::harness::wait::until;
+use super::{ConnectedClient, McpUser, TestClient, connect_to, result_text};
+use crate::harness::wait::wait_until;
 
 /// A user with a workspace that holds two projects, and a project outside of it.
-fn user_with_projects() -> User {
-    with_projects(User::new())
+fn user_with_projects() -> McpUser {
+    with_projects(McpUser::new())
 }
 
-fn with_projects(user: User) -> User {
+fn with_projects(user: McpUser) -> McpUser {
     for (file, content) in [
         ("work/one/file", "of one\n"),
         ("work/two/file", "of two\n"),
@@ -28,27 +28,35 @@ fn with_projects(user: User) -> User {
     user
 }
 
-pub(super) fn answering(action: ElicitationAction, content: Value) -> TestClient {
+pub(super) fn answering_client(action: ElicitationAction, content: Value) -> TestClient {
     TestClient {
         answers: Some((action, content)),
         ..TestClient::default()
     }
 }
 
-pub(super) async fn connects_in(user: &User, folder: &str, client: TestClient) -> Connected {
+pub(super) async fn connects_in(
+    user: &McpUser,
+    folder: &str,
+    client: TestClient,
+) -> ConnectedClient {
     let mut command = user.command(&["mcp"]);
     command.current_dir(user.path(folder));
     connect_to(command, client).await
 }
 
 /// Calls a tool that must fail; returns its text.
-pub(super) async fn fails(client: &Connected, tool: &'static str, args: Value) -> String {
+pub(super) async fn expect_failure(
+    client: &ConnectedClient,
+    tool: &'static str,
+    args: Value,
+) -> String {
     let answer = client.calls(tool, args).await;
     assert_eq!(answer.is_error, Some(true), "{answer:?}");
-    text(&answer)
+    result_text(&answer)
 }
 
-pub(super) fn policy(user: &User) -> String {
+pub(super) fn read_policy(user: &McpUser) -> String {
     std::fs::read_to_string(user.path("home/policy.toml")).unwrap_or_default()
 }
 
@@ -56,13 +64,13 @@ pub(super) fn policy(user: &User) -> String {
 async fn a_session_reaches_its_own_project_by_every_tool_and_no_other() {
     // Outside of the user's home and of /tmp, commands see all folders that are not hidden from them.
     let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let places = [User::new(), User::in_folder(elsewhere, "user")];
+    let places = [McpUser::new(), McpUser::in_folder(elsewhere, "user")];
     for user in places.map(with_projects) {
         reaches_its_own_project_alone(&user).await;
     }
 }
 
-async fn reaches_its_own_project_alone(user: &User) {
+async fn reaches_its_own_project_alone(user: &McpUser) {
     let client = connects_in(user, "work/one", TestClient::default()).await;
     let two = user.path("work/two");
     let outside = two.join("file");
@@ -71,9 +79,9 @@ async fn reaches_its_own_project_alone(user: &User) {
         .await;
     assert!(user.path("work/one/made").exists());
     for path in [outside.to_str().expect("text"), "../two/file"] {
-        let said = fails(&client, "Read", json!({"file_path": path})).await;
+        let said = expect_failure(&client, "Read", json!({"file_path": path})).await;
         assert!(said.contains("outside the workspace"), "{said}");
-        fails(&client, "Write", json!({"file_path": path, "content": "x"})).await;
+        expect_failure(&client, "Write", json!({"file_path": path, "content": "x"})).await;
     }
     let found = client
         .runs("Grep", json!({"pattern": "of", "output_mode": "content"}))
@@ -84,13 +92,13 @@ async fn reaches_its_own_project_alone(user: &User) {
     );
     let found = client.runs("Glob", json!({"pattern": "**/*"})).await;
     assert!(found.contains("made") && !found.contains("two"), "{found}");
-    fails(&client, "Glob", json!({"pattern": "*", "path": two})).await;
+    expect_failure(&client, "Glob", json!({"pattern": "*", "path": two})).await;
     let command = format!(
         "pwd; cat file; ls {}; cat {}",
         two.display(),
         outside.display()
     );
-    let said = text(&client.calls("Bash", json!({"command": command})).await);
+    let said = result_text(&client.calls("Bash", json!({"command": command})).await);
     assert!(
         said.contains("work/one\n") && said.contains("of one"),
         "{said}"
@@ -102,16 +110,16 @@ async fn reaches_its_own_project_alone(user: &User) {
         two.join("new").display()
     );
     client.calls("Bash", json!({"command": command})).await;
-    let said = fails(
+    let said = expect_failure(
         &client,
         "Bash",
         json!({"command": "true", "working_directory": two}),
     )
     .await;
     assert!(said.contains("outside the workspace"), "{said}");
-    fails(&client, "GitStatus", json!({"path": two})).await;
+    expect_failure(&client, "GitStatus", json!({"path": two})).await;
     let database = json!({"database_path": two.join("db"), "query": "select 1"});
-    fails(&client, "SqliteQuery", database).await;
+    expect_failure(&client, "SqliteQuery", database).await;
     assert_eq!(std::fs::read_to_string(outside).expect("there"), "of two\n");
     assert!(!two.join("new").exists());
     client.closes().await;
@@ -126,10 +134,10 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     let shell = json!({"command": "bash", "run_in_background": true, "tty": true});
     one.runs("Bash", shell.clone()).await;
     let typed = || json!({"shell_id": "sh_1", "text": "touch typed\n"});
-    let said = fails(&two, "WriteShell", typed()).await;
+    let said = expect_failure(&two, "WriteShell", typed()).await;
     assert!(said.contains("There are no background shells"), "{said}");
     one.runs("WriteShell", typed()).await;
-    until("the typed command", || user.path("work/one/typed").exists()).await;
+    wait_until("the typed command", || user.path("work/one/typed").exists()).await;
     let asked = json!({"tool": "Bash", "args": {"command": "echo of the task"}});
     one.runs("Task", asked).await;
     for (tool, args) in [
@@ -141,7 +149,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
             json!({"task_id": "task_1", "wait_ms": 10_000}),
         ),
     ] {
-        fails(&two, tool, args.clone()).await;
+        expect_failure(&two, tool, args.clone()).await;
         one.runs(tool, args).await;
     }
     for tool in ["ShellStatus", "TaskOutput"] {
@@ -159,7 +167,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     shell["working_directory"] = json!(user.path("work/two"));
     whole.runs("Bash", shell).await;
     two.runs("ShellStatus", json!({"shell_id": "sh_2"})).await;
-    let said = fails(
+    let said = expect_failure(
         &two,
         "WriteShell",
         json!({"shell_id": "sh_2", "text": "x\n"}),
@@ -173,6 +181,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     let skill = json!({"skill_id": "counting", "command": "sleep 60", "run_in_background": true});
     one.runs("SkillBash", skill).await;
     one.runs("KillShell", json!({"shell_id": "sh_3"})).await;
+    whole.runs("KillShell", json!({"shell_id": "sh_2"})).await;
     for client in [one, two, whole] {
         client.closes().await;
     }
@@ -215,14 +224,14 @@ async fn two_sessions_at_once_each_work_in_their_own_project() {
 #[tokio::test]
 async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
     let user = user_with_projects();
-    let accept = answering(ElicitationAction::Accept, json!({}));
+    let accept = answering_client(ElicitationAction::Accept, json!({}));
     let other = connects_in(&user, "other", accept).await;
     let two = connects_in(&user, "work/two", TestClient::default()).await;
     let (began, go) = (user.path("other/began"), user.path("other/go"));
     let command = "echo changed > file; mkdir made; touch began; until [ -e go ]; do sleep 0.05; done; rm -r made";
     let changing = other.calls("Bash", json!({"command": command}));
     let beside = async {
-        until("the command runs", || began.exists()).await;
+        wait_until("the command runs", || began.exists()).await;
         two.runs("Bash", json!({"command": "echo changed > file"}))
             .await;
         std::fs::write(&go, "").expect("written");
@@ -284,9 +293,9 @@ async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
         "[[rule]]\nname = \"secrets\"\ndecision = \"deny\"\npaths = [\"one/secret/**\"]\n",
     );
     let client = connects_in(&user, "work/one", TestClient::default()).await;
-    let said = fails(&client, "Read", json!({"file_path": "secret/file"})).await;
+    let said = expect_failure(&client, "Read", json!({"file_path": "secret/file"})).await;
     assert!(said.contains("secrets"), "{said}");
-    fails(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
+    expect_failure(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
     client
         .runs("Read", json!({"file_path": "other/secret"}))
         .await;
@@ -296,7 +305,7 @@ async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
 #[tokio::test]
 async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_back() {
     let user = user_with_projects();
-    let person = answering(ElicitationAction::Accept, json!({}));
+    let person = answering_client(ElicitationAction::Accept, json!({}));
     let client = connects_in(&user, "other", person.clone()).await;
     let read = || json!({"file_path": "file"});
     let (first, second) = tokio::join!(client.runs("Read", read()), client.runs("Read", read()));
@@ -315,8 +324,12 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     assert_eq!(rule["folders"], json!([folder]), "{rules}");
     let name = rule["name"].as_str().expect("a name");
     user.types(&["policy", "revoke", name]).await;
-    assert!(!policy(&user).contains("other"), "{}", policy(&user));
-    let said = fails(&silent, "Read", read()).await;
+    assert!(
+        !read_policy(&user).contains("other"),
+        "{}",
+        read_policy(&user)
+    );
+    let said = expect_failure(&silent, "Read", read()).await;
     let allow = format!("policy allow --folder {}", folder.display());
     assert!(said.contains(&allow), "{said}");
     // The command that the refusal names.
@@ -326,7 +339,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     client.closes().await;
     silent.closes().await;
     let spaced = connects_in(&user, "an other", TestClient::default()).await;
-    let said = fails(&spaced, "Read", read()).await;
+    let said = expect_failure(&spaced, "Read", read()).await;
     let quoted = format!("--folder '{}'`", user.path("an other").display());
     assert!(said.contains(&quoted), "{said}");
     spaced.closes().await;
@@ -343,7 +356,7 @@ async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
     let mut command = user.command(&["mcp"]);
     command.current_dir(odd);
     let client = connect_to(command, TestClient::default()).await;
-    let said = fails(&client, "Read", json!({"file_path": "file"})).await;
+    let said = expect_failure(&client, "Read", json!({"file_path": "file"})).await;
     assert!(said.contains("session.folders"), "{said}");
     client.closes().await;
 }
@@ -352,45 +365,45 @@ async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
 async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let user = user_with_projects();
     let read = || json!({"file_path": "file"});
-    let closing = answering(ElicitationAction::Cancel, json!({}));
+    let closing = answering_client(ElicitationAction::Cancel, json!({}));
     let client = connects_in(&user, "other", closing.clone()).await;
     for _ in 0..2 {
-        let said = fails(&client, "Read", read()).await;
+        let said = expect_failure(&client, "Read", read()).await;
         assert!(said.contains("policy allow --folder"), "{said}");
     }
     assert_eq!(closing.asked.lock().len(), 2);
-    assert_eq!(policy(&user), "");
+    assert_eq!(read_policy(&user), "");
     client.closes().await;
     let without_window = TestClient {
         shows_no_forms: true,
-        ..answering(ElicitationAction::Accept, json!({}))
+        ..answering_client(ElicitationAction::Accept, json!({}))
     };
     let client = connects_in(&user, "other", without_window).await;
-    let said = fails(&client, "Read", read()).await;
+    let said = expect_failure(&client, "Read", read()).await;
     assert!(said.contains("policy allow --folder"), "{said}");
     client.closes().await;
     // Clients that nobody watches decline by themselves, so that is for the session only.
-    let declining = answering(ElicitationAction::Decline, json!({}));
+    let declining = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
     for _ in 0..2 {
-        let said = fails(&client, "Read", read()).await;
+        let said = expect_failure(&client, "Read", read()).await;
         assert!(
             said.contains("declined") && said.contains("policy allow --folder"),
             "{said}"
         );
     }
     assert_eq!(declining.asked.lock().len(), 1);
-    assert_eq!(policy(&user), "");
+    assert_eq!(read_policy(&user), "");
     client.closes().await;
     let refuse = json!({"answer": "Refuse from now on"});
-    let refusing = answering(ElicitationAction::Accept, refuse);
+    let refusing = answering_client(ElicitationAction::Accept, refuse);
     let client = connects_in(&user, "other", refusing.clone()).await;
     for _ in 0..2 {
-        let said = fails(&client, "Read", read()).await;
+        let said = expect_failure(&client, "Read", read()).await;
         assert!(said.contains("policy revoke"), "{said}");
     }
     assert_eq!(refusing.asked.lock().len(), 1);
-    assert!(policy(&user).contains("decision = \"deny\""));
+    assert!(read_policy(&user).contains("decision = \"deny\""));
     client.closes().await;
 }
 
@@ -399,13 +412,13 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     let user = user_with_projects();
     let client = connects_in(&user, "other", TestClient::default()).await;
     // The first call has opened the home.
-    fails(&client, "Read", json!({"file_path": "file"})).await;
+    expect_failure(&client, "Read", json!({"file_path": "file"})).await;
     let home = Home::find_home(&user.path("home")).expect("a home");
     let _person = ApproverPresence::announce(&home).expect("announced");
     let questions = ApprovalQuestions::in_home(&home);
     let calling = client.runs("Read", json!({"file_path": "file"}));
     let answering = async {
-        until("a question", || !questions.open_questions().is_empty()).await;
+        wait_until("a question", || !questions.open_questions().is_empty()).await;
         let open = questions.open_questions();
         let [question] = open.as_slice() else {
             panic!("one question: {open:?}");
@@ -417,7 +430,7 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     };
     let (said, ()) = tokio::join!(calling, answering);
     assert!(said.contains("of other"), "{said}");
-    assert!(policy(&user).contains("decision = \"allow\""));
+    assert!(read_policy(&user).contains("decision = \"allow\""));
     client.closes().await;
 }
 
@@ -439,8 +452,8 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
     let other = user.path("other");
     user.types(&["policy", "allow", "--folder", other.to_str().expect("text")])
         .await;
-    let rules = policy(&user);
-    let accept = || answering(ElicitationAction::Accept, json!({}));
+    let rules = read_policy(&user);
+    let accept = || answering_client(ElicitationAction::Accept, json!({}));
     for (folder, words) in [
         ("", "contains the runner's home"),
         ("home/skills", "lies in the runner's home"),
@@ -451,12 +464,13 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         (".ssh", "is hidden"),
     ] {
         let client = connects_in(&user, folder, accept()).await;
-        let said = fails(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
+        let said =
+            expect_failure(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
         assert!(said.contains(words), "{folder}: {said}");
         client.closes().await;
         assert!(!user.path(folder).join("x").exists());
     }
-    assert_eq!(policy(&user), rules);
+    assert_eq!(read_policy(&user), rules);
     user.write("other/.codex/worktrees/one/file", "x");
     let trees = user.path("other/.codex/worktrees");
     let allow = ["policy", "allow", "--folder", trees.to_str().expect("text")];
@@ -472,7 +486,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
 async fn without_workspaces_each_project_is_asked_about() {
     let user = user_with_projects();
     user.write("home/config.toml", "");
-    let person = answering(ElicitationAction::Accept, json!({}));
+    let person = answering_client(ElicitationAction::Accept, json!({}));
     for project in ["work/one", "other"] {
         let client = connects_in(&user, project, person.clone()).await;
         client

@@ -6,12 +6,12 @@ use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::User;
-use crate::harness::caller::http;
+use super::McpUser;
+use crate::harness::caller::http_client;
 
 #[tokio::test]
 async fn only_a_client_with_the_token_and_no_web_page_is_served() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut command = user.command(&["--json", "mcp", "--http", "0"]);
     command
         .stdin(Stdio::null())
@@ -29,7 +29,7 @@ async fn only_a_client_with_the_token_and_no_web_page_is_served() {
     let version = ProtocolVersion::V_2025_06_18;
     let post = |method: &str, params: Value| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        http()
+        http_client()
             .post(url)
             .header("Content-Type", "application/json")
             .header("Accept", "application/json, text/event-stream")

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::User;
+use super::McpUser;
 
-fn lines(text: &str) -> Vec<Value> {
+fn json_lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect()
@@ -12,7 +12,7 @@ fn lines(text: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn servers_are_written_and_their_secrets_are_stored() {
-    let user = User::new();
+    let user = McpUser::new();
     let entries = json!({"mcpServers": {
         "github": {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "ghp_very_secret", "MODE": "x"}},
         "old": {"type": "sse", "url": "https://example.com/sse"},
@@ -24,13 +24,13 @@ async fn servers_are_written_and_their_secrets_are_stored() {
     let file = file.to_str().expect("text");
     let config = || std::fs::read_to_string(user.path("home/config.toml")).expect("the file");
 
-    let places = lines(&user.types(&["--json", "mcp", "import"]).await);
+    let places = json_lines(&user.types(&["--json", "mcp", "import"]).await);
     assert_eq!(places, [json!({"file": file, "servers": 3})]);
     let before = config();
     let run = async |args: &[&str]| user.command(args).output().await.expect("started");
     let output = run(&["--json", "mcp", "import", file, "--dry-run"]).await;
     assert_eq!(output.status.code(), Some(1), "one entry is refused");
-    let said = lines(&String::from_utf8_lossy(&output.stdout));
+    let said = json_lines(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(
         said[0]["secrets"],
         json!(["mcp.github.GITHUB_TOKEN"]),
@@ -80,7 +80,7 @@ async fn servers_are_written_and_their_secrets_are_stored() {
 
 #[tokio::test]
 async fn a_file_that_names_no_servers_is_refused() {
-    let user = User::new();
+    let user = McpUser::new();
     for (text, words) in [
         ("{", "is not JSON"),
         ("{\"servers\": {}}", "names no MCP servers"),

@@ -34,17 +34,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::harness::running::carrying;
-use crate::harness::wait::until;
+use crate::harness::running::processes_with_argument;
+use crate::harness::wait::wait_until;
 
 /// A user with a home and a workspace of their own. Dropping it ends the runner of the home.
-struct User {
+struct McpUser {
     dir: TempDir,
     /// The folder of this user, from `dir`.
     home: &'static str,
 }
 
-impl User {
+impl McpUser {
     fn new() -> Self {
         Self::in_folder(tempfile::tempdir().expect("a folder for the test"), "")
     }
@@ -66,18 +66,18 @@ impl User {
 
     /// The processes that name this home: the runner, those that start it, and its helpers.
     fn processes(&self) -> Vec<u32> {
-        carrying(self.path("home").to_str().expect("text"))
+        processes_with_argument(self.path("home").to_str().expect("text"))
     }
 
     /// Waits until the runner is the only one. A process that it forks looks like it for a moment.
     async fn has_one_runner(&self) {
         let runner = self.runner();
-        until("one runner", || self.runners() == [runner]).await;
+        wait_until("one runner", || self.runners() == [runner]).await;
     }
 
     /// The runners in the background of this home.
     fn runners(&self) -> Vec<u32> {
-        let detached = carrying("--detached");
+        let detached = processes_with_argument("--detached");
         let mut found = self.processes();
         found.retain(|pid| detached.contains(pid));
         found
@@ -117,14 +117,14 @@ impl User {
     }
 
     /// Starts the server for a client that works in this folder.
-    async fn connects_in(&self, below: &str) -> Connected {
+    async fn connects_in(&self, below: &str) -> ConnectedClient {
         let mut command = self.command(&["mcp"]);
         command.current_dir(self.path(below));
         connect_to(command, TestClient::default()).await
     }
 
     /// Starts the server for this client.
-    async fn connects(&self, client: TestClient, args: &[&str]) -> Connected {
+    async fn connects(&self, client: TestClient, args: &[&str]) -> ConnectedClient {
         let words: Vec<&str> = [&["mcp"], args].concat();
         connect_to(self.command(&words), client).await
     }
@@ -137,7 +137,7 @@ impl User {
     }
 }
 
-impl Drop for User {
+impl Drop for McpUser {
     fn drop(&mut self) {
         // One that was just being started may come after the others.
         loop {
@@ -145,14 +145,14 @@ impl Drop for User {
             if left.is_empty() {
                 break;
             }
-            left.into_iter().for_each(kill);
+            left.into_iter().for_each(kill_process_now);
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
 }
 
 /// Ends a process as a power cut would. It may have ended already.
-fn kill(pid: u32) {
+fn kill_process_now(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let _ = kill_process(pid.expect("a process id"), Signal::KILL);
 }
@@ -213,12 +213,12 @@ impl ClientHandler for TestClient {
 }
 
 /// A client whose server runs.
-struct Connected {
+struct ConnectedClient {
     service: RunningService<RoleClient, TestClient>,
     child: Child,
 }
 
-impl Connected {
+impl ConnectedClient {
     async fn calls(&self, tool: &'static str, args: Value) -> CallToolResult {
         let args = args.as_object().expect("arguments").clone();
         let call = CallToolRequestParams::new(tool).with_arguments(args);
@@ -229,7 +229,7 @@ impl Connected {
     async fn runs(&self, tool: &'static str, args: Value) -> String {
         let answer = self.calls(tool, args).await;
         assert_eq!(answer.is_error, Some(false), "{answer:?}");
-        text(&answer)
+        result_text(&answer)
     }
 
     /// Ends the server as a power cut would.
@@ -245,7 +245,7 @@ impl Connected {
     }
 }
 
-fn text(result: &CallToolResult) -> String {
+fn result_text(result: &CallToolResult) -> String {
     let texts = result.content.iter().filter_map(|block| block.as_text());
     texts.map(|block| block.text.as_str()).collect()
 }
@@ -260,7 +260,7 @@ fn request_id(result: &CallToolResult) -> String {
 }
 
 /// Starts a server by this command, for this client.
-async fn connect_to(mut command: Command, client: TestClient) -> Connected {
+async fn connect_to(mut command: Command, client: TestClient) -> ConnectedClient {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -271,5 +271,5 @@ async fn connect_to(mut command: Command, client: TestClient) -> Connected {
         child.stdin.take().expect("a pipe"),
     );
     let service = client.serve(pipes).await.expect("the server answers");
-    Connected { service, child }
+    ConnectedClient { service, child }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{TestClient, User, text};
+use super::{McpUser, TestClient, result_text};
 
 #[tokio::test]
 async fn the_minimal_profile_costs_less_than_12000_bytes() {
-    let user = User::new();
+    let user = McpUser::new();
     for format in ["anthropic", "openai", "openai-chat", "gemini", "mcp"] {
         let shown = user
             .types(&["tools", "--profile", "minimal", "--format", format])
@@ -27,7 +27,7 @@ async fn the_minimal_profile_costs_less_than_12000_bytes() {
 
 #[tokio::test]
 async fn a_client_has_no_tool_outside_of_the_devices_profile() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure("[tools]\nprofile = \"minimal\"\n");
     let client = user
         .connects(TestClient::default(), &["--profile", "all"])
@@ -36,14 +36,14 @@ async fn a_client_has_no_tool_outside_of_the_devices_profile() {
     assert_eq!(listed.len(), 7);
     let refused = client.calls("GitStatus", serde_json::json!({})).await;
     assert_eq!(refused.is_error, Some(true));
-    let text = text(&refused);
+    let text = result_text(&refused);
     assert!(text.contains("[tools] in its config.toml"), "{text}");
     client.closes().await;
 }
 
 #[tokio::test]
 async fn a_profile_that_does_not_exist_is_named() {
-    let user = User::new();
+    let user = McpUser::new();
     let refused = user
         .command(&["tools", "--profile", "tiny"])
         .output()

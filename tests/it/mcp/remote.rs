@@ -5,11 +5,11 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{TestClient, User, connect_to, text};
+use super::{McpUser, TestClient, connect_to, result_text};
 
 #[tokio::test]
 async fn the_tools_of_another_device_are_served_through_the_backend() {
-    let (owner, user) = (User::new(), User::new());
+    let (owner, user) = (McpUser::new(), McpUser::new());
     owner.write("work/note", "of the owner");
     let mut dev = owner.command(&["dev", "--json"]);
     dev.stdin(Stdio::null())
@@ -44,6 +44,6 @@ async fn the_tools_of_another_device_are_served_through_the_backend() {
     }
     assert!(names.iter().any(|name| name == "Read"), "{names:?}");
     let read = client.calls("Read", json!({"file_path": "note"})).await;
-    assert!(text(&read).contains("of the owner"), "{read:?}");
+    assert!(result_text(&read).contains("of the owner"), "{read:?}");
     client.closes().await;
 }

@@ -4,12 +4,12 @@
 use rmcp::model::ElicitationAction;
 use serde_json::json;
 
-use super::folders::{answering, connects_in, fails, policy};
-use super::{Connected, TestClient, User, text};
+use super::folders::{answering_client, connects_in, expect_failure, read_policy};
+use super::{ConnectedClient, McpUser, TestClient, result_text};
 
 /// A user with a repository in this folder, and its linked worktree `work/topic`.
-fn user_with_worktree(main: &str) -> User {
-    let user = User::new();
+fn user_with_worktree(main: &str) -> McpUser {
+    let user = McpUser::new();
     user.write(&format!("{main}/file"), "one\n");
     let git = |args: &[&str]| {
         let done = std::process::Command::new("git")
@@ -32,8 +32,8 @@ fn user_with_worktree(main: &str) -> User {
 }
 
 /// Runs a command that must fail; returns what is said.
-async fn fails_in_bash(client: &Connected, command: &str) -> String {
-    let said = text(&client.calls("Bash", json!({"command": command})).await);
+async fn fails_in_bash(client: &ConnectedClient, command: &str) -> String {
+    let said = result_text(&client.calls("Bash", json!({"command": command})).await);
     assert!(said.contains("Exit code"), "{command}: {said}");
     said
 }
@@ -43,7 +43,7 @@ const COMMIT: &str = "echo two >> file && git commit --quiet -am two && git log 
 #[tokio::test]
 async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspace_folder() {
     let user = user_with_worktree("work/main");
-    let person = answering(ElicitationAction::Decline, json!({}));
+    let person = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "work/topic", person.clone()).await;
     assert_eq!(
         client
@@ -55,7 +55,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     );
     let said = client.runs("GitStatus", json!({})).await;
     assert!(said.contains("topic"), "{said}");
-    fails(
+    expect_failure(
         &client,
         "Read",
         json!({"file_path": user.path("work/main/file")}),
@@ -69,7 +69,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     let link = user.path("work/main/.git/worktrees/topic");
     user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
     let client = connects_in(&user, "work/two", person.clone()).await;
-    fails(&client, "GitStatus", json!({})).await;
+    expect_failure(&client, "GitStatus", json!({})).await;
     let look = format!("cat {}/HEAD", user.path("work/main/.git").display());
     fails_in_bash(&client, &look).await;
     assert!(person.asked.lock().is_empty());
@@ -80,13 +80,13 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
 async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer_back() {
     let user = user_with_worktree("main");
     let repository = user.path("main/.git");
-    let person = answering(ElicitationAction::Accept, json!({}));
+    let person = answering_client(ElicitationAction::Accept, json!({}));
     // Nobody is asked about a folder in which no session works.
     let topic = user.path("work/topic").display().to_string();
     let deny = ["policy", "deny", "--folder", &topic, "--name", "no-topic"];
     user.types(&deny).await;
     let client = connects_in(&user, "work/topic", person.clone()).await;
-    fails(&client, "Read", json!({"file_path": "file"})).await;
+    expect_failure(&client, "Read", json!({"file_path": "file"})).await;
     client.closes().await;
     assert!(person.asked.lock().is_empty());
     user.types(&["policy", "revoke", "no-topic"]).await;
@@ -105,7 +105,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let shown = repository.display().to_string();
     assert!(asked.len() == 1 && asked[0].contains(&shown), "{asked:?}");
     // Nothing else of it is open, to file tools not even this.
-    fails(
+    expect_failure(
         &client,
         "Read",
         json!({"file_path": repository.join("config")}),
@@ -121,7 +121,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     fails_in_bash(&client, &look).await;
     client.closes().await;
     let client = connects_in(&user, "main/.git", person.clone()).await;
-    let said = fails(&client, "Read", json!({"file_path": "config"})).await;
+    let said = expect_failure(&client, "Read", json!({"file_path": "config"})).await;
     assert!(said.contains("which only git uses"), "{said}");
     client.closes().await;
     // The owner's own calls have it, too.
@@ -143,22 +143,22 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
             "{said}"
         );
     }
-    let rule = policy(&user);
+    let rule = read_policy(&user);
     let name = rule.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.expect("a name").trim_matches('"');
     user.types(&["policy", "revoke", name]).await;
-    let decline = answering(ElicitationAction::Decline, json!({}));
+    let decline = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "work/topic", decline.clone()).await;
     for _ in 0..2 {
         let said = fails_in_bash(&client, "git status").await;
         let allow = format!("policy allow --folder {shown}");
         assert!(said.contains(&allow), "{said}");
-        let said = fails(&client, "GitStatus", json!({})).await;
+        let said = expect_failure(&client, "GitStatus", json!({})).await;
         assert!(said.contains(&allow), "{said}");
     }
     client.runs("Read", json!({"file_path": "file"})).await;
     assert_eq!(decline.asked.lock().len(), 1);
-    assert_eq!(policy(&user), "");
+    assert_eq!(read_policy(&user), "");
     client.closes().await;
     // The command that the refusals name.
     user.types(&["policy", "allow", "--folder", &shown]).await;

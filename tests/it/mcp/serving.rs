@@ -7,12 +7,12 @@ use rmcp::model::{
 use rmcp::service::PeerRequestOptions;
 use serde_json::json;
 
-use super::{TestClient, User, request_id, text};
-use crate::harness::wait::until;
+use super::{McpUser, TestClient, request_id, result_text};
+use crate::harness::wait::wait_until;
 
 #[tokio::test]
 async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
-    let user = User::new();
+    let user = McpUser::new();
     let client = user.connects(TestClient::default(), &[]).await;
     let tools = client.service.list_all_tools().await.expect("tools");
     let hints = |name: &str| {
@@ -51,12 +51,12 @@ async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
 
 #[tokio::test]
 async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
-    let user = User::new();
+    let user = McpUser::new();
     let watching = TestClient::default();
     let client = user.connects(watching.clone(), &[]).await;
     let command = "echo first; until [ -e go ]; do sleep 0.05; done; seq 1 20000";
     let calling = client.calls("Bash", json!({"command": command}));
-    let seen = until("the first line", || {
+    let seen = wait_until("the first line", || {
         let pieces = watching.progress.lock();
         pieces.iter().any(|text| text.contains("first"))
     });
@@ -106,7 +106,7 @@ async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends_its_command() {
-    let user = User::new();
+    let user = McpUser::new();
     let client = user.connects(TestClient::default(), &[]).await;
     let command = "echo $$ > pid; until [ -e never ]; do sleep 0.05; done; touch ended";
     let args = json!({"command": command})
@@ -121,7 +121,7 @@ async fn a_cancelled_call_ends_its_command() {
         .send_cancellable_request(request, options)
         .await
         .expect("sent");
-    until("the command runs", || user.path("work/pid").exists()).await;
+    wait_until("the command runs", || user.path("work/pid").exists()).await;
     sent.cancel(None).await.expect("cancelled");
     let mut history = String::new();
     while !history.contains("\"cancelled\"") {
@@ -131,14 +131,14 @@ async fn a_cancelled_call_ends_its_command() {
     let after = client
         .calls("Bash", json!({"command": "echo still here"}))
         .await;
-    assert!(text(&after).contains("still here"), "{after:?}");
+    assert!(result_text(&after).contains("still here"), "{after:?}");
     assert!(!user.path("work/ended").exists());
     client.closes().await;
 }
 
 #[tokio::test]
 async fn what_is_told_beside_an_answer_reaches_the_model_once() {
-    let user = User::new();
+    let user = McpUser::new();
     let old = b"caf\xe9, gar\xe7on, d\xe9j\xe0 vu\n";
     std::fs::write(user.path("work/old.txt"), old).expect("a file");
     user.write("work/plain.txt", "say \"hi\"\n");
@@ -162,7 +162,7 @@ async fn what_is_told_beside_an_answer_reaches_the_model_once() {
 
 #[tokio::test]
 async fn an_image_is_content_and_a_skill_is_a_prompt() {
-    let user = User::new();
+    let user = McpUser::new();
     let png = image::RgbImage::new(2, 3);
     png.save(user.path("work/dot.png")).expect("an image");
     let skill = "---\ndescription: Says hello.\n---\nGreet the person.\n";

@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Connected, TestClient, User, connect_to, kill, request_id, text};
-use crate::harness::wait::until;
+use super::{
+    ConnectedClient, McpUser, TestClient, connect_to, kill_process_now, request_id, result_text,
+};
+use crate::harness::wait::wait_until;
 
 /// The number of files that clients have written.
 static WRITTEN: AtomicU32 = AtomicU32::new(0);
 const PROJECTS: [&str; 3] = ["work/one", "work/two", "work/one"];
 
-fn user_with_projects() -> User {
-    let user = User::new();
+fn user_with_projects() -> McpUser {
+    let user = McpUser::new();
     for project in PROJECTS {
         std::fs::create_dir_all(user.path(project)).expect("made");
     }
@@ -21,7 +23,7 @@ fn user_with_projects() -> User {
 }
 
 /// Lists the tools and writes a file in the client's project.
-async fn works(user: &User, client: &Connected, project: &str) {
+async fn works_in_project(user: &McpUser, client: &ConnectedClient, project: &str) {
     let tools = client.service.list_all_tools().await.expect("tools");
     assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +51,7 @@ async fn each_order_of_ends_leaves_the_other_clients_working() {
         for place in 0..PROJECTS.len() {
             let project = PROJECTS[(place + number) % PROJECTS.len()];
             let client = user.connects_in(project).await;
-            works(&user, &client, project).await;
+            works_in_project(&user, &client, project).await;
             clients.push(Some((client, project)));
         }
         for ended in order {
@@ -60,7 +62,7 @@ async fn each_order_of_ends_leaves_the_other_clients_working() {
                 client.closes().await;
             }
             for (client, project) in clients.iter().flatten() {
-                works(&user, client, project).await;
+                works_in_project(&user, client, project).await;
             }
         }
         user.has_one_runner().await;
@@ -76,26 +78,26 @@ async fn a_killed_runner_answers_its_calls_by_the_next_one() {
         user.connects_in("work/one").await,
         user.connects_in("work/two").await,
     );
-    works(&user, &one, "work/one").await;
+    works_in_project(&user, &one, "work/one").await;
     for round in 0..2 {
         let killed = user.runner();
         let began = user.path(&format!("work/one/began-{round}"));
         let command = format!("touch {} && sleep 600", began.display());
         let calling = one.calls("Bash", json!({"command": command}));
         let killing = async {
-            until("the command runs", || began.exists()).await;
-            kill(killed);
+            wait_until("the command runs", || began.exists()).await;
+            kill_process_now(killed);
             Instant::now()
         };
         let (answer, killed_at) = tokio::join!(calling, killing);
         let took = killed_at.elapsed();
         assert!(took < Duration::from_secs(10), "{took:?}");
         assert_eq!(answer.is_error, Some(true), "{answer:?}");
-        let said = text(&answer);
+        let said = result_text(&answer);
         assert!(said.contains("runner ended"), "{said}");
         assert!(said.contains(&request_id(&answer)), "{said}");
-        works(&user, &two, "work/two").await;
-        works(&user, &one, "work/one").await;
+        works_in_project(&user, &two, "work/two").await;
+        works_in_project(&user, &one, "work/one").await;
         assert_ne!(user.runner(), killed);
         user.has_one_runner().await;
     }
@@ -108,7 +110,7 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
     let user = user_with_projects();
     // This one starts the runner.
     let first = user.connects_in("work/one").await;
-    works(&user, &first, "work/one").await;
+    works_in_project(&user, &first, "work/one").await;
     let second = user.connects_in("work/two").await;
     let (began, go) = (user.path("work/two/began"), user.path("work/two/go"));
     let command = format!(
@@ -118,7 +120,7 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
     );
     let calling = second.runs("Bash", json!({"command": command}));
     let killing = async {
-        until("the command runs", || began.exists()).await;
+        wait_until("the command runs", || began.exists()).await;
         first.killed().await;
         std::fs::write(&go, "").expect("written");
     };
@@ -132,7 +134,7 @@ async fn clients_that_start_together_share_one_runner() {
     let user = user_with_projects();
     let connect_and_work = async |project: &'static str| {
         let client = user.connects_in(project).await;
-        works(&user, &client, project).await;
+        works_in_project(&user, &client, project).await;
         client
     };
     let [one, two, three] = PROJECTS;
@@ -152,9 +154,9 @@ async fn a_client_that_asks_for_nothing_hinders_no_other() {
     let user = user_with_projects();
     let silent = user.connects_in("work/one").await;
     let second = user.connects_in("work/two").await;
-    works(&user, &second, "work/two").await;
+    works_in_project(&user, &second, "work/two").await;
     second.closes().await;
-    works(&user, &silent, "work/one").await;
+    works_in_project(&user, &silent, "work/one").await;
     silent.closes().await;
 }
 
@@ -167,9 +169,12 @@ async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
     assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
     let refused = client.calls("Glob", json!({"pattern": "*"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
-    assert!(text(&refused).contains("limits.reads"), "{refused:?}");
+    assert!(
+        result_text(&refused).contains("limits.reads"),
+        "{refused:?}"
+    );
     user.configure("");
-    works(&user, &client, "work/one").await;
+    works_in_project(&user, &client, "work/one").await;
     client.closes().await;
 }
 
@@ -177,27 +182,27 @@ async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
 async fn a_call_is_answered_where_no_runner_follows() {
     let user = user_with_projects();
     let client = user.connects_in("work/one").await;
-    works(&user, &client, "work/one").await;
+    works_in_project(&user, &client, "work/one").await;
     let began = user.path("work/one/began");
     let command = format!("touch {} && sleep 600", began.display());
     let calling = client.calls("Bash", json!({"command": command}));
     let killing = async {
-        until("the command runs", || began.exists()).await;
+        wait_until("the command runs", || began.exists()).await;
         user.configure("[limits]\nreads = \"many\"\n");
-        kill(user.runner());
+        kill_process_now(user.runner());
         Instant::now()
     };
     let (answer, killed_at) = tokio::join!(calling, killing);
     let took = killed_at.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
-    let said = text(&answer);
+    let said = result_text(&answer);
     assert_eq!(answer.is_error, Some(true), "{said}");
     assert!(
         said.contains("may have run") && said.contains("history"),
         "{said}"
     );
     user.configure("");
-    works(&user, &client, "work/one").await;
+    works_in_project(&user, &client, "work/one").await;
     client.closes().await;
 }
 
@@ -205,21 +210,21 @@ async fn a_call_is_answered_where_no_runner_follows() {
 async fn a_pause_of_the_owner_is_told() {
     let user = user_with_projects();
     let client = user.connects_in("work/one").await;
-    works(&user, &client, "work/one").await;
+    works_in_project(&user, &client, "work/one").await;
     user.types(&["pause", "--reason", "lunch"]).await;
     let args = json!({"command": "touch ran"});
     let refused = client.calls("Bash", args).await;
-    let said = text(&refused);
+    let said = result_text(&refused);
     assert_eq!(refused.is_error, Some(true), "{said}");
     assert!(said.contains("paused") && said.contains("lunch"), "{said}");
     user.types(&["resume"]).await;
-    works(&user, &client, "work/one").await;
+    works_in_project(&user, &client, "work/one").await;
     assert!(!user.path("work/ran").exists() && !user.path("work/one/ran").exists());
     client.closes().await;
 }
 
 /// The sessions of the calls that the embedded backend has stored, oldest first.
-fn stored_sessions(user: &User) -> Vec<Value> {
+fn stored_sessions(user: &McpUser) -> Vec<Value> {
     let backend = rusqlite::Connection::open(user.path("home/dev-backend.sqlite3")).expect("open");
     let mut rows = backend
         .prepare("SELECT session FROM requests ORDER BY rowid")

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Connected, TestClient, User, connect_to};
+use super::{ConnectedClient, McpUser, TestClient, connect_to};
 use crate::harness::process::PROGRAM;
 use crate::harness::program::make_program;
 
@@ -26,7 +26,7 @@ exec "$@"
 
 #[tokio::test]
 async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
-    let user = User::new();
+    let user = McpUser::new();
     user.configure("[backend]\nurl = \"http://127.0.0.1:9\"\n");
     user.write("program", PROGRAM);
     for name in ["systemctl", "loginctl"] {
@@ -57,7 +57,7 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
 }
 
 /// Starts the server in a session with systemd, whose `systemd-run` is this program, and runs a call.
-async fn connects_with_manager(user: &User, systemd_run: &str) -> Connected {
+async fn connects_with_manager(user: &McpUser, systemd_run: &str) -> ConnectedClient {
     make_program(&user.path("bin/systemd-run"), systemd_run);
     let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
     user.write(".profile", format!("export PATH={path}\n"));
@@ -73,7 +73,7 @@ async fn connects_with_manager(user: &User, systemd_run: &str) -> Connected {
 
 #[tokio::test]
 async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
-    let user = User::new();
+    let user = McpUser::new();
     let client = connects_with_manager(&user, SCOPE_STARTER).await;
     let scopes = std::fs::read_to_string(user.path("scopes")).expect("recorded");
     assert!(scopes.starts_with("--user --scope "), "{scopes}");
@@ -83,7 +83,7 @@ async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
 
 #[tokio::test]
 async fn where_no_scope_can_be_made_the_runner_starts_without() {
-    let user = User::new();
+    let user = McpUser::new();
     let client = connects_with_manager(&user, "#!/bin/sh\nexit 1\n").await;
     client.closes().await;
 }

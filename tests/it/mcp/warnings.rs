@@ -7,7 +7,7 @@ use rmcp::model::CallToolResult;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{TestClient, User, text};
+use super::{McpUser, TestClient, result_text};
 
 /// Calls that the tools answer with a remark, and a part of it. They run in this order, in the folders of [`prepare`].
 fn remarked_calls() -> Vec<(&'static str, Value, &'static str)> {
@@ -82,14 +82,14 @@ fn remarked_calls() -> Vec<(&'static str, Value, &'static str)> {
 
 #[tokio::test]
 async fn each_remark_of_a_tool_is_in_the_content_once() {
-    let user = User::new();
+    let user = McpUser::new();
     prepare(&user);
     let client = user.connects(TestClient::default(), &[]).await;
     let shell = json!({"command": "cat", "tty": true, "run_in_background": true});
     client.runs("Bash", shell).await;
     for (tool, args, remark) in remarked_calls() {
         let answer = client.calls(tool, args).await;
-        let told = text(&answer).matches(remark).count();
+        let told = result_text(&answer).matches(remark).count();
         assert_eq!(told, 1, "{tool}, {remark}: {answer:?}");
         assert_remarks_are_told_once(tool, &answer);
     }
@@ -102,13 +102,13 @@ fn assert_remarks_are_told_once(tool: &str, answer: &CallToolResult) {
     let facts = answer.meta.as_ref().expect("facts about the answer");
     let remarks = facts.0["punie-runner/meta"]["warnings"].as_array();
     for remark in remarks.into_iter().flatten().filter_map(Value::as_str) {
-        let told = text(answer).matches(remark).count();
+        let told = result_text(answer).matches(remark).count();
         assert_eq!(told, 1, "{tool}: {remark:?} in {answer:?}");
     }
 }
 
 /// Fills the workspace with files about which there is something to remark.
-fn prepare(user: &User) {
+fn prepare(user: &McpUser) {
     user.write("work/latin.txt", b"caf\xe9, gar\xe7on, d\xe9j\xe0 vu\n");
     user.write("work/jis.txt", b"\x1b$B$3$s\x1b(B\n");
     user.write("work/utf7.txt", "caf+AOk- d+AOk-j+AOA- gar+AOc-on\n");

@@ -19,18 +19,18 @@ use punie_text::output::{
 use serde_json::json;
 use tempfile::TempDir;
 
-pub fn store() -> (TempDir, OutputStore) {
+pub fn output_store() -> (TempDir, OutputStore) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store =
         OutputStore::open_output_folder(&dir.path().join("outputs")).expect("the store opens");
     (dir, store)
 }
 
-pub fn lines(count: usize) -> String {
+pub fn numbered_lines(count: usize) -> String {
     (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
 }
 
-pub fn kept(store: &OutputStore, content: &str) -> String {
+pub fn store_text(store: &OutputStore, content: &str) -> String {
     store
         .store_text(&RequestId::new(), 0, content)
         .expect("it is kept")
@@ -40,7 +40,7 @@ pub fn kept(store: &OutputStore, content: &str) -> String {
 
 #[test]
 fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let request = RequestId::parse("req-1").expect("an id");
     let handle = OutputStore::handle_for(&request, 0);
     assert_eq!(handle, OutputStore::handle_for(&request, 0));
@@ -69,8 +69,8 @@ fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
 #[test]
 fn only_the_owner_can_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt;
-    let (dir, store) = store();
-    let handle = kept(&store, "private");
+    let (dir, store) = output_store();
+    let handle = store_text(&store, "private");
     let mode = |path: &Path| {
         std::fs::metadata(path)
             .expect("it is there")
@@ -87,7 +87,7 @@ fn only_the_owner_can_read_what_is_kept() {
 
 #[test]
 fn what_is_flushed_can_be_read_while_the_rest_is_written() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let mut spool = store.create_spool(&RequestId::new(), 0).expect("a spool");
     spool.write(b"first\n");
     spool.flush();
@@ -136,7 +136,7 @@ async fn whoever_reads_an_output_that_was_cut_short_is_told() {
         ..OutputLimits::default()
     };
     let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
-    let handle = kept(&store, &lines(20_000));
+    let handle = store_text(&store, &numbered_lines(20_000));
     for args in [
         json!({"offset": 5}),
         json!({"tail": 1}),
@@ -144,7 +144,7 @@ async fn whoever_reads_an_output_that_was_cut_short_is_told() {
     ] {
         let mut args = args;
         args["handle"] = json!(handle);
-        let page = crate::state::read(&store, args).await;
+        let page = crate::state::read_output(&store, args).await;
         assert!(
             page.ends_with("[the output went on, but only the first 97 KB of the output are kept]"),
             "{page}"
@@ -194,8 +194,8 @@ fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
 
 #[test]
 fn a_reading_that_is_halted_ends() {
-    let (_dir, store) = store();
-    let handle = kept(&store, &lines(100_000));
+    let (_dir, store) = output_store();
+    let handle = store_text(&store, &numbered_lines(100_000));
     let halt = OutputReadStop::default();
     let mut open = store
         .find_output(&handle)
@@ -232,10 +232,10 @@ fn a_reading_that_is_halted_ends() {
 
 #[test]
 fn a_name_that_is_used_again_is_counted_anew() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let request = RequestId::new();
     let handle = store
-        .store_text(&request, 0, &lines(200_000))
+        .store_text(&request, 0, &numbered_lines(200_000))
         .expect("kept");
     let window = OutputWindow {
         limit: 1,
@@ -251,7 +251,9 @@ fn a_name_that_is_used_again_is_counted_anew() {
             .map(|line| line.text)
     };
     assert_eq!(line(190_000).as_deref(), Some("line 190000"));
-    store.store_text(&request, 0, &lines(3)).expect("kept anew");
+    store
+        .store_text(&request, 0, &numbered_lines(3))
+        .expect("kept anew");
     assert_eq!((line(2).as_deref(), line(190_000)), (Some("line 2"), None));
 }
 
@@ -266,7 +268,9 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     let mut running = store.create_spool(&RequestId::new(), 0).expect("a spool");
     running.write(&vec![b'r'; 70_000]);
     running.flush();
-    let handles: Vec<String> = (0..3).map(|_| kept(&store, &"x".repeat(80_000))).collect();
+    let handles: Vec<String> = (0..3)
+        .map(|_| store_text(&store, &"x".repeat(80_000)))
+        .collect();
     let there = |handle: &str| store.find_output(handle).is_ok();
     assert!(there(running.spool_handle().as_str()) && !there(&handles[0]));
     assert!(there(&handles[1]) && there(&handles[2]));
@@ -291,7 +295,7 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
 fn an_output_that_is_too_old_is_gone_after_a_start() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = OutputStore::open_output_folder(dir.path()).expect("the store opens");
-    let (old, young) = (kept(&store, "old"), kept(&store, "young"));
+    let (old, young) = (store_text(&store, "old"), store_text(&store, "young"));
     std::fs::write(dir.path().join("notes.txt"), "of someone else").expect("written");
     let week = Duration::from_hours(7 * 24 + 1);
     for name in [old.as_str(), "notes.txt"] {
@@ -315,10 +319,10 @@ fn an_output_that_is_too_old_is_gone_after_a_start() {
 
 #[test]
 fn recovery_finds_what_a_killed_call_had_printed() {
-    let (dir, store) = store();
+    let (dir, store) = output_store();
     let request = RequestId::new();
     let mut spool = store.create_spool(&request, 0).expect("a spool");
-    spool.write(lines(5_000).as_bytes());
+    spool.write(numbered_lines(5_000).as_bytes());
     spool.flush();
     let again = OutputStore::open_output_folder(&dir.path().join("outputs"))
         .expect("the store opens again");

@@ -11,8 +11,8 @@ use punie_tool::request::{
 };
 use serde_json::{Value, json};
 
-use super::{lines, store};
-use crate::state::read;
+use super::{numbered_lines, output_store};
+use crate::state::read_output;
 
 const SECRET: &str = "hunter2-hunter2";
 
@@ -28,30 +28,34 @@ fn seal_into(store: &OutputStore, outcome: CallOutcome) -> CleanReply {
     })
 }
 
-fn payload(reply: &CleanReply) -> Value {
+fn parse_payload(reply: &CleanReply) -> Value {
     serde_json::from_str(reply.payload_json()).expect("the payload is JSON")
 }
 
 #[test]
 fn a_short_answer_is_sealed_as_it_is() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text("hello\n")));
     assert_eq!(
         (reply.outcome_kind(), reply.is_truncated()),
         (OutcomeKind::Ok, false)
     );
     assert_eq!(
-        payload(&reply),
+        parse_payload(&reply),
         json!({"toolName": "Bash", "result": "hello\n", "meta": {"durationMs": 12, "attempt": 1}})
     );
 }
 
 #[tokio::test]
 async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
-    let (_dir, store) = store();
-    let whole = format!("{}{SECRET}\n{}", lines(3_000), lines(3_000));
+    let (_dir, store) = output_store();
+    let whole = format!(
+        "{}{SECRET}\n{}",
+        numbered_lines(3_000),
+        numbered_lines(3_000)
+    );
     let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(whole.clone())));
-    let payload = payload(&reply);
+    let payload = parse_payload(&reply);
     assert!(reply.is_truncated());
     assert_eq!(payload["meta"]["truncated"], true);
     assert_eq!(payload["meta"]["redactions"], 1);
@@ -74,7 +78,7 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
         "{} bytes are kept",
         kept.len()
     );
-    let page = read(
+    let page = read_output(
         &store,
         json!({"handle": handle, "offset": 3_001, "limit": 1}),
     )
@@ -84,7 +88,7 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
 
 #[test]
 fn no_secret_is_left_anywhere_in_a_payload() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let meta = || ResultMeta {
         warnings: vec![format!("used {SECRET}")],
         ..ResultMeta::default()
@@ -124,13 +128,13 @@ fn no_secret_is_left_anywhere_in_a_payload() {
 
 #[test]
 fn a_failure_carries_its_code() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let failure = CallFailure {
         code: ErrorCode::Busy,
         text: "try again".to_owned(),
         meta: ResultMeta::default(),
     };
-    let sealed = payload(&seal_into(&store, CallOutcome::Error(failure)));
+    let sealed = parse_payload(&seal_into(&store, CallOutcome::Error(failure)));
     assert_eq!(
         (&sealed["error"], &sealed["meta"]["code"]),
         (&json!("try again"), &json!("busy"))
@@ -143,19 +147,19 @@ fn a_failure_carries_its_code() {
 
 #[test]
 fn a_fitted_text_is_not_clipped_again() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let fitted = "x".repeat(40_000);
     let reply = seal_into(
         &store,
         CallOutcome::Ok(ToolReply::from_fitted_text(fitted.clone())),
     );
-    assert_eq!(payload(&reply)["result"], json!(fitted));
+    assert_eq!(parse_payload(&reply)["result"], json!(fitted));
     assert!(!reply.is_truncated());
 }
 
 #[test]
 fn a_payload_never_exceeds_the_wire() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let big = TextBudget::from_requested(Some(200_000));
     let controls = "\u{1}".repeat(150).repeat(8) + "\n";
     let warnings = (0..1_000)
@@ -179,7 +183,7 @@ fn a_payload_never_exceeds_the_wire() {
             "{} bytes",
             reply.payload_json().len()
         );
-        let sealed = payload(&reply);
+        let sealed = parse_payload(&reply);
         assert!(sealed["result"].is_string());
         if was_json {
             assert!(
@@ -196,19 +200,22 @@ fn a_payload_never_exceeds_the_wire() {
 
 #[test]
 fn a_json_answer_that_fits_the_wire_stays_json() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let image = json!({"base64": "A".repeat(700 << 10)});
     let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from(image.clone())));
-    assert_eq!(payload(&reply)["result"], image);
+    assert_eq!(parse_payload(&reply)["result"], image);
     assert!(!reply.is_truncated());
 }
 
 #[test]
 fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
-    let (dir, store) = store();
+    let (dir, store) = output_store();
     std::fs::remove_dir_all(dir.path().join("outputs")).expect("removed");
-    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(lines(10_000))));
-    let sealed = payload(&reply);
+    let reply = seal_into(
+        &store,
+        CallOutcome::Ok(ToolReply::from_text(numbered_lines(10_000))),
+    );
+    let sealed = parse_payload(&reply);
     assert!(reply.is_truncated() && sealed["meta"].get("handle").is_none());
     assert!(
         sealed["result"]
@@ -226,8 +233,11 @@ fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
 
 #[test]
 fn a_reply_shrinks_for_a_backend_that_takes_less() {
-    let (_dir, store) = store();
-    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(lines(10_000))));
+    let (_dir, store) = output_store();
+    let reply = seal_into(
+        &store,
+        CallOutcome::Ok(ToolReply::from_text(numbered_lines(10_000))),
+    );
     for limit in [20_000, 2_000, 600] {
         let smaller = reply.shrink_to(limit);
         assert!(
@@ -235,11 +245,14 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
             "{}",
             smaller.payload_json()
         );
-        let sealed = payload(&smaller);
-        assert_eq!(sealed["meta"]["handle"], payload(&reply)["meta"]["handle"]);
+        let sealed = parse_payload(&smaller);
+        assert_eq!(
+            sealed["meta"]["handle"],
+            parse_payload(&reply)["meta"]["handle"]
+        );
         assert!(
             sealed["meta"]["omittedBytes"].as_u64()
-                > payload(&reply)["meta"]["omittedBytes"].as_u64()
+                > parse_payload(&reply)["meta"]["omittedBytes"].as_u64()
         );
         assert!(
             sealed["result"]
@@ -257,7 +270,7 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
 
 #[test]
 fn warnings_are_few_short_and_different_and_the_text_leaves_space_for_them() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let warnings: Vec<String> = ["one", "two", "one"]
         .map(str::to_owned)
         .into_iter()
@@ -268,7 +281,7 @@ fn warnings_are_few_short_and_different_and_the_text_leaves_space_for_them() {
         warnings,
         ..ResultMeta::default()
     });
-    let sealed = payload(&seal_into(&store, CallOutcome::Ok(answer)));
+    let sealed = parse_payload(&seal_into(&store, CallOutcome::Ok(answer)));
     let told = sealed["meta"]["warnings"].as_array().expect("a list");
     assert_eq!((&told[0], &told[1]), (&json!("one"), &json!("two")));
     let last = told[told.len() - 1].as_str().expect("a text");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{run, run_well, script};
+use super::{run_command, run_well, script_path};
 
 /// Links a library that needs these versions of glibc, one function each.
 fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
@@ -35,10 +35,12 @@ fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
     file
 }
 
-fn check(file: &Path) -> (bool, String) {
-    run(Command::new(script("release/check-glibc.sh"))
-        .arg(file)
-        .arg("2.28"))
+fn check_program(file: &Path) -> (bool, String) {
+    run_command(
+        Command::new(script_path("release/check-glibc.sh"))
+            .arg(file)
+            .arg("2.28"),
+    )
 }
 
 #[test]
@@ -52,7 +54,7 @@ fn a_file_that_needs_a_newer_glibc_is_found() {
         (&["2.17", "ABI_DT_RELR"], false, "ABI_DT_RELR"),
     ] {
         let dir = tempfile::tempdir().expect("a folder");
-        let (accepted, said) = check(&link_against(dir.path(), versions));
+        let (accepted, said) = check_program(&link_against(dir.path(), versions));
         assert_eq!(accepted, fits, "{versions:?}: {said}");
         assert!(said.contains(part), "{versions:?}: {said}");
     }
@@ -68,18 +70,18 @@ fn a_static_file_needs_no_glibc_and_a_text_is_no_program() {
         .args(["-shared", "-fPIC", "-nostdlib", "-o"])
         .arg(&object);
     run_well(command.arg(&source));
-    let (accepted, said) = check(&object);
+    let (accepted, said) = check_program(&object);
     assert!(accepted && said.contains("needs no glibc"), "{said}");
 
     for missing in [&source, &dir.path().join("nothing")] {
-        let (accepted, said) = check(missing);
+        let (accepted, said) = check_program(missing);
         assert!(!accepted, "{said}");
     }
 }
 
 #[test]
 fn the_debian_package_and_install_sh_ask_for_the_same_glibc() {
-    let installer = fs::read_to_string(script("install.sh")).expect("the script");
+    let installer = fs::read_to_string(script_path("install.sh")).expect("the script");
     let mut lines = installer.lines();
     let least = lines.find_map(|line| line.strip_prefix("LEAST_GLIBC="));
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

@@ -7,21 +7,21 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::release::{CUT_PATH, Release, TARGET, VERSION};
-use super::{run, run_well, script};
+use super::release::{CUT_PATH, TARGET, TestRelease, VERSION};
+use super::{run_command, run_well, script_path};
 use crate::harness::program::make_program;
 
 /// The version that a user has, as far as the tests go.
 const OLD: &str = "#!/bin/sh\necho the old one\n";
 
 /// A user with a home of their own.
-struct User {
+struct InstallingUser {
     home: TempDir,
     /// Programs that come before those of the system.
     programs: TempDir,
 }
 
-impl User {
+impl InstallingUser {
     fn new() -> Self {
         let make = || tempfile::tempdir().expect("a folder");
         let (home, programs) = (make(), make());
@@ -44,7 +44,7 @@ impl User {
     }
 
     /// The command that installs, by this shell.
-    fn install(&self, shell: &str, release: &Release) -> Command {
+    fn install(&self, shell: &str, release: &TestRelease) -> Command {
         let path = std::env::var("PATH").expect("a PATH");
         let mut command = Command::new(shell);
         command
@@ -70,7 +70,7 @@ impl User {
 
     /// Runs what must fail with this text, and looks whether anything changed.
     fn refuse(&self, command: &mut Command, part: &str) {
-        let (succeeded, said) = run(command);
+        let (succeeded, said) = run_command(command);
         assert!(!succeeded, "{part}: {said}");
         assert!(said.contains(part), "{part}: {said}");
         assert!(said.contains("Nothing was installed or changed."), "{said}");
@@ -81,7 +81,7 @@ impl User {
     }
 }
 
-fn append(file: &Path, text: &str) {
+fn append_text(file: &Path, text: &str) {
     let mut file = fs::OpenOptions::new()
         .append(true)
         .open(file)
@@ -91,12 +91,12 @@ fn append(file: &Path, text: &str) {
 
 #[test]
 fn a_release_is_installed_and_replaces_the_one_before() {
-    let release = Release::new(VERSION, &[TARGET]);
+    let release = TestRelease::new(VERSION, &[TARGET]);
     for shell in ["sh", "dash", "bash"] {
         if shell == "dash" && !Path::new("/bin/dash").exists() {
             continue;
         }
-        let user = User::new();
+        let user = InstallingUser::new();
         user.put_old_program();
         for _ in 0..2 {
             let said = run_well(&mut user.install(shell, &release));
@@ -121,8 +121,8 @@ fn a_release_is_installed_and_replaces_the_one_before() {
 
 #[test]
 fn another_folder_can_be_named() {
-    let release = Release::new(VERSION, &[TARGET]);
-    let user = User::new();
+    let release = TestRelease::new(VERSION, &[TARGET]);
+    let user = InstallingUser::new();
     let mut command = user.install("sh", &release);
     run_well(command.args(["--prefix", "a folder"]));
     let there = user.home.path().join("a folder");
@@ -133,24 +133,24 @@ fn another_folder_can_be_named() {
 
 #[test]
 fn files_that_were_changed_are_refused() {
-    let user = User::new();
+    let user = InstallingUser::new();
     user.put_old_program();
 
-    let release = Release::new(VERSION, &[TARGET]);
+    let release = TestRelease::new(VERSION, &[TARGET]);
     let install = || user.install("sh", &release);
-    append(&release.archive(TARGET), "x");
+    append_text(&release.archive(TARGET), "x");
     user.refuse(&mut install(), "the checksum of punie-runner-");
 
     // Whoever changes an archive changes its checksum too, but cannot sign.
     release.write_checksums();
     user.refuse(&mut install(), "cannot download");
     let (other, _) = release.other_key();
-    let (signed, said) = run(&mut release.sign_command(&other));
+    let (signed, said) = run_command(&mut release.sign_command(&other));
     assert!(!signed, "{said}");
     assert!(!release.folder().join("SHA256SUMS.sig").exists());
 
     release.seal();
-    append(&release.folder().join("SHA256SUMS"), "x\n");
+    append_text(&release.folder().join("SHA256SUMS"), "x\n");
     user.refuse(&mut install(), "the signature of http://");
 
     release.seal();
@@ -168,8 +168,8 @@ fn files_that_were_changed_are_refused() {
 
 #[test]
 fn a_transfer_that_breaks_off_changes_nothing_and_the_next_run_installs() {
-    let release = Release::new(VERSION, &[TARGET]);
-    let user = User::new();
+    let release = TestRelease::new(VERSION, &[TARGET]);
+    let user = InstallingUser::new();
     user.put_old_program();
 
     let url = format!("{}{CUT_PATH}", release.url);
@@ -188,14 +188,14 @@ fn a_transfer_that_breaks_off_changes_nothing_and_the_next_run_installs() {
 
 #[test]
 fn a_program_that_does_not_run_or_is_another_replaces_nothing() {
-    let user = User::new();
+    let user = InstallingUser::new();
     user.put_old_program();
-    let release = Release::new("0.0.1", &[TARGET]);
+    let release = TestRelease::new("0.0.1", &[TARGET]);
     user.refuse(
         &mut user.install("sh", &release),
         "it says punie-runner 0.0.1",
     );
-    let release = Release::new("x; exit 3", &[TARGET]);
+    let release = TestRelease::new("x; exit 3", &[TARGET]);
     user.refuse(
         &mut user.install("sh", &release),
         "does not run on this machine",
@@ -204,10 +204,10 @@ fn a_program_that_does_not_run_or_is_another_replaces_nothing() {
 
 #[test]
 fn a_machine_without_an_archive_is_told_so() {
-    let user = User::new();
+    let user = InstallingUser::new();
     user.put_old_program();
     let glibc = TARGET.replace("musl", "gnu.2.28");
-    let release = Release::new(VERSION, &[&glibc]);
+    let release = TestRelease::new(VERSION, &[&glibc]);
     let install = || user.install("sh", &release);
 
     user.replace_program("getconf", "#!/bin/sh\necho glibc 2.17\n");
@@ -234,8 +234,8 @@ fn a_machine_without_an_archive_is_told_so() {
 
 #[test]
 fn nothing_is_installed_without_a_network_a_folder_or_a_verifier() {
-    let release = Release::new(VERSION, &[TARGET]);
-    let user = User::new();
+    let release = TestRelease::new(VERSION, &[TARGET]);
+    let user = InstallingUser::new();
     user.put_old_program();
     let install = || user.install("sh", &release);
 
@@ -255,7 +255,7 @@ fn nothing_is_installed_without_a_network_a_folder_or_a_verifier() {
 
     let mut unfilled = Command::new("sh");
     unfilled
-        .arg(script("install.sh"))
+        .arg(script_path("install.sh"))
         .env("HOME", user.home.path());
     user.refuse(&mut unfilled, "was not made by a release");
 }

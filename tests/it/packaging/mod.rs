@@ -23,14 +23,14 @@ use punie_runner::cli::command_groups::grouped_command;
 use package_documents::write_documents;
 
 /// A script of packaging/.
-fn script(name: &str) -> PathBuf {
+fn script_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("packaging")
         .join(name)
 }
 
 /// Runs a command, and returns whether it succeeded, with all that it said.
-fn run(command: &mut Command) -> (bool, String) {
+fn run_command(command: &mut Command) -> (bool, String) {
     let output = command.output().expect("the program starts");
     let said = [output.stdout, output.stderr].concat();
     (
@@ -41,7 +41,7 @@ fn run(command: &mut Command) -> (bool, String) {
 
 /// Runs a command that must succeed.
 fn run_well(command: &mut Command) -> String {
-    let (succeeded, said) = run(command);
+    let (succeeded, said) = run_command(command);
     assert!(succeeded, "{command:?}: {said}");
     said
 }
@@ -98,7 +98,7 @@ fn every_command_has_a_manual_page_and_every_shell_a_script() {
 #[test]
 fn a_tag_of_another_version_is_refused() {
     let version = env!("CARGO_PKG_VERSION");
-    let ask = |tag: &str| run(Command::new(script("release/version.sh")).arg(tag));
+    let ask = |tag: &str| run_command(Command::new(script_path("release/version.sh")).arg(tag));
     assert_eq!(ask(&format!("v{version}")), (true, format!("{version}\n")));
     let (accepted, said) = ask("v99.0.0");
     assert!(!accepted);

@@ -24,7 +24,7 @@ pub const TARGET: &str = if cfg!(target_arch = "aarch64") {
 pub const CUT_PATH: &str = "/cut";
 
 /// A folder with the files of a release, its server, and the key that signs it.
-pub struct Release {
+pub struct TestRelease {
     dir: TempDir,
     /// A copy of what the scripts read of this repository.
     tree: PathBuf,
@@ -34,7 +34,7 @@ pub struct Release {
     public_key: PathBuf,
 }
 
-impl Release {
+impl TestRelease {
     /// Makes one of this version whose program prints that version, for these targets.
     pub fn new(version: &str, targets: &[&str]) -> Self {
         let text = format!("#!/bin/sh\necho punie-runner {version}\n");
@@ -48,7 +48,7 @@ impl Release {
         copy_tree(&tree, version);
         let out = dir.path().join("out");
         fs::create_dir(&out).expect("the release's folder");
-        let url = serve(out);
+        let url = serve_folder(out);
         let (key, public_key) = make_key(dir.path(), "release");
         let release = Self {
             dir,
@@ -177,19 +177,19 @@ fn make_key(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
 }
 
 /// Serves the files of a folder until the tests end, and returns the address.
-fn serve(folder: PathBuf) -> String {
+fn serve_folder(folder: PathBuf) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // A client that leaves early is none of the test's business.
-            let _ = answer(stream, &folder);
+            let _ = answer_request(stream, &folder);
         }
     });
     format!("http://{address}")
 }
 
-fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
+fn answer_request(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut request = String::new();
     reader.read_line(&mut request)?;

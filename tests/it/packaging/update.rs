@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::release::{Release, TARGET, VERSION};
-use super::{run, run_well};
-use crate::harness::caller::Ask;
+use super::release::{TARGET, TestRelease, VERSION};
+use super::{run_command, run_well};
+use crate::harness::caller::ToolCall;
 use crate::harness::process::PROGRAM;
 use crate::harness::process::copy_program;
 use crate::harness::program::make_program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 const NEWER: &str = "99.0.0";
 
@@ -24,17 +24,17 @@ fn program_of(version: &str) -> String {
     )
 }
 
-fn newer_release() -> Release {
-    Release::of_version(NEWER, &program_of(NEWER), &[TARGET])
+fn newer_release() -> TestRelease {
+    TestRelease::of_version(NEWER, &program_of(NEWER), &[TARGET])
 }
 
 /// A user who installed the program below a prefix.
-struct User {
+struct UpdatingUser {
     dir: tempfile::TempDir,
 }
 
-impl User {
-    fn new(release: &Release) -> Self {
+impl UpdatingUser {
+    fn new(release: &TestRelease) -> Self {
         let user = Self {
             dir: tempfile::tempdir().expect("a folder"),
         };
@@ -72,7 +72,7 @@ impl User {
 
     /// Runs what must fail with this text, and checks that the program stayed as it was, with nothing beside it.
     fn refuses(&self, args: &[&str], part: &str) {
-        let (succeeded, said) = run(&mut self.command(args));
+        let (succeeded, said) = run_command(&mut self.command(args));
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(!succeeded && said.contains(part), "{part}: {said}");
         assert_eq!(
@@ -113,7 +113,7 @@ fn json_of(command: &mut Command) -> Value {
 #[test]
 fn an_update_replaces_the_program_and_keeps_the_one_before() {
     let release = newer_release();
-    let user = User::new(&release);
+    let user = UpdatingUser::new(&release);
     let manual = user.path("prefix/share/man/man1/punie-runner.1");
     fs::create_dir_all(manual.parent().expect("its folder")).expect("a folder");
     fs::write(&manual, "old").expect("written");
@@ -143,7 +143,7 @@ fn an_update_replaces_the_program_and_keeps_the_one_before() {
 #[test]
 fn an_update_that_is_not_of_this_project_or_damaged_changes_nothing() {
     let release = newer_release();
-    let user = User::new(&release);
+    let user = UpdatingUser::new(&release);
     let (other, other_public) = release.other_key();
 
     user.trust(&release.url, &other_public);
@@ -183,7 +183,7 @@ fn an_update_that_is_not_of_this_project_or_damaged_changes_nothing() {
 #[test]
 fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
     let release = newer_release();
-    let user = User::new(&release);
+    let user = UpdatingUser::new(&release);
     let list = release.folder().join("SHA256SUMS");
     let of_date = |date: &str| {
         let text = fs::read_to_string(&list).expect("the list");
@@ -217,8 +217,8 @@ fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
 
 #[test]
 fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
-    let same = Release::of_version(VERSION, &program_of(VERSION), &[TARGET]);
-    let user = User::new(&same);
+    let same = TestRelease::of_version(VERSION, &program_of(VERSION), &[TARGET]);
+    let user = UpdatingUser::new(&same);
     let said = run_well(&mut user.command(&["update"]));
     assert!(said.contains("is the newest release"), "{said}");
     assert_eq!(names_in(&user.path("prefix/bin")), ["punie-runner"]);
@@ -231,7 +231,7 @@ fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
         ("#!/bin/sh\necho punie-runner 98.0.0\n", "it says 98.0.0"),
         ("not a program", "does not run on this machine"),
     ] {
-        let release = Release::of_version(NEWER, program, &[TARGET]);
+        let release = TestRelease::of_version(NEWER, program, &[TARGET]);
         user.trust(&release.url, &release.public_key());
         user.refuses(&["update"], part);
     }
@@ -240,20 +240,22 @@ fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
     fs::create_dir_all(&elsewhere).expect("a folder");
     let program = elsewhere.join("punie-runner");
     put_program(&program);
-    let (succeeded, said) = run(Command::new(&program)
-        .args([
-            "--home",
-            user.path("home").to_str().expect("text"),
-            "update",
-        ])
-        .env("HOME", user.dir.path()));
+    let (succeeded, said) = run_command(
+        Command::new(&program)
+            .args([
+                "--home",
+                user.path("home").to_str().expect("text"),
+                "update",
+            ])
+            .env("HOME", user.dir.path()),
+    );
     assert!(!succeeded && said.contains("cargo install"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollback_over_a_changed_journal_is_refused() {
     let release = newer_release();
-    let user = User::new(&release);
+    let user = UpdatingUser::new(&release);
     let previous = user.path("prefix/bin/punie-runner.previous");
     make_program(&previous, &program_of("0.0.9"));
     let journal = user.path("home/state/journal.sqlite3");
@@ -266,7 +268,7 @@ async fn a_rollback_over_a_changed_journal_is_refused() {
     };
     fs::write(user.path("home/device.json"), "{}").expect("written");
     set_version(99);
-    let (succeeded, said) = run(&mut user.command(&["update", "--rollback"]));
+    let (succeeded, said) = run_command(&mut user.command(&["update", "--rollback"]));
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         !succeeded
@@ -301,8 +303,8 @@ esac
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_restarts_the_service_after_the_call_that_runs() {
     let release = newer_release();
-    let stage = Stage::new().await;
-    let user = User::new(&release);
+    let stage = RunnerFixture::new().await;
+    let user = UpdatingUser::new(&release);
     let home = stage.setting.home.clone();
     let configuration = fs::read_to_string(home.join("config.toml")).expect("the configuration");
     let key = release.public_key();
@@ -345,13 +347,13 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
     let file = stage.setting.workspace.join("runs");
     let call = stage
         .caller
-        .ask(Ask::bash("echo one >> runs; sleep 4; echo done"))
+        .ask(ToolCall::bash("echo one >> runs; sleep 4; echo done"))
         .await;
-    until("the call runs", || file.exists()).await;
+    wait_until("the call runs", || file.exists()).await;
     let before = fs::read_to_string(user.path("pid")).expect("the pid");
     let updating = std::thread::spawn({
         let mut command = typed(&["update"]);
-        move || run(&mut command)
+        move || run_command(&mut command)
     });
     let answer = stage.caller.answer(&call).await;
     assert!(answer.text().contains("done"), "{answer:?}");
@@ -365,7 +367,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
     assert_eq!(version_of(&user.program()), NEWER);
     let next = stage
         .caller
-        .have(Ask::bash("echo two >> runs; cat runs"))
+        .call_and_wait(ToolCall::bash("echo two >> runs; cat runs"))
         .await;
     assert!(next.text().contains("one\ntwo"), "{next:?}");
     let status: Value = json_of(&mut typed(&["--json", "status"]));
@@ -381,7 +383,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_the_owner_lasts_beyond_that_of_an_update() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // What an update that was killed in the middle of the restart leaves behind.
     let switch = stage.setting.home.join("state/switches/paused");
     fs::create_dir_all(switch.parent().expect("its folder")).expect("a folder");

@@ -3,7 +3,7 @@
 use punie_text::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
 
 /// The people of these identifiers, each with its code and number.
-pub(super) fn people(identifiers: &[(IdentifierKind, &str, u32, u8)]) -> PersonAliases {
+pub(super) fn person_aliases(identifiers: &[(IdentifierKind, &str, u32, u8)]) -> PersonAliases {
     let identifiers = identifiers
         .iter()
         .map(|(kind, text, code, number)| PersonIdentifier {
@@ -16,16 +16,16 @@ pub(super) fn people(identifiers: &[(IdentifierKind, &str, u32, u8)]) -> PersonA
 
 const ANNA: u32 = 30;
 
-fn named(names: &[&str]) -> PersonAliases {
+fn aliases_of_names(names: &[&str]) -> PersonAliases {
     let names: Vec<_> = names
         .iter()
         .zip(0..)
         .map(|(name, at)| (IdentifierKind::Name, *name, ANNA, at))
         .collect();
-    people(&names)
+    person_aliases(&names)
 }
 
-fn alias(number: u8) -> String {
+fn alias_text(number: u8) -> String {
     make_alias(IdentifierKind::Name, ANNA, number).expect("a code with a digit")
 }
 
@@ -74,10 +74,10 @@ fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
             "\u{1b}[31m@\u{1b}[0m \u{1b}[1;38;5;200m@",
         ),
     ] {
-        let people = named(&[name]);
+        let people = aliases_of_names(&[name]);
         assert_eq!(
             people.replace_people(text),
-            found.replace('@', &alias(0)),
+            found.replace('@', &alias_text(0)),
             "{name} in {text:?}"
         );
     }
@@ -85,16 +85,16 @@ fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
 
 #[test]
 fn w74_the_longest_of_overlapping_names_counts_and_no_alias_is_replaced_again() {
-    let people = named(&["Anna Smith", "Anna", "Anna Smith Jones", "Smith Person"]);
+    let people = aliases_of_names(&["Anna Smith", "Anna", "Anna Smith Jones", "Smith Person"]);
     let replaced = people
         .replace_people("Anna Smith Jones, Anna Smithson, anna smith, Anna, Anna Smith Person");
     let expected = format!(
         "{}, {} Smithson, {}, {}, {} Person",
-        alias(2),
-        alias(1),
-        alias(0),
-        alias(1),
-        alias(0)
+        alias_text(2),
+        alias_text(1),
+        alias_text(0),
+        alias_text(1),
+        alias_text(0)
     );
     assert_eq!(replaced, expected);
     assert_eq!(people.replace_people(&expected), expected);
@@ -102,7 +102,7 @@ fn w74_the_longest_of_overlapping_names_counts_and_no_alias_is_replaced_again() 
 
 #[test]
 fn w74_a_phone_number_is_found_in_its_spellings_on_one_line() {
-    let people = people(&[(IdentifierKind::Phone, "+49 30 1234567", ANNA, 1)]);
+    let people = person_aliases(&[(IdentifierKind::Phone, "+49 30 1234567", ANNA, 1)]);
     let alias = make_alias(IdentifierKind::Phone, ANNA, 1).expect("a code with a digit");
     for number in [
         "+49 30 1234567",
@@ -134,7 +134,7 @@ fn w74_a_phone_number_is_found_in_its_spellings_on_one_line() {
 
 #[test]
 fn w74_a_mail_address_ends_where_its_host_ends() {
-    let people = people(&[(IdentifierKind::Mail, "anna@x.org", ANNA, 1)]);
+    let people = person_aliases(&[(IdentifierKind::Mail, "anna@x.org", ANNA, 1)]);
     let alias = make_alias(IdentifierKind::Mail, ANNA, 1).expect("a code with a digit");
     let text = "<Anna@X.org>, anna@x.org. joanna@x.org anna@x.org.uk my.anna@x.org ...anna@x.org \
                 _anna@x.org_ my_anna@x.org \\tanna@x.org";
@@ -147,7 +147,7 @@ fn w74_a_mail_address_ends_where_its_host_ends() {
 
 #[test]
 fn w72_text_right_after_an_alias_changes_nothing_in_the_way_back() {
-    let people = people(&[
+    let people = person_aliases(&[
         (IdentifierKind::Name, "田中太郎", ANNA, 0),
         (IdentifierKind::Name, "Taro Tanaka", ANNA, 1),
         (IdentifierKind::Mail, "taro@x.jp", ANNA, 2),
@@ -166,8 +166,8 @@ fn w72_text_right_after_an_alias_changes_nothing_in_the_way_back() {
 
 #[test]
 fn w74_an_alias_inside_a_word_stays() {
-    let people = named(&["Anna Smith"]);
-    let alias = alias(0);
+    let people = aliases_of_names(&["Anna Smith"]);
+    let alias = alias_text(0);
     for text in [
         format!("x{alias}"),
         format!("{alias}y"),
@@ -183,7 +183,7 @@ fn w74_an_alias_inside_a_word_stays() {
 
 #[test]
 fn w73_an_alias_in_a_pattern_is_understood_escaped_or_not() {
-    let people = people(&[
+    let people = person_aliases(&[
         (IdentifierKind::Name, "Ben O. Okoro-Smith", ANNA, 0),
         (IdentifierKind::Mail, "ben@x.org", ANNA, 1),
         (IdentifierKind::Phone, "+49 30 1234567", ANNA, 2),
@@ -214,7 +214,7 @@ fn w73_an_alias_in_a_pattern_is_understood_escaped_or_not() {
 
 #[test]
 fn text_of_a_megabyte_without_words_is_read_once() {
-    let people = named(&["Anna Smith"]);
+    let people = aliases_of_names(&["Anna Smith"]);
     for text in [
         "a  ".repeat(330_000),
         format!("a{}", "\u{301}".repeat(500_000)),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder");
@@ -18,7 +18,7 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
         .collect()
 }
 
-pub(super) async fn add(stage: &Stage, args: &[&str]) -> Value {
+pub(super) async fn add_contact(stage: &RunnerFixture, args: &[&str]) -> Value {
     let args = [&["--json", "people", "add"], args].concat();
     let ended = stage.command(&args).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -27,8 +27,8 @@ pub(super) async fn add(stage: &Stage, args: &[&str]) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w72_one_person_has_one_alias_however_many_identifiers() {
-    let stage = Stage::unpaired("").await;
-    let first = add(
+    let stage = RunnerFixture::with_unpaired_device("").await;
+    let first = add_contact(
         &stage,
         &[
             "Anna Müller",
@@ -39,7 +39,7 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
         ],
     )
     .await;
-    let again = add(&stage, &["anna MÜLLER", "--also", "Anna M. Müller"]).await;
+    let again = add_contact(&stage, &["anna MÜLLER", "--also", "Anna M. Müller"]).await;
     assert_eq!(first["alias"], again["alias"]);
     let identifiers = again["identifiers"].as_array().expect("a list");
     assert_eq!(identifiers.len(), 4, "{again}");
@@ -50,7 +50,7 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
             .as_str()
             .is_some_and(|mail| mail.starts_with(&format!("person-{code}")))
     );
-    let other = add(&stage, &["Ben Okoro"]).await;
+    let other = add_contact(&stage, &["Ben Okoro"]).await;
     assert!(!other["alias"].as_str().expect("a text").contains(code));
     for (args, words) in [
         (
@@ -93,9 +93,9 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
-    let stage = Stage::unpaired("").await;
-    add(&stage, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
-    add(&stage, &["Ben Okoro"]).await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
+    add_contact(&stage, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
+    add_contact(&stage, &["Ben Okoro"]).await;
     for path in files_below(&stage.setting.home) {
         let bytes = std::fs::read(&path).expect("a file");
         let text = String::from_utf8_lossy(&bytes);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use punie_text::redact::Redactor;
 use punie_text::redact::people::{IdentifierKind, IdentityMapSource, PersonAliases};
 
-use super::aliases::people;
+use super::aliases::person_aliases;
 
 const CONTACTS: u32 = 300;
 const FIRST: &[&str] = &[
@@ -42,7 +42,7 @@ const BETWEEN: &[&str] = &[
 ];
 
 /// A contact: a name, a mail address, a phone number.
-fn contact(at: u32) -> [(IdentifierKind, String); 3] {
+fn nth_contact(at: u32) -> [(IdentifierKind, String); 3] {
     let index = at as usize;
     let name = if index % 5 == 4 {
         let number = char::from_u32(0x4e00 + at).expect("a Han character");
@@ -69,8 +69,8 @@ fn contact(at: u32) -> [(IdentifierKind, String); 3] {
     ]
 }
 
-fn contacts() -> Vec<(IdentifierKind, String)> {
-    (0..CONTACTS).flat_map(contact).collect()
+fn all_contacts() -> Vec<(IdentifierKind, String)> {
+    (0..CONTACTS).flat_map(nth_contact).collect()
 }
 
 fn aliases_of(contacts: &[(IdentifierKind, String)]) -> PersonAliases {
@@ -88,11 +88,11 @@ fn aliases_of(contacts: &[(IdentifierKind, String)]) -> PersonAliases {
             )
         })
         .collect();
-    people(&rows)
+    person_aliases(&rows)
 }
 
 /// One spelling of an identifier.
-fn spelled((kind, text): &(IdentifierKind, String), way: usize) -> String {
+fn spell_identifier((kind, text): &(IdentifierKind, String), way: usize) -> String {
     use unicode_normalization::UnicodeNormalization as _;
     match (kind, way) {
         (IdentifierKind::Phone, 0) => text.replace(' ', "-"),
@@ -111,13 +111,13 @@ struct FixedMap(std::sync::atomic::AtomicBool);
 impl IdentityMapSource for FixedMap {
     fn load_if_changed(&self) -> Option<Result<Option<PersonAliases>, String>> {
         let is_first = !self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
-        is_first.then(|| Ok(Some(aliases_of(&contacts()))))
+        is_first.then(|| Ok(Some(aliases_of(&all_contacts()))))
     }
 }
 
 #[test]
 fn w72_no_two_contacts_share_an_alias() {
-    let contacts = contacts();
+    let contacts = all_contacts();
     let aliases = aliases_of(&contacts);
     let mut all: Vec<_> = contacts
         .iter()
@@ -140,12 +140,12 @@ proptest! {
         parts in vec((0..CONTACTS as usize * 3, 0..5_usize, 0..BETWEEN.len()), 1..120),
         cuts in vec(1..40_usize, 1..200),
     ) {
-        let contacts = contacts();
+        let contacts = all_contacts();
         let redactor = Redactor::default();
         redactor.set_identity_map(Arc::new(FixedMap(false.into())));
         let (mut text, mut canonical) = (String::new(), String::new());
         for (at, way, between) in &parts {
-            text.push_str(&spelled(&contacts[*at], *way));
+            text.push_str(&spell_identifier(&contacts[*at], *way));
             canonical.push_str(&contacts[*at].1);
             text.push_str(BETWEEN[*between]);
             canonical.push_str(BETWEEN[*between]);
@@ -166,7 +166,7 @@ proptest! {
 
     #[test]
     fn w74_a_name_inside_a_word_stays(at in 0..CONTACTS as usize, before in "[a-zé]{1,3}", after in "[a-zя]{1,3}") {
-        let contacts = contacts();
+        let contacts = all_contacts();
         let (_, name) = &contacts[at * 3];
         prop_assume!(at % 5 != 4);
         let aliases = aliases_of(&contacts[at * 3..=at * 3]);

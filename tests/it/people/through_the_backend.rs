@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
-async fn add_person(stage: &Stage, args: &[&str]) -> String {
-    let added = super::commands::add(stage, args).await;
+async fn add_person(stage: &RunnerFixture, args: &[&str]) -> String {
+    let added = super::commands::add_contact(stage, args).await;
     added["alias"].as_str().expect("an alias").to_owned()
 }
 
 /// All text that the backend keeps.
-fn backend_rows(stage: &Stage) -> String {
+fn backend_rows(stage: &RunnerFixture) -> String {
     let db = stage.database();
     let mut names = db
         .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -45,7 +45,7 @@ fn backend_rows(stage: &Stage) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let anna = add_person(
         &stage,
         &[
@@ -64,7 +64,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     );
     let text = stage
         .caller
-        .have(Ask::new("Read", &json!({"file_path": "note.txt"})))
+        .call_and_wait(ToolCall::new("Read", &json!({"file_path": "note.txt"})))
         .await
         .text();
     assert!(
@@ -74,7 +74,10 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     // Added while the runner runs.
     let ben = add_person(&stage, &["Ben Okoro"]).await;
     let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
-    let edited = stage.caller.have(Ask::new("Edit", &edit)).await;
+    let edited = stage
+        .caller
+        .call_and_wait(ToolCall::new("Edit", &edit))
+        .await;
     assert_eq!(edited.verdict().0, "ok", "{}", edited.text());
     assert!(
         edited.text().contains(&ben) || !edited.text().contains("Okoro"),
@@ -85,14 +88,18 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     assert!(now.starts_with("Ask Ben Okoro or Anna Müller\n"), "{now}");
     let missed =
         json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
-    let hint = stage.caller.have(Ask::new("Edit", &missed)).await.text();
+    let hint = stage
+        .caller
+        .call_and_wait(ToolCall::new("Edit", &missed))
+        .await
+        .text();
     assert!(
         !hint.contains("Okoro") && !hint.contains("Müller"),
         "{hint}"
     );
     let found = stage
         .caller
-        .have(Ask::new(
+        .call_and_wait(ToolCall::new(
             "Grep",
             &json!({"pattern": format!("{ben} or"), "output_mode": "content"}),
         ))
@@ -102,7 +109,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     // A command stays as the agent wrote it.
     let echoed = stage
         .caller
-        .have(Ask::bash(&format!("echo {ben} | wc -c")))
+        .call_and_wait(ToolCall::bash(&format!("echo {ben} | wc -c")))
         .await
         .text();
     assert_eq!(echoed.trim(), (ben.len() + 1).to_string());
@@ -111,14 +118,14 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     );
     let patched = stage
         .caller
-        .have(Ask::new("ApplyPatch", &json!({"patch": patch})))
+        .call_and_wait(ToolCall::new("ApplyPatch", &json!({"patch": patch})))
         .await;
     assert_eq!(patched.verdict().0, "ok", "{}", patched.text());
     let written = json!({"file_path": "new.txt", "content": format!("{anna}\n")});
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Write", &written))
+            .call_and_wait(ToolCall::new("Write", &written))
             .await
             .verdict()
             .0,
@@ -127,14 +134,22 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
     let parts = json!({"pattern": "M.ller", "path": "new.txt", "output_mode": "content", "only_matching": true});
-    let parts = stage.caller.have(Ask::new("Grep", &parts)).await.text();
+    let parts = stage
+        .caller
+        .call_and_wait(ToolCall::new("Grep", &parts))
+        .await
+        .text();
     assert!(
         parts.contains(&anna) && !parts.contains("Müller"),
         "{parts}"
     );
     let literal =
         json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
-    let literal = stage.caller.have(Ask::new("Grep", &literal)).await.text();
+    let literal = stage
+        .caller
+        .call_and_wait(ToolCall::new("Grep", &literal))
+        .await
+        .text();
     assert!(literal.contains(&anna), "{literal}");
     // In pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
@@ -142,10 +157,10 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     }
     let slow = "cat 1; until [ -e go ]; do sleep 0.02; done; cat 2; sleep 0.1; cat 3";
     let id = stage
-        .ask(Ask::bash(&format!("echo begin; {slow}")).with("progress", json!(true)))
+        .ask(ToolCall::bash(&format!("echo begin; {slow}")).with("progress", json!(true)))
         .await;
-    let pieces = eventually("a piece", async || {
-        Some(stage.caller.pieces(&id).await).filter(|pieces| !pieces.is_empty())
+    let pieces = wait_for_some("a piece", async || {
+        Some(stage.caller.progress_pieces(&id).await).filter(|pieces| !pieces.is_empty())
     })
     .await;
     stage.write("go", "");

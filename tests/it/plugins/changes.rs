@@ -2,41 +2,46 @@
 
 use serde_json::json;
 
-use super::{install, marker, server, text_of, until_offered};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::{install_plugin, process_marker, server_script, text_of, until_offered};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_an_edit_is_in_force_at_the_next_call() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let folder = install(
+    let folder = install_plugin(
         &stage,
         "edited",
         "",
-        &server(&["probe"], "source lib/say.sh"),
+        &server_script(&["probe"], "source lib/say.sh"),
     );
     std::fs::create_dir(folder.join("lib")).expect("a folder");
     std::fs::write(folder.join("lib/say.sh"), "text one").expect("written");
     until_offered(&stage, "probe").await;
-    let ask = async || stage.caller.have(Ask::new("probe", &json!({}))).await;
+    let ask = async || {
+        stage
+            .caller
+            .call_and_wait(ToolCall::new("probe", &json!({})))
+            .await
+    };
     assert_eq!(text_of(&ask().await), "one");
     // Below the folders that are watched.
     std::fs::write(folder.join("lib/say.sh"), "text \"two and more\"").expect("written");
     assert_eq!(text_of(&ask().await), "two and more");
-    let script = server(&["probe", "another"], "text three");
+    let script = server_script(&["probe", "another"], "text three");
     std::fs::write(folder.join("server.sh"), script).expect("written");
     assert_eq!(text_of(&ask().await), "three");
     until_offered(&stage, "another").await;
     // The access that was decided about is another one now.
-    install(
+    install_plugin(
         &stage,
         "edited",
         "paths = \"write\"",
-        &server(&["probe"], "text four"),
+        &server_script(&["probe"], "text four"),
     );
-    eventually("the new version", async || {
+    wait_for_some("the new version", async || {
         let answer = ask().await;
         (answer.outcome == "ok")
             .then(|| text_of(&answer))
@@ -49,33 +54,36 @@ async fn w63_an_edit_is_in_force_at_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let waits = "d=${PUNIE_WORKSPACES%%:*}; echo begun > $d/begun; until [[ -e $d/go ]]; do sleep 0.05; done; text old";
-    let folder = install(
+    let folder = install_plugin(
         &stage,
         "going",
         "paths = \"write\"",
-        &server(&["probe"], waits),
+        &server_script(&["probe"], waits),
     );
     let runner = stage.run();
     until_offered(&stage, "probe").await;
-    let id = stage.ask(Ask::new("probe", &json!({}))).await;
+    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
     stage.line("begun").await;
     std::fs::remove_dir_all(&folder).expect("removed");
-    eventually("the tool to go", async || {
+    wait_for_some("the tool to go", async || {
         let tools = stage.caller.tools().await;
         tools.iter().all(|(name, _)| name != "probe").then_some(())
     })
     .await;
     stage.write("go", "");
     assert_eq!(text_of(&stage.answer(&id).await), "old");
-    let gone = stage.caller.have(Ask::new("probe", &json!({}))).await;
+    let gone = stage
+        .caller
+        .call_and_wait(ToolCall::new("probe", &json!({})))
+        .await;
     assert_eq!(gone.verdict(), ("error", "unknown_tool"), "{gone:?}");
     assert!(gone.text().contains("plugin: going"), "{gone:?}");
     let pid = runner.pid().to_string();
     runner.terminate();
     runner.end().await;
-    until("the end of the runner", || {
+    wait_until("the end of the runner", || {
         !crate::harness::running::is_alive(&pid)
     })
     .await;
@@ -83,24 +91,24 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_call_ends_its_server() {
-    let stage = Stage::new().await;
-    let marker = marker(12);
+    let stage = RunnerFixture::new().await;
+    let marker = process_marker(12);
     let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
-    install(
+    install_plugin(
         &stage,
         "slow",
         "paths = \"write\"",
-        &server(&["probe"], &waits),
+        &server_script(&["probe"], &waits),
     );
     let runner = stage.run();
     until_offered(&stage, "probe").await;
-    let id = stage.ask(Ask::new("probe", &json!({}))).await;
+    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
     stage.line("begun").await;
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled", "{answer:?}");
-    until("the end of its processes", || {
-        crate::harness::running::carrying(&marker).is_empty()
+    wait_until("the end of its processes", || {
+        crate::harness::running::processes_with_argument(&marker).is_empty()
     })
     .await;
     runner.terminate();
@@ -109,25 +117,25 @@ async fn a_cancelled_call_ends_its_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
-    let stage = Stage::new().await;
-    let marker = marker(13);
+    let stage = RunnerFixture::new().await;
+    let marker = process_marker(13);
     let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
-    install(
+    install_plugin(
         &stage,
         "left",
         "paths = \"write\"",
-        &server(&["probe"], &waits),
+        &server_script(&["probe"], &waits),
     );
     let runner = stage.run();
     until_offered(&stage, "probe").await;
-    let id = stage.ask(Ask::new("probe", &json!({}))).await;
+    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
     stage.line("begun").await;
     runner.kill();
     let next = stage.run();
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    until("the end of its processes", || {
-        crate::harness::running::carrying(&marker).is_empty()
+    wait_until("the end of its processes", || {
+        crate::harness::running::processes_with_argument(&marker).is_empty()
     })
     .await;
     next.terminate();

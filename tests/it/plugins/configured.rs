@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{SERVER, call, listed, problems, server, text_of, until_offered};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::{
+    SERVER, call_tool, listed_plugins, problem_text, server_script, text_of, until_offered,
+};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// The table of a server in the workspace.
-fn table(name: &str, more: &str) -> String {
+fn plugin_table(name: &str, more: &str) -> String {
     format!("[mcp.servers.{name}]\ncommand = \"bash\"\nargs = [\"{name}.sh\"]\n{more}\n")
 }
 
 /// A device with one server.
-async fn stage_with(name: &str, more: &str, script: &str) -> Stage {
-    let stage = Stage::with(&table(name, more)).await;
+async fn stage_with(name: &str, more: &str, script: &str) -> RunnerFixture {
+    let stage = RunnerFixture::with_config(&plugin_table(name, more)).await;
     stage.write(&format!("{name}.sh"), script);
     stage
 }
@@ -30,8 +32,15 @@ fn server_listing(tools: &str, call: &str) -> String {
         .replace("CALL", call)
 }
 
-async fn ask(stage: &Stage, tool: &str, arguments: Value) -> crate::harness::caller::Answer {
-    stage.caller.have(Ask::new(tool, &arguments)).await
+async fn call_with_args(
+    stage: &RunnerFixture,
+    tool: &str,
+    arguments: Value,
+) -> crate::harness::caller::CallAnswer {
+    stage
+        .caller
+        .call_and_wait(ToolCall::new(tool, &arguments))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,14 +82,14 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
         .collect();
     assert!(!names.contains(&"city__hidden".to_owned()), "{names:?}");
 
-    let answer = ask(&stage, "city__greet", json!({"n": 1})).await;
+    let answer = call_with_args(&stage, "city__greet", json!({"n": 1})).await;
     assert_eq!(text_of(&answer), "Hello from work");
-    let answer = ask(&stage, "city__greet", json!({"n": "one"})).await;
+    let answer = call_with_args(&stage, "city__greet", json!({"n": "one"})).await;
     assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
-    let answer = ask(&stage, "city__fail", json!({})).await;
+    let answer = call_with_args(&stage, "city__fail", json!({})).await;
     assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
     assert_eq!(answer.text(), "city__fail failed: no such city");
-    let answer = ask(&stage, "city__picture", json!({})).await;
+    let answer = call_with_args(&stage, "city__picture", json!({})).await;
     let picture = &answer.payload["result"];
     assert_eq!(picture["mime_type"], "image/png", "{answer:?}");
     assert_eq!(
@@ -91,7 +100,7 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 
     // The catalog of plugins is for those of the home.
     assert_eq!(stage.caller.catalog("plugin").await.len(), 0);
-    let answer = ask(&stage, "hidden", json!({})).await;
+    let answer = call_with_args(&stage, "hidden", json!({})).await;
     assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{answer:?}");
     runner.terminate();
     runner.end().await;
@@ -99,7 +108,7 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_not_started_where_no_workspace_is_known() {
-    let script = server(&["fine"], "text alive");
+    let script = server_script(&["fine"], "text alive");
     let stage = stage_with("near", "", &script).await;
     let elsewhere = async || {
         // As typed in another folder, without the flag that the other commands here have.
@@ -116,7 +125,7 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
         serde_json::from_str::<Value>(text.lines().next().expect("a line")).expect("JSON")
     };
     let report = elsewhere().await;
-    let problems = problems(&report);
+    let problems = problem_text(&report);
     assert!(
         problems.contains("was not started: it starts in the first workspace")
             && problems.contains("--workspace DIR plugins"),
@@ -141,7 +150,7 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
         *) text alive ;;
         esac"#;
     let tools = ["hang", "flood", "die", "fine"];
-    let stage = stage_with("bad", "timeout = 5", &server(&tools, calls)).await;
+    let stage = stage_with("bad", "timeout = 5", &server_script(&tools, calls)).await;
     let runner = stage.run();
     until_offered(&stage, "bad__hang").await;
     for (tool, code, words) in [
@@ -149,10 +158,10 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
         ("bad__flood", "interrupted", "a message of more than 8 MiB"),
         ("bad__die", "interrupted", "its program ended (exit code 3)"),
     ] {
-        let answer = ask(&stage, tool, json!({})).await;
+        let answer = call_with_args(&stage, tool, json!({})).await;
         assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
         assert!(answer.text().contains(words), "{answer:?}");
-        let answer = ask(&stage, "bad__fine", json!({})).await;
+        let answer = call_with_args(&stage, "bad__fine", json!({})).await;
         assert_eq!(text_of(&answer), "alive", "after {tool}");
     }
     runner.terminate();
@@ -165,20 +174,20 @@ async fn an_answer_that_comes_while_the_runner_is_stopped_is_received() {
     // The first call is answered at once.
     let calls = r#"[ -e warm ] && { touch called; until [ -e go ]; do sleep 0.02; done; }
         touch warm; text "its answer"; touch answered"#;
-    let stage = stage_with("slow", "timeout = 8", &server(&["wait"], calls)).await;
+    let stage = stage_with("slow", "timeout = 8", &server_script(&["wait"], calls)).await;
     let runner = stage.run();
     until_offered(&stage, "slow__wait").await;
-    let answer = ask(&stage, "slow__wait", json!({})).await;
+    let answer = call_with_args(&stage, "slow__wait", json!({})).await;
     assert_eq!(text_of(&answer), "its answer");
-    until("its file", || stage.file("answered").exists()).await;
+    wait_until("its file", || stage.file("answered").exists()).await;
     std::fs::remove_file(stage.file("answered")).expect("the first answer's");
     let since = Instant::now();
-    let id = stage.ask(Ask::new("slow__wait", &json!({}))).await;
-    until("the call", || stage.file("called").exists()).await;
+    let id = stage.ask(ToolCall::new("slow__wait", &json!({}))).await;
+    wait_until("the call", || stage.file("called").exists()).await;
     runner.signal(Signal::STOP);
     stage.write("go", "");
-    until("its answer", || stage.file("answered").exists()).await;
-    until("its limit", || {
+    wait_until("its answer", || stage.file("answered").exists()).await;
+    wait_until("its limit", || {
         since.elapsed() > LIMIT + Duration::from_secs(1)
     })
     .await;
@@ -200,8 +209,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     let more = "tools = [\"wrong\", \"text\", \"any\", \"odd\", \"a.b\", \"none\", \"LONG\"]"
         .replace("LONG", &long);
     let stage = stage_with("liar", &more, &server_listing(&tools, odd)).await;
-    let report = &listed(&stage).await["mcp.liar"];
-    let said = problems(report);
+    let report = &listed_plugins(&stage).await["mcp.liar"];
+    let said = problem_text(report);
     for words in [
         "liar__wrong is not offered: its inputSchema",
         "liar__text is not offered, because its inputSchema has no",
@@ -218,7 +227,10 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     );
     assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
     // The content is for the model, whatever its schema promised, and so are the fields that it does not hold.
-    assert_eq!(call(&stage, "liar__odd").await["result"], "no n\n{\"m\":1}");
+    assert_eq!(
+        call_tool(&stage, "liar__odd").await["result"],
+        "no n\n{\"m\":1}"
+    );
     let tools = stage.command(&["tools"]).await;
     assert!(
         tools.log.contains("liar__wrong is not offered"),
@@ -235,31 +247,31 @@ async fn tools_that_a_server_adds_while_it_runs_are_offered() {
     let runner = stage.run();
     until_offered(&stage, "plant__grow").await;
     assert_eq!(
-        text_of(&ask(&stage, "plant__grow", json!({})).await),
+        text_of(&call_with_args(&stage, "plant__grow", json!({})).await),
         "grown"
     );
     until_offered(&stage, "plant__new").await;
     assert_eq!(
-        text_of(&ask(&stage, "plant__new", json!({})).await),
+        text_of(&call_with_args(&stage, "plant__new", json!({})).await),
         "grown"
     );
     runner.terminate();
     runner.end().await;
     // The list is stored, so that the next start needs no server.
-    assert_eq!(call(&stage, "plant__new").await["result"], "grown");
+    assert_eq!(call_tool(&stage, "plant__new").await["result"], "grown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_goes_to_the_server_and_nowhere_else() {
     let more = "env = { API_KEY = \"${secret:city-key}\" }";
-    let script = server(&["show"], "text \"key $API_KEY\"");
+    let script = server_script(&["show"], "text \"key $API_KEY\"");
     let stage = stage_with("city", more, &script).await;
     let doctor = stage.command(&["--json", "doctor"]).await;
     assert!(
         doctor.out.contains("needs the secret city-key"),
         "{doctor:?}"
     );
-    let said = problems(&listed(&stage).await["mcp.city"]);
+    let said = problem_text(&listed_plugins(&stage).await["mcp.city"]);
     assert!(said.contains("punie-runner secrets set city-key"), "{said}");
     let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let value = punie_text::redact::Secret::new("s3cret-value-of-city".to_owned());
@@ -268,7 +280,7 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
         .expect("stored");
     let runner = stage.run();
     until_offered(&stage, "city__show").await;
-    let answer = ask(&stage, "city__show", json!({})).await;
+    let answer = call_with_args(&stage, "city__show", json!({})).await;
     let text = text_of(&answer);
     assert!(
         text.starts_with("key ") && !text.contains("s3cret"),
@@ -282,24 +294,24 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_config_toml_is_in_force_without_a_restart() {
-    let stage = Stage::new().await;
-    stage.write("late.sh", &server(&["probe"], "text late"));
+    let stage = RunnerFixture::new().await;
+    stage.write("late.sh", &server_script(&["probe"], "text late"));
     let runner = stage.run();
     until_offered(&stage, "Read").await;
     let file = stage.setting.home.join("config.toml");
     let before = std::fs::read_to_string(&file).expect("a configuration");
-    std::fs::write(&file, format!("{before}{}", table("late", ""))).expect("written");
+    std::fs::write(&file, format!("{before}{}", plugin_table("late", ""))).expect("written");
     until_offered(&stage, "late__probe").await;
     assert_eq!(
-        text_of(&ask(&stage, "late__probe", json!({})).await),
+        text_of(&call_with_args(&stage, "late__probe", json!({})).await),
         "late"
     );
     std::fs::write(
         &file,
-        format!("{before}{}", table("late", "enabled = false")),
+        format!("{before}{}", plugin_table("late", "enabled = false")),
     )
     .expect("written");
-    eventually("the tool to go", async || {
+    wait_for_some("the tool to go", async || {
         let tools = stage.caller.tools().await;
         tools
             .iter()
@@ -315,11 +327,11 @@ async fn a_change_of_config_toml_is_in_force_without_a_restart() {
 async fn a_server_that_could_not_be_asked_is_asked_again() {
     let script = format!(
         "[[ -e ready ]] || exit 1\n{}",
-        server(&["probe"], "text here")
+        server_script(&["probe"], "text here")
     );
     let stage = stage_with("slow", "", &script).await;
     let runner = stage.run();
-    until("the first failure", || {
+    wait_until("the first failure", || {
         runner.log().contains("its server listed no tools")
     })
     .await;

@@ -2,59 +2,59 @@
 
 use serde_json::json;
 
-use super::{call, install, listed, server, text_of, until_offered};
-use crate::faults::tls::authority;
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use super::{call_tool, install_plugin, listed_plugins, server_script, text_of, until_offered};
+use crate::faults::tls::make_authority;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// Answers with what these commands print on one line.
-fn prints(commands: &str) -> String {
+fn printing_server(commands: &str) -> String {
     format!("text \"$({{ {commands}; }} 2>&1 | tr '\\n\"' ';.')\"")
 }
 
-async fn said(stage: &Stage, tool: &str) -> String {
-    let answer = call(stage, tool).await;
+async fn call_text(stage: &RunnerFixture, tool: &str) -> String {
+    let answer = call_tool(stage, tool).await;
     let text = answer["result"].as_str();
     text.unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage.write("data", "of the workspace");
     let file = stage.file("data").display().to_string();
     let home = stage.setting.home.display().to_string();
-    let looks = prints(&format!(
+    let looks = printing_server(&format!(
         "cat {file}; echo changed > {file}; echo x > {file}.new; cat {home}/config.toml; \
          cat {home}/plugins/other/server.sh; echo in-own-folder > ./note; cat ./server.sh | head -1; echo end"
     ));
-    install(&stage, "other", "", "");
-    install(&stage, "blind", "", &server(&["blind"], &looks));
-    install(
+    install_plugin(&stage, "other", "", "");
+    install_plugin(&stage, "blind", "", &server_script(&["blind"], &looks));
+    install_plugin(
         &stage,
         "reader",
         "paths = \"read\"",
-        &server(&["reader"], &looks),
+        &server_script(&["reader"], &looks),
     );
-    install(
+    install_plugin(
         &stage,
         "writer",
         "paths = \"write\"",
-        &server(&["writer"], &looks),
+        &server_script(&["writer"], &looks),
     );
 
-    let blind = said(&stage, "blind").await;
+    let blind = call_text(&stage, "blind").await;
     assert!(
         !blind.contains("of the workspace") && blind.contains("end"),
         "{blind}"
     );
     assert_eq!(stage.read("data"), "of the workspace");
-    let reader = said(&stage, "reader").await;
+    let reader = call_text(&stage, "reader").await;
     assert!(reader.contains("of the workspace"), "{reader}");
     assert_eq!(stage.read("data"), "of the workspace", "{reader}");
     assert_eq!(stage.read("data.new"), "");
-    let writer = said(&stage, "writer").await;
+    let writer = call_text(&stage, "writer").await;
     assert_eq!(stage.read("data"), "changed\n", "{writer}");
     for all in [&blind, &reader, &writer] {
         assert!(!all.contains("error_base_ms"), "the runner's home: {all}");
@@ -77,9 +77,9 @@ async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_workspaces_too() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let poisons = |id: &str| {
-        prints(&format!(
+        printing_server(&format!(
             "echo from {id} > ~/.cargo/{id}; mkdir -p ~/.gradle/init.d && echo x > ~/.gradle/init.d/{id}; cat ~/.cargo/{id}"
         ))
     };
@@ -88,9 +88,9 @@ async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_wo
         ("reader", "paths = \"read\""),
         ("writer", "paths = \"write\""),
     ] {
-        install(&stage, id, manifest, &server(&[id], &poisons(id)));
+        install_plugin(&stage, id, manifest, &server_script(&[id], &poisons(id)));
         // Its own cache works, whatever it may do.
-        assert!(said(&stage, id).await.contains(&format!("from {id}")));
+        assert!(call_text(&stage, id).await.contains(&format!("from {id}")));
     }
     let finds = json!({"command": "cd; ls .cargo .gradle/init.d; echo end"});
     let found = stage
@@ -106,7 +106,7 @@ async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_wo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let port = stage
         .setting
         .url
@@ -114,22 +114,22 @@ async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
         .next()
         .expect("a port")
         .to_owned();
-    let reach = prints(&format!(
+    let reach = printing_server(&format!(
         "exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached; echo proxy=$HTTPS_PROXY"
     ));
-    install(&stage, "offline", "", &server(&["offline"], &reach));
-    install(
+    install_plugin(&stage, "offline", "", &server_script(&["offline"], &reach));
+    install_plugin(
         &stage,
         "online",
         "network = \"ask\"",
-        &server(&["online"], &reach),
+        &server_script(&["online"], &reach),
     );
-    let offline = said(&stage, "offline").await;
+    let offline = call_text(&stage, "offline").await;
     assert!(
         !offline.contains("reached") && offline.contains("proxy=;"),
         "{offline}"
     );
-    let online = said(&stage, "online").await;
+    let online = call_text(&stage, "online").await;
     assert!(
         !online.contains("reached") && online.contains("proxy=http://"),
         "{online}"
@@ -138,28 +138,34 @@ async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_gets_no_secret_of_the_environment() {
-    let stage = Stage::new().await;
-    let shows = prints("env | cut -d= -f1 | sort | tr '\\n' ' '");
-    install(&stage, "curious", "", &server(&["curious"], &shows));
-    let all = said(&stage, "curious").await;
+    let stage = RunnerFixture::new().await;
+    let shows = printing_server("env | cut -d= -f1 | sort | tr '\\n' ' '");
+    install_plugin(&stage, "curious", "", &server_script(&["curious"], &shows));
+    let all = call_text(&stage, "curious").await;
     assert!(
         !all.contains("TOKEN") && !all.contains("PUNIE_HOME"),
         "{all}"
     );
     assert!(!all.contains("PUNIE_WORKSPACES"), "{all}");
-    assert_eq!(listed(&stage).await["curious"]["state"], "ok");
+    assert_eq!(listed_plugins(&stage).await["curious"]["state"], "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_can_read_the_authority_that_the_users_variables_name() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let roots = stage.setting.logs.join("company.pem");
-    std::fs::write(&roots, authority("A company").pem()).expect("written");
+    std::fs::write(&roots, make_authority("A company").pem()).expect("written");
     std::fs::write(stage.setting.logs.join("notes"), "a note").expect("written");
     stage.setting.roots = Some(roots);
-    let reads = prints("grep -c BEGIN $SSL_CERT_FILE; echo x >> $SSL_CERT_FILE; cat ~/notes");
-    install(&stage, "trusting", "", &server(&["trusting"], &reads));
-    let read = said(&stage, "trusting").await;
+    let reads =
+        printing_server("grep -c BEGIN $SSL_CERT_FILE; echo x >> $SSL_CERT_FILE; cat ~/notes");
+    install_plugin(
+        &stage,
+        "trusting",
+        "",
+        &server_script(&["trusting"], &reads),
+    );
+    let read = call_text(&stage, "trusting").await;
     assert!(
         read.starts_with("1;") && read.contains("Read-only") && !read.contains("a note"),
         "{read}"
@@ -168,23 +174,23 @@ async fn a_plugin_can_read_the_authority_that_the_users_variables_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_of_a_plugin_is_asked_about_and_told_in_the_answer() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let url = format!("{}/version", stage.setting.url);
     let fetch = format!("curl -s --noproxy '' -m 60 -o /dev/null -w '%{{http_code}}' {url}");
-    install(
+    install_plugin(
         &stage,
         "online",
         "network = \"ask\"",
-        &server(&["fetch"], &prints(&fetch)),
+        &server_script(&["fetch"], &printing_server(&fetch)),
     );
-    let refused = call(&stage, "fetch").await;
+    let refused = call_tool(&stage, "fetch").await;
     let text = refused["result"].as_str().expect("text");
     assert!(text.contains("127.0.0.1:"), "the reason: {refused}");
     assert_eq!(refused["meta"]["network"][0]["refused"], 1, "{refused}");
 
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\ntools = [\"guest:fetch\"]\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
-    let allowed = call(&stage, "fetch").await;
+    let allowed = call_tool(&stage, "fetch").await;
     assert_eq!(allowed["meta"]["network"][0]["connections"], 1, "{allowed}");
     assert!(
         allowed["meta"]["network"][0]["receivedBytes"].as_u64() > Some(0),
@@ -194,19 +200,19 @@ async fn a_host_of_a_plugin_is_asked_about_and_told_in_the_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_waits_for_approval_and_what_it_wrote_can_be_undone() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     stage.write("data", "before\n");
     let writes = "echo after > \"${PUNIE_WORKSPACES%%:*}/data\"; text written";
-    install(
+    install_plugin(
         &stage,
         "writer",
         "paths = \"write\"",
-        &server(&["writer"], writes),
+        &server_script(&["writer"], writes),
     );
     let runner = stage.run();
     until_offered(&stage, "writer").await;
-    let id = stage.ask(Ask::new("writer", &json!({}))).await;
-    let question = eventually("the question", async || {
+    let id = stage.ask(ToolCall::new("writer", &json!({}))).await;
+    let question = wait_for_some("the question", async || {
         stage.caller.questions().await.into_iter().next()
     })
     .await;

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{call, listed, server, text_of};
-use crate::harness::caller::Ask;
+use super::{call_tool, listed_plugins, server_script, text_of};
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 const MANIFEST: &str = "id = \"probe\"\nversion = \"1.2.3\"\ndescription = \"It probes.\"\n\
     command = [\"bash\", \"server.sh\"]\npaths = \"read\"\nnetwork = \"ask\"\n";
 
 /// Writes a plugin outside of the home.
-fn write_source(stage: &Stage, text: &str) -> PathBuf {
+fn write_source(stage: &RunnerFixture, text: &str) -> PathBuf {
     let folder = stage.setting.logs.join("from/some-name");
     write_file(&folder.join("plugin.toml"), MANIFEST);
     write_file(
         &folder.join("server.sh"),
-        &server(&["probe"], &format!("text {text}")),
+        &server_script(&["probe"], &format!("text {text}")),
     );
     folder
 }
@@ -32,12 +32,12 @@ fn write_file(path: &Path, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-fn word(path: &Path) -> &str {
+fn file_stem(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
 /// The files of a folder with their content.
-fn files(folder: &Path) -> BTreeMap<String, String> {
+fn read_files(folder: &Path) -> BTreeMap<String, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.expect("an entry");
@@ -52,19 +52,22 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let source = write_source(&stage, "one");
     let installed = stage.setting.home.join("plugins/probe");
-    let refused = stage.command(&["plugins", "install", word(&source)]).await;
+    let refused = stage
+        .command(&["plugins", "install", file_stem(&source)])
+        .await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.log.contains("add --yes"), "{refused:?}");
-    let dry = ["plugins", "install", word(&source), "--dry-run"];
+    let dry = ["plugins", "install", file_stem(&source), "--dry-run"];
     let dry = stage.command(&dry).await;
     assert_eq!(dry.code, Some(0), "{dry:?}");
     assert!(!installed.exists(), "{dry:?}");
 
     for answer in ["n\n", "y\n"] {
-        let mut screen = OnTerminal::start(&stage.setting, &["plugins", "install", word(&source)]);
+        let mut screen =
+            OnTerminal::start(&stage.setting, &["plugins", "install", file_stem(&source)]);
         screen.shows("Install it? [y/N]").await;
         let shown = screen.shown();
         for words in [
@@ -79,11 +82,12 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
         screen.shows("1 plugin:").await;
         assert_eq!(installed.exists(), answer == "y\n", "{}", screen.shown());
     }
-    assert_eq!(listed(&stage).await["probe"]["state"], "ok");
-    assert_eq!(call(&stage, "probe").await["result"], "one");
+    assert_eq!(listed_plugins(&stage).await["probe"]["state"], "ok");
+    assert_eq!(call_tool(&stage, "probe").await["result"], "one");
     // A program in the folder is named by its place there.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/plugins/count-lines");
-    let mut screen = OnTerminal::start(&stage.setting, &["plugins", "install", word(&example)]);
+    let mut screen =
+        OnTerminal::start(&stage.setting, &["plugins", "install", file_stem(&example)]);
     screen.shows("runs: ./server.sh\n").await;
     screen.types("n\n");
     screen.shows("1 plugin:").await;
@@ -93,7 +97,7 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
     screen.shows("Replace the installed one? [y/N]").await;
     screen.types("y\n");
     screen.shows("1 updated").await;
-    assert_eq!(call(&stage, "probe").await["result"], "two");
+    assert_eq!(call_tool(&stage, "probe").await["result"], "two");
     let same = stage
         .command(&["--json", "plugins", "update", "--yes"])
         .await;
@@ -102,7 +106,7 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let source = write_source(&stage, "one");
     for (manifest, words) in [
         (
@@ -115,7 +119,7 @@ async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
     ] {
         write_file(&source.join("plugin.toml"), manifest);
         let ended = stage
-            .command(&["--json", "plugins", "install", "--yes", word(&source)])
+            .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])
             .await;
         assert_eq!(ended.code, Some(1), "{manifest}: {ended:?}");
         assert!(ended.out.contains(words), "{manifest}: {ended:?}");
@@ -123,13 +127,13 @@ async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
     write_source(&stage, "one");
     std::os::unix::fs::symlink("/etc/passwd", source.join("data")).expect("a link");
     let ended = stage
-        .command(&["--json", "plugins", "install", "--yes", word(&source)])
+        .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])
         .await;
     assert!(
         ended.out.contains("data is a link to /etc/passwd"),
         "{ended:?}"
     );
-    assert!(files(&stage.setting.home.join("plugins")).is_empty());
+    assert!(read_files(&stage.setting.home.join("plugins")).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,24 +146,24 @@ async fn a_kill_at_every_step_of_an_install_leaves_the_old_or_the_new_plugin() {
             "import.placed/probe=kill",
             "import.indexed=kill",
         ] {
-            let stage = Stage::new().await;
+            let stage = RunnerFixture::new().await;
             let installed = stage.setting.home.join("plugins/probe");
             let source = write_source(&stage, "one");
-            let install = ["--json", "plugins", "install", "--yes", word(&source)];
+            let install = ["--json", "plugins", "install", "--yes", file_stem(&source)];
             if is_update {
                 assert_eq!(stage.command(&install).await.json()["result"], "imported");
             }
-            let before = files(&installed);
+            let before = read_files(&installed);
             write_source(&stage, "two");
-            let after = files(&source);
+            let after = read_files(&source);
             let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-            let ended = Program::start_with(&stage.setting, &install, &armed)
+            let ended = RunningProgram::start_with(&stage.setting, &install, &armed)
                 .end()
                 .await;
             assert_eq!(ended.code, None, "{point}: {ended:?}");
-            let now = files(&installed);
+            let now = read_files(&installed);
             assert!(now == before || now == after, "{point}: {now:?}");
-            let known = listed(&stage).await;
+            let known = listed_plugins(&stage).await;
             assert_eq!(
                 known.len(),
                 usize::from(!now.is_empty()),
@@ -167,14 +171,14 @@ async fn a_kill_at_every_step_of_an_install_leaves_the_old_or_the_new_plugin() {
             );
             let again = stage.command(&install).await.json();
             assert_ne!(again["result"], "kept", "{point}: {again}");
-            assert_eq!(files(&installed), after, "{point}");
-            assert_eq!(call(&stage, "probe").await["result"], "two", "{point}");
+            assert_eq!(read_files(&installed), after, "{point}");
+            assert_eq!(call_tool(&stage, "probe").await["result"], "two", "{point}");
         }
     }
 }
 
 /// The entry of this kind and key in the catalog of the backend.
-async fn published(stage: &Stage, kind: &str, key: &str) -> Option<Value> {
+async fn published_entry(stage: &RunnerFixture, kind: &str, key: &str) -> Option<Value> {
     let all = stage.caller.catalog(kind).await;
     all.into_iter()
         .find(|(known, _)| known == key)
@@ -183,7 +187,7 @@ async fn published(stage: &Stage, kind: &str, key: &str) -> Option<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let home = stage.setting.home.clone();
     let plugin = home.join("plugins/bundle");
     write_file(
@@ -207,7 +211,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         &home.join("skills/mine/SKILL.md"),
         "---\nname: mine\n---\nThe owner's.\n",
     );
-    let report = &listed(&stage).await["bundle"];
+    let report = &listed_plugins(&stage).await["bundle"];
     assert_eq!(
         (&report["state"], &report["tools"]),
         (&json!("ok"), &json!([]))
@@ -223,8 +227,8 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
 
     let runner = stage.run();
     let has = async |kind: &str, key: &str, words: &str| {
-        eventually(&format!("{words:?} of {key}"), async || {
-            let entry = published(&stage, kind, key).await?;
+        wait_for_some(&format!("{words:?} of {key}"), async || {
+            let entry = published_entry(&stage, kind, key).await?;
             entry.to_string().contains(words).then_some(())
         })
         .await;
@@ -232,11 +236,11 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
     has("skill", "brought", "First.").await;
     has("skill", "mine", "The owner's.").await;
     has("agent", "helper", "Help.").await;
-    let ask = Ask::new(
+    let ask = ToolCall::new(
         "SkillBash",
         &json!({"skill_id": "brought", "command": "bash say.sh"}),
     );
-    let answer = stage.caller.have(ask).await;
+    let answer = stage.caller.call_and_wait(ask).await;
     assert!(text_of(&answer).contains("it ran"), "{answer:?}");
     write_file(
         &plugin.join("skills/brought/SKILL.md"),
@@ -247,7 +251,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         &plugin.join("skills/brought/SKILL.md"),
         "---\nname: [\n---\nBroken.\n",
     );
-    eventually("the problem", async || {
+    wait_for_some("the problem", async || {
         let skills = stage.command(&["--json", "skills"]).await.out;
         skills.contains("earlier_version").then_some(())
     })

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// A server in bash. `TOOLS` is its list, `START` its answer to `initialize`, and `CALL` its answer to a call.
 const SERVER: &str = r#"#!/usr/bin/env bash
@@ -34,7 +34,7 @@ done
 "#;
 
 /// A server with these tools, which take any arguments.
-fn server(tools: &[&str], call: &str) -> String {
+fn server_script(tools: &[&str], call: &str) -> String {
     let tool = |name: &&str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
     let tools: Vec<String> = tools.iter().map(tool).collect();
     SERVER
@@ -44,12 +44,12 @@ fn server(tools: &[&str], call: &str) -> String {
 }
 
 /// A number of seconds that nobody else sleeps.
-fn marker(test: u32) -> String {
+fn process_marker(test: u32) -> String {
     format!("5{:07}{test:02}", std::process::id())
 }
 
 /// Writes a plugin: its manifest beside the command, and its server.
-fn install(stage: &Stage, id: &str, manifest: &str, server: &str) -> PathBuf {
+fn install_plugin(stage: &RunnerFixture, id: &str, manifest: &str, server: &str) -> PathBuf {
     let folder = stage.setting.home.join("plugins").join(id);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("server.sh"), server).expect("written");
@@ -59,7 +59,7 @@ fn install(stage: &Stage, id: &str, manifest: &str, server: &str) -> PathBuf {
 }
 
 /// Installs one of the examples of the documentation.
-fn install_example(stage: &Stage, id: &str) {
+fn install_example(stage: &RunnerFixture, id: &str) {
     let example = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("docs/examples/plugins")
         .join(id);
@@ -72,7 +72,7 @@ fn install_example(stage: &Stage, id: &str) {
 }
 
 /// What `plugins` says of each, by id.
-async fn listed(stage: &Stage) -> std::collections::BTreeMap<String, Value> {
+async fn listed_plugins(stage: &RunnerFixture) -> std::collections::BTreeMap<String, Value> {
     let ended = stage.command(&["--json", "plugins"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines = ended.out.lines().map(|line| {
@@ -83,20 +83,20 @@ async fn listed(stage: &Stage) -> std::collections::BTreeMap<String, Value> {
 }
 
 /// The problems of a report, as one text.
-fn problems(report: &Value) -> String {
+fn problem_text(report: &Value) -> String {
     let all = report["problems"].as_array().expect("a list");
     let texts = all.iter().map(|problem| problem.as_str().expect("text"));
     texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Calls a tool without a runner.
-async fn call(stage: &Stage, tool: &str) -> Value {
+async fn call_tool(stage: &RunnerFixture, tool: &str) -> Value {
     stage.command(&["--json", "call", tool]).await.json()
 }
 
 /// Waits until the backend lists a tool.
-async fn until_offered(stage: &Stage, tool: &str) -> Value {
-    eventually(&format!("{tool} in the catalog"), async || {
+async fn until_offered(stage: &RunnerFixture, tool: &str) -> Value {
+    wait_for_some(&format!("{tool} in the catalog"), async || {
         let tools = stage.caller.tools().await;
         tools
             .into_iter()
@@ -106,14 +106,14 @@ async fn until_offered(stage: &Stage, tool: &str) -> Value {
     .await
 }
 
-fn text_of(answer: &Answer) -> String {
+fn text_of(answer: &CallAnswer) -> String {
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     answer.text()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     install_example(&stage, "count-lines");
     install_example(&stage, "word-stats");
     stage.write("poem.txt", "one\ntwo\nthree\n");
@@ -124,14 +124,14 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
     assert_eq!(body["schema"]["required"], json!(["path"]));
     until_offered(&stage, "word_stats").await;
 
-    let ask = Ask::new("count_lines", &json!({"path": "poem.txt"}));
-    assert_eq!(text_of(&stage.caller.have(ask).await), "3 lines");
-    let ask = Ask::new("word_stats", &json!({"text": "A b a", "top": 1}));
-    let said = text_of(&stage.caller.have(ask).await);
+    let ask = ToolCall::new("count_lines", &json!({"path": "poem.txt"}));
+    assert_eq!(text_of(&stage.caller.call_and_wait(ask).await), "3 lines");
+    let ask = ToolCall::new("word_stats", &json!({"text": "A b a", "top": 1}));
+    let said = text_of(&stage.caller.call_and_wait(ask).await);
     assert_eq!(said, "3 words, 2 different\na: 2");
     let wrong = stage
         .caller
-        .have(Ask::new("count_lines", &json!({"file": "poem.txt"})))
+        .call_and_wait(ToolCall::new("count_lines", &json!({"file": "poem.txt"})))
         .await;
     assert_eq!(wrong.verdict(), ("error", "invalid_args"), "{wrong:?}");
 
@@ -143,7 +143,7 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
     runner.terminate();
     runner.end().await;
 
-    let all = listed(&stage).await;
+    let all = listed_plugins(&stage).await;
     assert_eq!(all["word-stats"]["state"], "ok", "{all:?}");
     let called = stage.command(&["call", "word_stats", "text=a"]).await;
     assert!(called.out.starts_with("1 words"), "{called:?}");
@@ -165,19 +165,25 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
-    let stage = Stage::new().await;
-    let script = server(&["probe"], "text ran").replace(
+    let stage = RunnerFixture::new().await;
+    let script = server_script(&["probe"], "text ran").replace(
         "while",
         "echo started >> \"${PUNIE_WORKSPACES%%:*}/starts\"\nwhile",
     );
-    install(&stage, "known", "paths = \"write\"", &script);
-    assert_eq!(listed(&stage).await["known"]["tools"][0]["name"], "probe");
+    install_plugin(&stage, "known", "paths = \"write\"", &script);
+    assert_eq!(
+        listed_plugins(&stage).await["known"]["tools"][0]["name"],
+        "probe"
+    );
     assert_eq!(stage.read("starts"), "started\n");
     let runner = stage.run();
     until_offered(&stage, "probe").await;
     assert_eq!(stage.read("starts"), "started\n", "nothing was asked of it");
     for _ in 0..2 {
-        let answer = stage.caller.have(Ask::new("probe", &json!({}))).await;
+        let answer = stage
+            .caller
+            .call_and_wait(ToolCall::new("probe", &json!({})))
+            .await;
         assert_eq!(text_of(&answer), "ran");
     }
     assert_eq!(
@@ -191,34 +197,34 @@ async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
-    let stage = Stage::new().await;
-    install(
+    let stage = RunnerFixture::new().await;
+    install_plugin(
         &stage,
         "a-first",
         "",
-        &server(&["probe", "Read"], "text first"),
+        &server_script(&["probe", "Read"], "text first"),
     );
-    install(
+    install_plugin(
         &stage,
         "b-second",
         "",
-        &server(&["probe", "other", "no name"], "text second"),
+        &server_script(&["probe", "other", "no name"], "text second"),
     );
-    let all = listed(&stage).await;
+    let all = listed_plugins(&stage).await;
     let tools = |id: &str| all[id]["tools"].as_array().expect("a list").len();
     assert_eq!((tools("a-first"), tools("b-second")), (1, 1), "{all:?}");
-    let said = problems(&all["a-first"]);
+    let said = problem_text(&all["a-first"]);
     assert!(
         said.contains("Read is not offered, because this device has a tool"),
         "{said}"
     );
-    let said = problems(&all["b-second"]);
+    let said = problem_text(&all["b-second"]);
     assert!(
         said.contains("the plugin a-first has a tool of this name"),
         "{said}"
     );
     assert!(said.contains("cannot be the name of a tool"), "{said}");
-    assert_eq!(call(&stage, "probe").await["result"], "first");
+    assert_eq!(call_tool(&stage, "probe").await["result"], "first");
     stage.write("x", "content of x");
     let read = stage
         .command(&["--json", "call", "Read", "path=x"])
@@ -235,8 +241,8 @@ async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
-    let stage = Stage::new().await;
-    let folder = install(&stage, "broken", "paths = \"all\"", "");
+    let stage = RunnerFixture::new().await;
+    let folder = install_plugin(&stage, "broken", "paths = \"all\"", "");
     let secret = stage.setting.logs.join("outside.sh");
     std::fs::write(&secret, "#!/bin/sh\n").expect("written");
     std::os::unix::fs::symlink(&secret, folder.join("link.sh")).expect("a link");
@@ -247,8 +253,8 @@ async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
     std::fs::create_dir_all(folder.with_file_name("empty")).expect("a folder");
     std::os::unix::fs::symlink(&stage.setting.logs, folder.with_file_name("linked"))
         .expect("a link");
-    let wrong_id = install(&stage, "wrong-id", "id = \"other\"", "");
-    let all = listed(&stage).await;
+    let wrong_id = install_plugin(&stage, "wrong-id", "id = \"other\"", "");
+    let all = listed_plugins(&stage).await;
     for (id, words) in [
         ("broken", "line 2: unknown variant `all`"),
         ("leaving", "leads out of the plugin's folder"),
@@ -256,7 +262,7 @@ async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
         ("linked", "has no plugin.toml"),
         ("wrong-id", "Give both the same name"),
     ] {
-        let said = problems(&all[id]);
+        let said = problem_text(&all[id]);
         assert!(said.contains(words), "{id}: {said}");
     }
     std::fs::remove_dir_all(wrong_id).expect("removed");

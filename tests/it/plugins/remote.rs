@@ -20,11 +20,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{listed, problems, text_of, until_offered};
-use crate::harness::caller::Ask;
+use super::{listed_plugins, problem_text, text_of, until_offered};
+use crate::harness::caller::ToolCall;
 use crate::harness::reserved_port::ReservedPort;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// A server whose list grows.
 #[derive(Clone, Default)]
@@ -84,7 +84,7 @@ impl ServerHandler for RemoteTools {
 }
 
 /// Serves until the result is dropped. Requests need a token.
-fn serve(listener: TcpListener) -> JoinSet<()> {
+fn serve_tools(listener: TcpListener) -> JoinSet<()> {
     let server = RemoteTools::default();
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
@@ -104,7 +104,7 @@ fn serve(listener: TcpListener) -> JoinSet<()> {
     serving
 }
 
-fn table(address: std::net::SocketAddr, token: &str) -> String {
+fn plugin_table(address: std::net::SocketAddr, token: &str) -> String {
     format!(
         "[mcp.servers.web]\nurl = \"http://{address}/mcp\"\ntimeout = 5\nheaders = {{ Authorization = \"Bearer {token}\" }}\n"
     )
@@ -113,12 +113,18 @@ fn table(address: std::net::SocketAddr, token: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     let port = ReservedPort::new();
-    let mut serving = serve(port.listen());
-    let stage = Stage::with(&table(port.address(), "t0ken-of-the-test")).await;
+    let mut serving = serve_tools(port.listen());
+    let stage =
+        RunnerFixture::with_config(&plugin_table(port.address(), "t0ken-of-the-test")).await;
     let runner = stage.run();
     let body = until_offered(&stage, "web__greet").await;
     assert_eq!(body["effect"], "reads", "it cannot write the workspaces");
-    let ask = async |tool: &str| stage.caller.have(Ask::new(tool, &json!({}))).await;
+    let ask = async |tool: &str| {
+        stage
+            .caller
+            .call_and_wait(ToolCall::new(tool, &json!({})))
+            .await
+    };
     assert_eq!(text_of(&ask("web__greet").await), "hello");
     let answer = ask("web__hang").await;
     assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
@@ -137,8 +143,8 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let log = runner.log();
     assert!(!log.contains("t0ken"), "{log}");
-    let _again = serve(port.listen());
-    eventually("the server that is back", async || {
+    let _again = serve_tools(port.listen());
+    wait_for_some("the server that is back", async || {
         (ask("web__greet").await.outcome == "ok").then_some(())
     })
     .await;
@@ -149,12 +155,12 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_refuses_or_does_not_answer_is_named() {
     let port = ReservedPort::new();
-    let mut serving = serve(port.listen());
-    let stage = Stage::with(&table(port.address(), "wrong")).await;
-    let said = problems(&listed(&stage).await["mcp.web"]);
+    let mut serving = serve_tools(port.listen());
+    let stage = RunnerFixture::with_config(&plugin_table(port.address(), "wrong")).await;
+    let said = problem_text(&listed_plugins(&stage).await["mcp.web"]);
     assert!(said.contains("it wants authorization (HTTP 401)"), "{said}");
     serving.shutdown().await;
-    let said = problems(&listed(&stage).await["mcp.web"]);
+    let said = problem_text(&listed_plugins(&stage).await["mcp.web"]);
     assert!(
         said.contains("it cannot be reached (Connection refused"),
         "{said}"

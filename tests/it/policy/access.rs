@@ -20,18 +20,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::rules;
-use crate::harness::whole::whole;
+use super::write_rules;
+use crate::harness::whole::all_tools;
 
 /// A tool as somebody may add it: its path has a name that no other tool has.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Touch {
+struct TouchTool {
     /// The file.
     target: RawPath,
 }
 
-impl Tool for Touch {
+impl Tool for TouchTool {
     const NAME: &'static str = "Touch";
     const EFFECT: ToolEffect = ToolEffect::Writes;
     type Deps = ();
@@ -53,7 +53,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
     std::fs::create_dir(root.join("work")).expect("made");
     let home = Home::open_home(&root.join("home")).expect("a home");
     let rule = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
-    rules(&root.join("home"), rule);
+    write_rules(&root.join("home"), rule);
     let workspace = Workspace::open_roots(&[root.join("work")]).expect("a workspace");
     let terminals = LocalTerminals::new(LocalTerminalSetup {
         base_env: Vec::new(),
@@ -63,8 +63,10 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
         confinement: Confinement::default(),
     })
     .expect("a thread");
-    let registry = ToolRegistry::new([ToolSet::new("odd", ()).with_tool::<Touch>().into_entries()])
-        .expect("one tool");
+    let registry = ToolRegistry::new([ToolSet::new("odd", ())
+        .with_tool::<TouchTool>()
+        .into_entries()])
+    .expect("one tool");
     let standing = ActiveRules::load_from_home(
         &home,
         vec![root.join("work")],
@@ -96,7 +98,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
 
 #[test]
 fn every_path_argument_of_every_tool_is_in_its_access() {
-    let whole = whole();
+    let whole = all_tools();
     let mut checked = 0;
     for spec in whole.registry.device_specs() {
         let entry = whole.registry.find_tool(&spec.name).expect("it is listed");

@@ -3,15 +3,15 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     for line in [
         "bash < script.sh",
@@ -37,9 +37,9 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         "make -C . -f script.sh",
     ] {
         stage.write("script.sh", "echo good > effect\n");
-        let id = stage.ask(Ask::bash(line)).await;
+        let id = stage.ask(ToolCall::bash(line)).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.write("script.sh", "echo bad > effect\n");
         stage.caller.choose(&question, "allow_once").await;
         let answer = stage.answer(&id).await;
@@ -56,15 +56,15 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     std::fs::create_dir_all(stage.file("bin")).expect("made");
     let bin = stage.file("bin");
     let _runner = stage.run_after(&format!("export PATH={}:$PATH", bin.display()));
     for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
         stage.write("bin/lib.sh", "echo good > effect\n");
-        let id = stage.ask(Ask::bash(line)).await;
+        let id = stage.ask(ToolCall::bash(line)).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.write("bin/lib.sh", "echo bad > effect\n");
         stage.caller.choose(&question, "allow_once").await;
         let answer = stage.answer(&id).await;
@@ -79,7 +79,7 @@ async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     std::fs::create_dir_all(stage.file("sub")).expect("made");
     let _runner = stage.run();
     for (line, changed) in [
@@ -92,9 +92,9 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         for name in ["Makefile", "sub/Makefile"] {
             stage.write(name, "all:\n\techo good > effect\n");
         }
-        let id = stage.ask(Ask::bash(line)).await;
+        let id = stage.ask(ToolCall::bash(line)).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.write(changed, "all:\n\techo bad > effect\n");
         stage.caller.choose(&question, "allow_once").await;
         let answer = stage.answer(&id).await;
@@ -107,7 +107,7 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     std::fs::create_dir_all(stage.file("sub")).expect("made");
     // Namesakes in the folder where the line begins: they are not what runs.
     for name in ["build", "run.sh"] {
@@ -147,9 +147,9 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     ];
     for (args, words) in asks {
         for _ in 0..2 {
-            let id = stage.ask(Ask::new("Bash", args).of("c")).await;
+            let id = stage.ask(ToolCall::new("Bash", args).of("c")).await;
             let question =
-                eventually("a question", async || stage.caller.questions().await.pop()).await;
+                wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
             let title = question["title"].as_str().unwrap_or_default();
             assert!(title.contains(words), "{args}: {title}");
             stage.caller.choose(&question, "allow_always").await;
@@ -160,7 +160,7 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     std::fs::create_dir_all(stage.file("t")).expect("made");
     let _runner = stage.run();
     for (line, changed) in [
@@ -184,9 +184,9 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
         ("just x", "justfile"),
     ] {
         stage.write(changed, "good\n");
-        let id = stage.ask(Ask::bash(line)).await;
+        let id = stage.ask(ToolCall::bash(line)).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.write(changed, "bad\n");
         stage.caller.choose(&question, "allow_once").await;
         let answer = stage.answer(&id).await;
@@ -198,7 +198,7 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_says_what_a_yes_is_not_bound_to() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     for (line, words) in [
         ("cat f | sh", Some("what `sh` runs is read only then")),
@@ -212,9 +212,9 @@ async fn a_question_says_what_a_yes_is_not_bound_to() {
         ),
         ("bash f.sh", None),
     ] {
-        let id = stage.ask(Ask::bash(line)).await;
+        let id = stage.ask(ToolCall::bash(line)).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         let title = question["title"].as_str().unwrap_or_default();
         match words {
             Some(words) => assert!(title.contains(words), "{line}: {title}"),

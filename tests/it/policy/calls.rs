@@ -3,23 +3,23 @@
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use super::{NO_TOUCH, rules};
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::{NO_TOUCH, write_rules};
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 const SHORT: &str = "[policy]\npatience_ms = 1000\n";
 
-async fn denied(stage: &Stage, ask: Ask) -> Answer {
-    let answer = stage.caller.have(ask).await;
+async fn expect_denial(stage: &RunnerFixture, ask: ToolCall) -> CallAnswer {
+    let answer = stage.caller.call_and_wait(ask).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
-    let stage = Stage::with(SHORT).await;
-    rules(&stage.setting.home, NO_TOUCH);
+    let stage = RunnerFixture::with_config(SHORT).await;
+    write_rules(&stage.setting.home, NO_TOUCH);
     let _runner = stage.run();
     for line in [
         "touch effect",
@@ -28,7 +28,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "echo \"$(touch effect)\"",
         "true # comment \\\n/usr/bin/to\\\nuch effect",
     ] {
-        let answer = denied(&stage, Ask::bash(line)).await;
+        let answer = expect_denial(&stage, ToolCall::bash(line)).await;
         let text = answer.text();
         for words in [
             "Bash was not run",
@@ -46,32 +46,37 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "$(echo touch) effect",
         "touch$IFS$9effect",
     ] {
-        let text = denied(&stage, Ask::bash(line)).await.text();
+        let text = expect_denial(&stage, ToolCall::bash(line)).await.text();
         assert!(
             text.contains("cannot be told") && text.contains("nobody answered"),
             "{line}: {text}"
         );
     }
     let variable = json!({"command": "git fetch", "env": {"GIT_SSH_COMMAND": "touch effect"}});
-    let text = denied(&stage, Ask::new("Bash", &variable)).await.text();
+    let text = expect_denial(&stage, ToolCall::new("Bash", &variable))
+        .await
+        .text();
     assert!(
         text.contains("by the variable GIT_SSH_COMMAND programs run others"),
         "{text}"
     );
     let program = json!({"command": "touch", "args": ["effect"]});
-    denied(&stage, Ask::new("run_command", &program)).await;
+    expect_denial(&stage, ToolCall::new("run_command", &program)).await;
     // A task's call is judged when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
-    let begun = stage.caller.have(Ask::new("Task", &task).of("t")).await;
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("Task", &task).of("t"))
+        .await;
     let text = begun.text();
     let id = text
         .split_whitespace()
         .nth(1)
         .unwrap_or_else(|| panic!("a task id: {begun:?}"));
-    eventually("the task's end", async || {
+    wait_for_some("the task's end", async || {
         let output = stage
             .caller
-            .have(Ask::new("TaskOutput", &json!({ "task_id": id })).of("t"))
+            .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": id })).of("t"))
             .await
             .text();
         output.contains("\"no-touch\"").then_some(())
@@ -79,15 +84,19 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
     .await;
     assert!(!stage.file("effect").exists());
     assert_eq!(
-        stage.caller.have(Ask::bash("echo touch")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo touch"))
+            .await
+            .outcome,
         "ok"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paths_are_denied_to_file_tools_patches_and_redirections() {
-    let stage = Stage::with(SHORT).await;
-    rules(
+    let stage = RunnerFixture::with_config(SHORT).await;
+    write_rules(
         &stage.setting.home,
         "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\nreason = \"not yours\"\npaths = [\"keys/**\"]\nmatch = [\"keys/a\"]\n",
     );
@@ -107,7 +116,9 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         ("Bash", json!({"command": "echo x > keys/d"})),
         ("Bash", json!({"command": "{ echo x; } >> link/a"})),
     ] {
-        let text = denied(&stage, Ask::new(tool, &args)).await.text();
+        let text = expect_denial(&stage, ToolCall::new(tool, &args))
+            .await
+            .text();
         assert!(
             text.contains("\"keys\"") && text.contains("not yours"),
             "{tool} {args}: {text}"
@@ -120,13 +131,13 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         "sudo -D keys sh -c 'echo x > d'",
         ". ./free; echo x > d",
     ] {
-        let text = denied(&stage, Ask::bash(line)).await.text();
+        let text = expect_denial(&stage, ToolCall::bash(line)).await.text();
         assert!(
             text.contains("\"keys\"") && text.contains("its path is known only when it runs"),
             "{line}: {text}"
         );
     }
-    let text = denied(&stage, Ask::new("Grep", &json!({"pattern": "secret"})))
+    let text = expect_denial(&stage, ToolCall::new("Grep", &json!({"pattern": "secret"})))
         .await
         .text();
     assert!(
@@ -138,13 +149,17 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Read", &json!({"file_path": "free"})))
+            .call_and_wait(ToolCall::new("Read", &json!({"file_path": "free"})))
             .await
             .outcome,
         "ok"
     );
     assert_eq!(
-        stage.caller.have(Ask::bash("echo x > out")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo x > out"))
+            .await
+            .outcome,
         "ok"
     );
 }
@@ -153,7 +168,7 @@ const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"k
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_patch_the_tool_takes_its_files_are_seen() {
-    let stage = Stage::with(SHORT).await;
+    let stage = RunnerFixture::with_config(SHORT).await;
     let _runner = stage.run();
     std::fs::create_dir(stage.file("keys")).expect("made");
     for patch in [
@@ -175,13 +190,13 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
             stage.write(name, "one\n");
         }
         let _ = std::fs::remove_file(stage.file("keys/new"));
-        let ask = || Ask::new("ApplyPatch", &json!({ "patch": patch }));
-        rules(&stage.setting.home, KEYS);
-        let text = denied(&stage, ask()).await.text();
+        let ask = || ToolCall::new("ApplyPatch", &json!({ "patch": patch }));
+        write_rules(&stage.setting.home, KEYS);
+        let text = expect_denial(&stage, ask()).await.text();
         assert!(text.contains("\"keys\""), "{patch}: {text}");
         assert!(!stage.file("keys/new").exists(), "{patch}");
         std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
-        let answer = stage.caller.have(ask()).await;
+        let answer = stage.caller.call_and_wait(ask()).await;
         assert_eq!(
             answer.outcome, "ok",
             "the tool takes it: {patch}: {answer:?}"
@@ -192,8 +207,8 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_are_those_that_the_tool_goes_to() {
-    let stage = Stage::with(SHORT).await;
-    rules(&stage.setting.home, KEYS);
+    let stage = RunnerFixture::with_config(SHORT).await;
+    write_rules(&stage.setting.home, KEYS);
     std::fs::create_dir(stage.file("keys")).expect("made");
     std::fs::create_dir(stage.file("free")).expect("made");
     stage.write("keys/tool", "#!/bin/sh\n");
@@ -215,19 +230,25 @@ async fn places_are_those_that_the_tool_goes_to() {
         ),
         ("Bash", json!({"command": "echo x > out/back/b"})),
     ] {
-        let text = denied(&stage, Ask::new(tool, &args)).await.text();
+        let text = expect_denial(&stage, ToolCall::new(tool, &args))
+            .await
+            .text();
         assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
     }
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Glob", &json!({"pattern": "free/*"})))
+            .call_and_wait(ToolCall::new("Glob", &json!({"pattern": "free/*"})))
             .await
             .outcome,
         "ok"
     );
     assert_eq!(
-        stage.caller.have(Ask::bash("echo x > out/c")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo x > out/c"))
+            .await
+            .outcome,
         "ok"
     );
     assert!(!stage.file("keys/b").exists());
@@ -235,18 +256,18 @@ async fn places_are_those_that_the_tool_goes_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_no_program_can_be_given_is_not_read() {
-    let stage = Stage::with(SHORT).await;
-    rules(&stage.setting.home, NO_TOUCH);
+    let stage = RunnerFixture::with_config(SHORT).await;
+    write_rules(&stage.setting.home, NO_TOUCH);
     let _runner = stage.run();
     let line = format!("echo {}; touch effect", "$(".repeat(100_000));
-    let answer = stage.caller.have(Ask::bash(&line)).await;
+    let answer = stage.caller.call_and_wait(ToolCall::bash(&line)).await;
     assert_eq!(answer.verdict(), ("error", "too_large"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
-    rules(
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    write_rules(
         &stage.setting.home,
         "[[rule]]\nname = \"echo\"\ndecision = \"allow\"\ncommand = [\"echo\"]\n\n[[rule]]\nname = \"mk\"\ndecision = \
          \"ask\"\nreason = \"who wants it?\"\ncommand = [[\"mkdir\", \"touch\"]]\n",
@@ -255,14 +276,14 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("echo a && echo b"))
+            .call_and_wait(ToolCall::bash("echo a && echo b"))
             .await
             .outcome,
         "ok",
         "nobody is asked"
     );
-    let id = stage.ask(Ask::bash("mkdir made").of("c")).await;
-    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    let id = stage.ask(ToolCall::bash("mkdir made").of("c")).await;
+    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
         title.contains("the owner's rule \"mk\"") && title.contains("who wants it?"),
@@ -274,13 +295,13 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     assert_eq!(
         stage
             .caller
-            .have(Ask::bash("touch more").of("c"))
+            .call_and_wait(ToolCall::bash("touch more").of("c"))
             .await
             .outcome,
         "ok"
     );
-    let other = stage.ask(Ask::bash("ls").of("c")).await;
-    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    let other = stage.ask(ToolCall::bash("ls").of("c")).await;
+    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
     stage.caller.choose(&question, "reject_once").await;
     assert_eq!(
         stage.answer(&other).await.verdict(),
@@ -290,8 +311,8 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
-    let stage = Stage::new().await;
-    rules(&stage.setting.home, "default = \"ask\"\n");
+    let stage = RunnerFixture::new().await;
+    write_rules(&stage.setting.home, "default = \"ask\"\n");
     let _runner = stage.run();
     let long = "x".repeat(200);
     for (line, other) in [
@@ -302,19 +323,23 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
         (&format!("true {long} a"), &format!("true {long} b")),
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
     ] {
-        let first = stage.ask(Ask::bash(line).of("c")).await;
+        let first = stage.ask(ToolCall::bash(line).of("c")).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.caller.choose(&question, "allow_always").await;
         assert_eq!(stage.answer(&first).await.outcome, "ok");
         assert_eq!(
-            stage.caller.have(Ask::bash(line).of("c")).await.outcome,
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash(line).of("c"))
+                .await
+                .outcome,
             "ok",
             "{line}"
         );
-        let id = stage.ask(Ask::bash(other).of("c")).await;
+        let id = stage.ask(ToolCall::bash(other).of("c")).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         stage.caller.choose(&question, "reject_once").await;
         assert_eq!(
             stage.answer(&id).await.verdict(),
@@ -327,13 +352,13 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     stage.write("script.sh", "echo good > effect\n");
     let _runner = stage.run();
     for (change, expect) in [(true, "error"), (false, "ok")] {
-        let id = stage.ask(Ask::bash("bash script.sh")).await;
+        let id = stage.ask(ToolCall::bash("bash script.sh")).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         if change {
             stage.write("script.sh", "echo bad > effect\n");
         }
@@ -360,12 +385,14 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     std::fs::create_dir_all(stage.file("a/b")).expect("made");
     stage.write("a/b/run.sh", "echo good > ../../effect\n");
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("cd a && cd b && bash run.sh")).await;
-    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    let id = stage
+        .ask(ToolCall::bash("cd a && cd b && bash run.sh"))
+        .await;
+    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
     stage.write("a/b/run.sh", "echo bad > ../../effect\n");
     stage.caller.choose(&question, "allow_once").await;
     let answer = stage.answer(&id).await;
@@ -378,11 +405,11 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     );
     assert_eq!(stage.read("effect"), "");
     // A program that is found nowhere is said to be so, and a yes to it is for this one call.
-    let ask = || Ask::bash("cd a; cd -; ./later.sh").of("c");
+    let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
     for _ in 0..2 {
         let id = stage.ask(ask()).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         assert!(
             question["title"]
                 .as_str()
@@ -395,23 +422,27 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_things() {
-    let stage = Stage::with(SHORT).await;
+    let stage = RunnerFixture::with_config(SHORT).await;
     let runner = stage.run();
     assert_eq!(
-        stage.caller.have(Ask::bash("touch first")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch first"))
+            .await
+            .outcome,
         "ok"
     );
-    rules(&stage.setting.home, NO_TOUCH);
-    denied(&stage, Ask::bash("touch second")).await;
-    rules(
+    write_rules(&stage.setting.home, NO_TOUCH);
+    expect_denial(&stage, ToolCall::bash("touch second")).await;
+    write_rules(
         &stage.setting.home,
         &NO_TOUCH.replace("no_match = [\"echo touch\"]", "no_match = [\"touch y\"]"),
     );
     for ask in [
-        Ask::bash("echo fine"),
-        Ask::new("Write", &json!({"file_path": "third", "content": "x"})),
+        ToolCall::bash("echo fine"),
+        ToolCall::new("Write", &json!({"file_path": "third", "content": "x"})),
     ] {
-        let text = denied(&stage, ask).await.text();
+        let text = expect_denial(&stage, ask).await.text();
         assert!(
             text.contains("policy.toml, line 1") && text.contains("\"touch y\""),
             "{text}"
@@ -420,7 +451,7 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
     runner.logs("the owner's rules cannot be read").await;
     let read = stage
         .caller
-        .have(Ask::new("Read", &json!({"file_path": "first"})))
+        .call_and_wait(ToolCall::new("Read", &json!({"file_path": "first"})))
         .await;
     assert_eq!(read.outcome, "ok", "{read:?}");
     let status = stage.status().await;
@@ -438,7 +469,11 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
     );
     std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
     assert_eq!(
-        stage.caller.have(Ask::bash("touch fourth")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch fourth"))
+            .await
+            .outcome,
         "ok"
     );
     assert!(!stage.file("second").exists() && !stage.file("third").exists());
@@ -446,8 +481,8 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
-    let stage = Stage::new().await;
-    rules(
+    let stage = RunnerFixture::new().await;
+    write_rules(
         &stage.setting.home,
         "default = \"ask\"\n\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"a b\"]\n",
     );
@@ -463,17 +498,24 @@ async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     // Empty, as somebody without the program would make it.
     std::fs::write(stage.setting.home.join("state/switches/paused"), "").expect("written");
-    until("the pause to be heeded", || {
+    wait_until("the pause to be heeded", || {
         runner.log().contains("nothing new is begun")
     })
     .await;
-    let id = stage.ask(Ask::bash("echo x > effect")).await;
-    stage.reaches(&id, RequestState::Accepted).await;
+    let id = stage.ask(ToolCall::bash("echo x > effect")).await;
+    stage.wait_for_state(&id, RequestState::Accepted).await;
     assert_eq!(stage.read("effect"), "");
     assert_eq!(stage.command(&["resume"]).await.code, Some(0));
     assert_eq!(stage.answer(&id).await.outcome, "ok");

@@ -21,7 +21,7 @@ decision = \"deny\"
 command = [\"curl\"]
 ";
 
-fn decide(line: &str) -> PolicyDecision {
+fn decide_line(line: &str) -> PolicyDecision {
     decide_by(RULES, line)
 }
 
@@ -171,7 +171,7 @@ const STOPPED: &[&str] = &[
 fn nobody_is_asked_about_everyday_lines_that_no_rule_names() {
     let stopped: Vec<_> = HARMLESS
         .iter()
-        .filter(|line| decide(line) != PolicyDecision::Allow)
+        .filter(|line| decide_line(line) != PolicyDecision::Allow)
         .collect();
     assert!(HARMLESS.len() >= 60 && stopped.is_empty(), "{stopped:#?}");
 }
@@ -191,7 +191,7 @@ fn commands_in_files_are_asked_about_until_the_owner_allows_their_programs() {
 fn what_a_rule_names_or_may_name_is_stopped_in_everyday_lines() {
     let allowed: Vec<_> = STOPPED
         .iter()
-        .filter(|line| decide(line) == PolicyDecision::Allow)
+        .filter(|line| decide_line(line) == PolicyDecision::Allow)
         .collect();
     assert!(allowed.is_empty(), "{allowed:#?}");
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{NO_TOUCH, rules};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use super::{NO_TOUCH, write_rules};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
-async fn granted(stage: &Stage, args: &[&str]) -> Value {
+async fn grant_rule(stage: &RunnerFixture, args: &[&str]) -> Value {
     let words: Vec<&str> = ["--json", "policy", "allow"]
         .iter()
         .chain(args)
@@ -18,42 +18,45 @@ async fn granted(stage: &Stage, args: &[&str]) -> Value {
     ended.json()["grant"].clone()
 }
 
-async fn shown(stage: &Stage) -> Vec<Value> {
+async fn list_rules(stage: &RunnerFixture) -> Vec<Value> {
     let shown = stage.command(&["--json", "policy", "show"]).await.json();
     shown["grants"].as_array().expect("grants").clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used() {
-    let stage = Stage::new().await;
-    rules(&stage.setting.home, NO_TOUCH);
-    let grant = granted(&stage, &["--once", "no-touch"]).await;
+    let stage = RunnerFixture::new().await;
+    write_rules(&stage.setting.home, NO_TOUCH);
+    let grant = grant_rule(&stage, &["--once", "no-touch"]).await;
     assert_eq!(
         (&grant["rule"], &grant["once"]),
         (&json!("no-touch"), &json!(true))
     );
-    assert_eq!(shown(&stage).await.len(), 1);
+    assert_eq!(list_rules(&stage).await.len(), 1);
 
     let mut runner = stage.run_armed(&stage.setting.url, "grant.used=kill");
-    let first = stage.ask(Ask::bash("touch first")).await;
-    crate::harness::wait::until("the crash", || runner.has_ended()).await;
+    let first = stage.ask(ToolCall::bash("touch first")).await;
+    crate::harness::wait::wait_until("the crash", || runner.has_ended()).await;
     assert!(!stage.file("first").exists());
-    assert_eq!(shown(&stage).await.len(), 0, "it is used up");
+    assert_eq!(list_rules(&stage).await.len(), 0, "it is used up");
 
     let _runner = stage.run();
     // The request that used it may go on; no other may begin.
     assert_eq!(stage.answer(&first).await.outcome, "ok");
-    let second = stage.caller.have(Ask::bash("touch second")).await;
+    let second = stage
+        .caller
+        .call_and_wait(ToolCall::bash("touch second"))
+        .await;
     assert_eq!(second.verdict(), ("error", "policy_denied"));
     assert!(stage.file("first").exists() && !stage.file("second").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_are_for_their_words_and_end_with_their_time() {
-    let stage = Stage::new().await;
-    rules(&stage.setting.home, NO_TOUCH);
+    let stage = RunnerFixture::new().await;
+    write_rules(&stage.setting.home, NO_TOUCH);
     let _runner = stage.run();
-    granted(&stage, &["--for", "1h", "touch", "a"]).await;
+    grant_rule(&stage, &["--for", "1h", "touch", "a"]).await;
     for (line, outcome) in [
         ("touch a", "ok"),
         ("touch a", "ok"),
@@ -61,7 +64,11 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         ("touch a; touch b", "error"),
     ] {
         assert_eq!(
-            stage.caller.have(Ask::bash(line)).await.outcome,
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash(line))
+                .await
+                .outcome,
             outcome,
             "{line}"
         );
@@ -80,43 +87,62 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         (other["madeMs"], other["untilMs"]) = (json!(made), json!(until));
         std::fs::write(&file, other.to_string()).expect("written");
         assert_eq!(
-            stage.caller.have(Ask::bash("touch a")).await.verdict(),
+            stage
+                .caller
+                .call_and_wait(ToolCall::bash("touch a"))
+                .await
+                .verdict(),
             ("error", "policy_denied"),
             "{other}"
         );
-        assert_eq!(shown(&stage).await.len(), 0);
+        assert_eq!(list_rules(&stage).await.len(), 0);
     }
-    let grant = granted(&stage, &["--for", "1h", "no-touch"]).await;
-    assert_eq!(stage.caller.have(Ask::bash("touch b")).await.outcome, "ok");
+    let grant = grant_rule(&stage, &["--for", "1h", "no-touch"]).await;
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch b"))
+            .await
+            .outcome,
+        "ok"
+    );
     let id = grant["id"].as_str().expect("an id");
     let short = &id[id.len() - 8..];
     let revoked = stage.command(&["policy", "revoke", short]).await;
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_eq!(
-        stage.caller.have(Ask::bash("touch c")).await.verdict(),
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch c"))
+            .await
+            .verdict(),
         ("error", "policy_denied")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something_else() {
-    let stage = Stage::new().await;
-    rules(
+    let stage = RunnerFixture::new().await;
+    write_rules(
         &stage.setting.home,
         &format!("default = \"ask\"\n{NO_TOUCH}"),
     );
     let _runner = stage.run();
-    granted(&stage, &["--once", "no-touch"]).await;
+    grant_rule(&stage, &["--once", "no-touch"]).await;
     assert_eq!(
-        stage.caller.have(Ask::bash("touch first")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch first"))
+            .await
+            .outcome,
         "ok",
         "the grant is a yes"
     );
-    assert_eq!(shown(&stage).await.len(), 0);
+    assert_eq!(list_rules(&stage).await.len(), 0);
 
-    granted(&stage, &["--once", "no-touch"]).await;
-    let id = stage.ask(Ask::bash("touch second; ls")).await;
-    let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+    grant_rule(&stage, &["--once", "no-touch"]).await;
+    let id = stage.ask(ToolCall::bash("touch second; ls")).await;
+    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
     assert!(
         question["title"]
             .as_str()
@@ -125,9 +151,13 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
     );
     stage.caller.choose(&question, "allow_once").await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(shown(&stage).await.len(), 0);
+    assert_eq!(list_rules(&stage).await.len(), 0);
     assert_eq!(
-        stage.caller.have(Ask::bash("touch third")).await.verdict(),
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("touch third"))
+            .await
+            .verdict(),
         ("error", "policy_denied")
     );
 }

@@ -16,7 +16,7 @@ use crate::harness::program::make_program;
 
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
 
-pub(super) fn verdict(line: &str) -> PolicyVerdict {
+pub(super) fn line_verdict(line: &str) -> PolicyVerdict {
     let rules = PolicyRules::parse_policy(NO_PUSH, &|_| true).expect("good rules");
     let call = PolicyCall {
         tool: "Bash".to_owned(),
@@ -28,11 +28,11 @@ pub(super) fn verdict(line: &str) -> PolicyVerdict {
 }
 
 /// A folder with a `git` that only says that it was told to push.
-pub(super) struct Yard {
+pub(super) struct LineFixture {
     dir: TempDir,
 }
 
-impl Yard {
+impl LineFixture {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let bin = dir.path().join("bin");
@@ -89,7 +89,7 @@ impl Yard {
 }
 
 /// Spellings of `git push` that a shell takes for it.
-fn leaf() -> impl Strategy<Value = String> {
+fn any_word() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "git push",
         "git  push origin main",
@@ -131,7 +131,7 @@ fn leaf() -> impl Strategy<Value = String> {
 }
 
 /// One more layer around a script.
-fn around(layer: usize, inner: &str) -> String {
+fn wrap_line(layer: usize, inner: &str) -> String {
     let line = inner.to_owned();
     match layer {
         0 => format!("({line}\n)"),
@@ -172,9 +172,9 @@ fn around(layer: usize, inner: &str) -> String {
 
 #[test]
 fn a_denied_command_is_never_missed_wherever_it_is_nested() {
-    let yard = Yard::new();
+    let yard = LineFixture::new();
     let ran = Cell::new(0_usize);
-    let scripts = (leaf(), prop::collection::vec(0_usize..33, 0..6));
+    let scripts = (any_word(), prop::collection::vec(0_usize..33, 0..6));
     let mut runner = TestRunner::new(Config {
         cases: 250,
         failure_persistence: None,
@@ -184,8 +184,8 @@ fn a_denied_command_is_never_missed_wherever_it_is_nested() {
         .run(&scripts, |(leaf, layers)| {
             let script = layers
                 .iter()
-                .fold(leaf, |inner, layer| around(*layer, &inner));
-            let said = verdict(&script);
+                .fold(leaf, |inner, layer| wrap_line(*layer, &inner));
+            let said = line_verdict(&script);
             prop_assert!(said.decision > PolicyDecision::Allow, "{script}\n{said:?}");
             ran.set(ran.get() + usize::from(yard.runs(&script, ":/usr/bin:/bin")));
             Ok(())
@@ -299,7 +299,7 @@ const PIECES: &[&str] = &[
 
 #[test]
 fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
-    let yard = Yard::new();
+    let yard = LineFixture::new();
     let (known, free) = (Cell::new(0_usize), Cell::new(0_usize));
     let piece = || prop::collection::vec(prop::sample::select(PIECES), 0..6);
     let mut runner = TestRunner::new(Config {
@@ -310,7 +310,7 @@ fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
     runner
         .run(&(piece(), piece()), |(before, after)| {
             let text = format!("{}git push{}", before.concat(), after.concat());
-            let said = verdict(&text);
+            let said = line_verdict(&text);
             match said.decision {
                 PolicyDecision::Allow => {
                     prop_assert!(!yard.runs(&text, ""), "bash runs it: {text:?}");
@@ -354,7 +354,7 @@ fn h56_whatever_its_shape_a_denied_command_does_not_fall_through() {
         "xargs git push < /dev/null",
         "alias p='git push'\np",
     ] {
-        let said = verdict(line);
+        let said = line_verdict(line);
         assert!(said.decision > PolicyDecision::Allow, "{line}: {said:?}");
         assert!(
             !said.explain_cause().is_empty() && said.change.is_some(),

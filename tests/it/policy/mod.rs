@@ -13,7 +13,7 @@ mod spellings;
 use std::path::Path;
 
 /// Writes the rules of a home.
-fn rules(home: &Path, text: &str) {
+fn write_rules(home: &Path, text: &str) {
     std::fs::write(home.join("policy.toml"), text).expect("written");
 }
 

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::{NO_TOUCH, rules};
-use crate::harness::stage::Stage;
+use super::{NO_TOUCH, write_rules};
+use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_is_tried_without_running() {
-    let stage = Stage::new().await;
-    rules(&stage.setting.home, NO_TOUCH);
+    let stage = RunnerFixture::new().await;
+    write_rules(&stage.setting.home, NO_TOUCH);
     let tried = stage
         .command(&["--json", "policy", "test", "--", "touch", "a b"])
         .await;
@@ -49,9 +49,9 @@ async fn a_call_is_tried_without_running() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_are_added_beside_the_owner_s_own_words() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let own = format!("# mine\ndefault = \"ask\" # really\n\n{NO_TOUCH}");
-    rules(&stage.setting.home, &own);
+    write_rules(&stage.setting.home, &own);
     let denied = stage
         .command(&[
             "--json",
@@ -127,7 +127,7 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let added = stage.command(&["policy", "deny", "git", "push"]).await;
     assert_eq!(added.log, "", "no line of the log on the person's screen");
     assert!(added.out.contains("\n  git push -> deny\n"), "{added:?}");

@@ -5,7 +5,7 @@ use punie_policy::command_line::read_command_line;
 use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
 use punie_tool::request::ToolEffect;
 
-use super::lines::{Yard, verdict};
+use super::lines::{LineFixture, line_verdict};
 
 /// Lines by which a real bash runs `git push`; @GIT is the path of that git.
 const RUN: &[&str] = &[
@@ -148,7 +148,7 @@ const FREE: &[&str] = &[
 
 #[test]
 fn no_spelling_of_a_denied_command_is_allowed() {
-    let yard = Yard::new();
+    let yard = LineFixture::new();
     let git = yard.git();
     let (mut allowed, mut idle) = (Vec::new(), Vec::new());
     for line in RUN {
@@ -156,14 +156,14 @@ fn no_spelling_of_a_denied_command_is_allowed() {
         if !yard.runs(&line, ":/usr/bin:/bin") {
             idle.push(line.clone());
         }
-        if verdict(&line).decision == PolicyDecision::Allow {
+        if line_verdict(&line).decision == PolicyDecision::Allow {
             allowed.push(line);
         }
     }
     allowed.extend(
         MAY_RUN
             .iter()
-            .filter(|line| verdict(line).decision == PolicyDecision::Allow)
+            .filter(|line| line_verdict(line).decision == PolicyDecision::Allow)
             .map(|line| (*line).to_owned()),
     );
     assert_eq!(allowed, Vec::<String>::new(), "these are allowed");
@@ -178,7 +178,7 @@ fn no_spelling_of_a_denied_command_is_allowed() {
 fn everyday_lines_beside_a_rule_stay_free() {
     let stopped: Vec<_> = FREE
         .iter()
-        .map(|line| (line, verdict(line)))
+        .map(|line| (line, line_verdict(line)))
         .filter(|(_, said)| said.decision > PolicyDecision::Allow)
         .collect();
     assert!(stopped.is_empty(), "{stopped:#?}");
@@ -268,7 +268,7 @@ fn what_is_kept_of_a_text_is_bounded() {
             script.commands.len()
         );
         assert!(
-            verdict(&text).decision > PolicyDecision::Allow,
+            line_verdict(&text).decision > PolicyDecision::Allow,
             "{}",
             &text[..40]
         );

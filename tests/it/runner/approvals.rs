@@ -3,17 +3,17 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
 /// The one question that waits, as the caller's side sees it.
-async fn question(stage: &Stage) -> serde_json::Value {
-    eventually("a question", async || {
+async fn await_question(stage: &RunnerFixture) -> serde_json::Value {
+    wait_for_some("a question", async || {
         let open = stage.caller.questions().await;
         Some(open)
             .filter(|open| open.len() == 1)
@@ -24,10 +24,10 @@ async fn question(stage: &Stage) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    let question = question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let question = await_question(&stage).await;
     assert_eq!(question["requestId"], json!(id));
     assert!(
         question["title"]
@@ -40,7 +40,7 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
     // Reads are not asked about.
     let read = stage
         .caller
-        .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     assert_eq!(read.outcome, "ok");
     assert_eq!(
@@ -53,10 +53,10 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_says_whose_it_is_and_what_to_do() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let asked = await_question(&stage).await;
     stage.caller.choose(&asked, "reject_once").await;
     let answer = stage.answer(&id).await;
     let shown = stage.shown_history(&id).await;
@@ -72,8 +72,8 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         "{answer:?}"
     );
 
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    await_question(&stage).await;
     let listed = stage.listed_question().await;
     let denied = stage
         .command(&["approvals", "deny", listed["id"].as_str().expect("an id")])
@@ -98,10 +98,10 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_at_the_device_sees_and_allows_it() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let asked = await_question(&stage).await;
     let listed = stage.listed_question().await;
     assert_eq!(
         (&listed["id"], &listed["requestId"]),
@@ -131,14 +131,16 @@ async fn the_person_at_the_device_sees_and_allows_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     let args = format!(
         "{{{}\n\"command\": \"\\u0065cho ran > effect\"}}",
         " ".repeat(10_000)
     );
-    let id = stage.ask(Ask::bash("").with("args", json!(args))).await;
-    let asked = question(&stage).await;
+    let id = stage
+        .ask(ToolCall::bash("").with("args", json!(args)))
+        .await;
+    let asked = await_question(&stage).await;
     assert_eq!(asked["title"], "Bash {\"command\":\"echo ran > effect\"}");
     stage.caller.choose(&asked, "reject_once").await;
     assert_eq!(
@@ -155,7 +157,7 @@ fn long_command() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     let many_lines = "true\n".repeat(800) + "echo ran > effect\n" + &"true\n".repeat(800);
     for (command, shown) in [
@@ -166,7 +168,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         ),
     ] {
         stage.write("effect", "");
-        let id = stage.ask(Ask::bash(&command)).await;
+        let id = stage.ask(ToolCall::bash(&command)).await;
         let listed = stage.listed_question().await;
         let (which, title) = (&listed["requestId"], &listed["title"]);
         let which = which.as_str().expect("an id");
@@ -184,7 +186,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         }
         // What could not be printed was not shown.
         let show_args = ["approvals", "show", which];
-        let unseen = Program::start_after(&stage.setting, "exec > /dev/full", &show_args);
+        let unseen = RunningProgram::start_after(&stage.setting, "exec > /dev/full", &show_args);
         assert_eq!(unseen.end().await.code, Some(1));
         let refused = stage.command(&["approvals", "allow", which]).await;
         assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -206,9 +208,9 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash(&"true\n".repeat(30))).await;
+    let id = stage.ask(ToolCall::bash(&"true\n".repeat(30))).await;
     let listed = stage.listed_question().await;
     assert_eq!(listed["isCut"], false, "{listed}");
     let refused = stage.command(&["approvals", "allow", &id]).await;
@@ -223,9 +225,9 @@ async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_list_cuts_can_be_denied_unread() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash(&long_command())).await;
+    let id = stage.ask(ToolCall::bash(&long_command())).await;
     let listed = stage.listed_question().await;
     let which = listed["id"].as_str().expect("an id");
     let denied = stage.command(&["approvals", "deny", which]).await;
@@ -240,15 +242,15 @@ async fn a_call_that_the_list_cuts_can_be_denied_unread() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     for (option, words) in [
         ("allow_once", "Only the person at the device can allow it"),
         ("allow_always", "Only the person at the device can allow it"),
         ("reject_once", "The caller's side denied this call"),
     ] {
-        let id = stage.ask(Ask::bash(&long_command()).of("talk")).await;
-        let asked = question(&stage).await;
+        let id = stage.ask(ToolCall::bash(&long_command()).of("talk")).await;
+        let asked = await_question(&stage).await;
         let title = asked["title"].as_str().expect("a title");
         assert!(
             title.len() <= 4_096 && title.contains("only a part of the call"),
@@ -265,17 +267,17 @@ async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_see() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
-        "permissions:ask" => Fate::Alter(|reply| {
+        "permissions:ask" => CallFate::Alter(|reply| {
             reply["value"]["answer"] =
                 json!({ "optionId": "allow_once", "by": "device", "answeredAtMs": 1.0 });
         }),
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash(&long_command())).await;
+    let id = stage.ask(ToolCall::bash(&long_command())).await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
         ("error", "policy_denied")
@@ -285,18 +287,21 @@ async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_hold_up_no_other_conversation() {
-    let stage = Stage::with(&format!("{ASKING}[limits]\ntotal = 2\nreads = 1\n")).await;
+    let stage =
+        RunnerFixture::with_config(&format!("{ASKING}[limits]\ntotal = 2\nreads = 1\n")).await;
     let _runner = stage.run();
     for n in 0..3 {
-        stage.ask(Ask::bash("true").of(&format!("talk-{n}"))).await;
+        stage
+            .ask(ToolCall::bash("true").of(&format!("talk-{n}")))
+            .await;
     }
-    eventually("three questions", async || {
+    wait_for_some("three questions", async || {
         (stage.caller.questions().await.len() == 3).then_some(())
     })
     .await;
     let read = stage
         .caller
-        .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     assert_eq!(read.outcome, "ok");
     // Those that waited go on, and the places are as many as before.
@@ -309,7 +314,7 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+            .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
             .await
             .outcome,
         "ok"
@@ -318,11 +323,11 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_asked_about_once() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > effect" } });
-    let id = stage.ask(Ask::new("Task", &args)).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::new("Task", &args)).await;
+    let asked = await_question(&stage).await;
     assert!(
         asked["title"]
             .as_str()
@@ -337,12 +342,12 @@ async fn a_task_is_asked_about_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     // The caller's side does not know the request that a task makes.
     let _watch = stage.watch_approvals().await;
     let task = |line: &str| {
-        Ask::new(
+        ToolCall::new(
             "Task",
             &json!({ "tool": "Bash", "args": { "command": line } }),
         )
@@ -351,16 +356,20 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let first = stage.ask(task("echo one > one")).await;
     stage
         .caller
-        .choose(&question(&stage).await, "allow_always")
+        .choose(&await_question(&stage).await, "allow_always")
         .await;
     assert_eq!(stage.answer(&first).await.outcome, "ok");
     assert_eq!(stage.line("one").await, "one");
     // The word for the first lets another be made, but nobody saw what it runs.
     assert_eq!(
-        stage.caller.have(task("echo two > two")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(task("echo two > two"))
+            .await
+            .outcome,
         "ok"
     );
-    let open = eventually("the word about the call itself", async || {
+    let open = wait_for_some("the word about the call itself", async || {
         let listed = stage.command(&["--json", "approvals"]).await;
         Some(listed.out).filter(|text| text.contains("echo two"))
     })
@@ -371,11 +380,11 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_shell_can_be_ended_without_a_word() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     let answer = stage
         .caller
-        .have(Ask::new("KillShell", &json!({ "shell_id": "none" })))
+        .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "none" })))
         .await;
     assert_eq!(
         answer.verdict(),
@@ -386,9 +395,13 @@ async fn a_running_shell_can_be_ended_without_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_a_no() {
-    let stage = Stage::with("[policy]\nask = [\"Bash\"]\npatience_ms = 1000\n").await;
+    let stage =
+        RunnerFixture::with_config("[policy]\nask = [\"Bash\"]\npatience_ms = 1000\n").await;
     let _runner = stage.run();
-    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran > effect"))
+        .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
         answer.text().contains("nobody answered within 1 s"),
@@ -403,25 +416,27 @@ async fn silence_is_a_no() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_is_for_the_tool_and_the_conversation() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let first = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
+    let first = stage
+        .ask(ToolCall::bash("echo one >> effect").of("talk"))
+        .await;
     stage
         .caller
-        .choose(&question(&stage).await, "allow_always")
+        .choose(&await_question(&stage).await, "allow_always")
         .await;
     stage.answer(&first).await;
     stage
         .caller
-        .have(Ask::bash("echo two >> effect").of("talk"))
+        .call_and_wait(ToolCall::bash("echo two >> effect").of("talk"))
         .await;
     assert_eq!(stage.read("effect"), "one\ntwo\n");
     let other = stage
-        .ask(Ask::bash("echo three >> effect").of("other"))
+        .ask(ToolCall::bash("echo three >> effect").of("other"))
         .await;
     stage
         .caller
-        .choose(&question(&stage).await, "reject_always")
+        .choose(&await_question(&stage).await, "reject_always")
         .await;
     assert_eq!(
         stage.answer(&other).await.verdict(),
@@ -429,7 +444,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
     );
     let again = stage
         .caller
-        .have(Ask::bash("echo four >> effect").of("other"))
+        .call_and_wait(ToolCall::bash("echo four >> effect").of("other"))
         .await;
     assert_eq!(again.verdict(), ("error", "policy_denied"));
     assert!(
@@ -442,15 +457,15 @@ async fn always_is_for_the_tool_and_the_conversation() {
 /// The caller chooses the ids of requests and the names of conversations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let effect = || Ask::bash("echo ran >> effect");
+    let effect = || ToolCall::bash("echo ran >> effect");
     let alone = stage.ask(effect()).await;
-    let shown = question(&stage).await;
+    let shown = await_question(&stage).await;
     stage.caller.choose(&shown, "allow_always").await;
     assert_eq!(stage.answer(&alone).await.outcome, "ok");
     let talk = stage.ask(effect().of("talk")).await;
-    let shown = question(&stage).await;
+    let shown = await_question(&stage).await;
     stage.caller.choose(&shown, "allow_always").await;
     assert_eq!(stage.answer(&talk).await.outcome, "ok");
     for others in [
@@ -458,7 +473,7 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
         effect().with("requestId", json!("talk")),
     ] {
         let id = stage.ask(others).await;
-        let asked = question(&stage).await;
+        let asked = await_question(&stage).await;
         assert_eq!(asked["requestId"], json!(id));
         stage.caller.choose(&asked, "reject_once").await;
         assert_eq!(
@@ -471,10 +486,10 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_can_be_taken_back() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    await_question(&stage).await;
     stage.caller.cancel(&id).await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
@@ -485,13 +500,13 @@ async fn a_call_that_waits_can_be_taken_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran >> effect")).await;
-    let first = question(&stage).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effect")).await;
+    let first = await_question(&stage).await;
     runner.kill();
     let _runner = stage.run();
-    let second = eventually("the next question", async || {
+    let second = wait_for_some("the next question", async || {
         stage
             .caller
             .questions()
@@ -509,20 +524,20 @@ async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_here_needs_no_backend_that_knows_permissions() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| {
         if path.starts_with("permissions:") {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let _runner = stage.run_at(&relay.url);
     let _watch = stage.watch_approvals().await;
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
-    let listed = eventually("the question here", async || {
+    let listed = wait_for_some("the question here", async || {
         serde_json::from_str(&list().await).ok()
     })
     .await;
@@ -540,7 +555,7 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_asks_about_nothing_that_exists_is_a_mistake() {
-    let stage = Stage::with("[policy]\nask = [\"Bahs\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"Bahs\"]\n").await;
     let runner = stage.run();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");

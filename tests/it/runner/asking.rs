@@ -5,19 +5,22 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 const PROMPT: &str = "[d]eny, [s]how (";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let _runner = stage.run();
-    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran > effect"))
+        .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     // After the time for an answer it would say that nobody answered.
     assert!(
@@ -32,18 +35,18 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
     }
     // A caller that reads the questions can be asked from then on.
     assert!(stage.caller.questions().await.is_empty());
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
     let listed = stage.listed_question().await;
     assert_eq!(listed["requestId"], json!(id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let _runner = stage.run();
     let watch = stage.watch_approvals().await;
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    until("the call in its output", || watch.out().contains(&id)).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    wait_until("the call in its output", || watch.out().contains(&id)).await;
     let listed = stage.listed_question().await;
     let allowed = stage
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
@@ -54,20 +57,25 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     let words = "allowed by you with a command, after ";
     assert!(shown.contains(words), "{shown}");
     watch.kill();
-    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran > effect"))
+        .await;
     assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let _runner = stage.run();
     let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
     watch.shows("Waiting for calls that need approval.").await;
     stage.until_asker_announced().await;
     // What was typed before a question is no answer to it.
     watch.types("a\n");
-    let first = stage.ask(Ask::bash("echo one > first").of("one")).await;
+    let first = stage
+        .ask(ToolCall::bash("echo one > first").of("one"))
+        .await;
     for words in [
         "Bash waits for your approval:\n  command: echo one > first\n",
         &format!("Folder  {}\n", stage.setting.workspace.display()),
@@ -76,7 +84,9 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     ] {
         watch.shows(words).await;
     }
-    let second = stage.ask(Ask::bash("echo two > second").of("two")).await;
+    let second = stage
+        .ask(ToolCall::bash("echo two > second").of("two"))
+        .await;
     watch.types("yes\n");
     watch.shows("Type a, c, d or s, then Enter.").await;
     assert_eq!(stage.read("first"), "");
@@ -113,7 +123,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
         ("one\n".to_owned(), String::new())
     );
     // Answered in another window, the prompt goes away.
-    let third = stage.ask(Ask::bash("echo three > third")).await;
+    let third = stage.ask(ToolCall::bash("echo three > third")).await;
     watch.shows_times(PROMPT, 4).await;
     let listed = stage.listed_question().await;
     stage
@@ -126,16 +136,18 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_terminal_of_a_runner_asks_below_its_log() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     runner.shows("the runner is up").await;
     stage.until_asker_announced().await;
-    let id = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo one >> effect").of("talk"))
+        .await;
     runner.shows(PROMPT).await;
     let before = runner.shown().len();
-    let read = Ask::new("Glob", &json!({ "pattern": "*" })).of("other");
-    assert_eq!(stage.caller.have(read).await.outcome, "ok");
-    until("a log line, and the prompt again below it", || {
+    let read = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("other");
+    assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
+    wait_until("a log line, and the prompt again below it", || {
         let shown = runner.shown();
         let since = &shown[before..];
         since.contains("debug: ") && since.contains("  Glob  ") && since.ends_with("left): ")
@@ -151,24 +163,24 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     );
     runner.types("c\n");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    let again = Ask::bash("echo two >> effect").of("talk");
-    assert_eq!(stage.caller.have(again).await.outcome, "ok");
+    let again = ToolCall::bash("echo two >> effect").of("talk");
+    assert_eq!(stage.caller.call_and_wait(again).await.outcome, "ok");
     assert_eq!(stage.read("effect"), "one\ntwo\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_adds_a_rule_for_one_plain_command_only() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     stage.until_asker_announced().await;
-    let id = stage.ask(Ask::bash("touch one | cat")).await;
+    let id = stage.ask(ToolCall::bash("touch one | cat")).await;
     runner.shows(PROMPT).await;
     assert!(!runner.shown().contains("a[l]ways"), "{}", runner.shown());
     runner.types("l\n");
     runner.shows("Type a, c, d or s, then Enter.").await;
     runner.types("d\n");
     assert_eq!(stage.answer(&id).await.outcome, "error");
-    let id = stage.ask(Ask::bash("touch one")).await;
+    let id = stage.ask(ToolCall::bash("touch one")).await;
     runner
         .shows("Always  adds to policy.toml: allow `touch one ...`")
         .await;
@@ -183,19 +195,19 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
         .shows("The rule allow-touch-one was added to policy.toml.\n")
         .await;
     // Another conversation, too, and nobody is asked.
-    let again = Ask::bash("touch one").of("another");
-    assert_eq!(stage.caller.have(again).await.outcome, "ok");
+    let again = ToolCall::bash("touch one").of("another");
+    assert_eq!(stage.caller.call_and_wait(again).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
-    let stage = Stage::without_listener(ASKING).await;
+    let stage = RunnerFixture::without_listener(ASKING).await;
     let _runner = stage.run();
     let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
     stage.until_asker_announced().await;
     let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
     let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
-    let id = stage.ask(Ask::bash(&command)).await;
+    let id = stage.ask(ToolCall::bash(&command)).await;
     watch.shows("[s]how all of it, [d]eny (").await;
     assert!(!watch.shown().contains("effect"), "{}", watch.shown());
     watch.types("a\n");
@@ -211,14 +223,14 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .expect("after 1970");
     let deadline_ms = now.as_secs_f64() * 1_000.0 + 300_000.0;
     stage
-        .ask(Ask::bash("true").with("deadlineMs", json!(deadline_ms)))
+        .ask(ToolCall::bash("true").with("deadlineMs", json!(deadline_ms)))
         .await;
     let listed = stage.listed_question().await;
     let expires = listed["expiresAtMs"].as_f64().expect("a time");
@@ -230,9 +242,9 @@ async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_on_a_terminal_has_columns() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    stage.ask(Ask::bash("echo ran > effect")).await;
+    stage.ask(ToolCall::bash("echo ran > effect")).await;
     let id = stage.listed_question().await["requestId"].to_string();
     let short = &id[id.len() - 9..id.len() - 1];
     let mut list = OnTerminal::start(&stage.setting, &["approvals"]);
@@ -256,12 +268,12 @@ async fn the_list_on_a_terminal_has_columns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("true")).await;
+    let id = stage.ask(ToolCall::bash("true")).await;
     stage.listed_question().await;
     let asked_at = Instant::now();
-    until("two seconds", || asked_at.elapsed().as_secs() >= 2).await;
+    wait_until("two seconds", || asked_at.elapsed().as_secs() >= 2).await;
     stage.command(&["approvals", "allow", "@last"]).await;
     let answer = stage.answer(&id).await;
     let shown = stage.command(&["history", &id, "--json"]).await.json();
@@ -277,9 +289,9 @@ async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
-    let stage = Stage::with(ASKING).await;
+    let stage = RunnerFixture::with_config(ASKING).await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
     stage.listed_question().await;
     let status = stage.command(&["status"]).await.out;
     assert!(

@@ -7,24 +7,24 @@ use punie_dev_backend::{
 use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
 
-use crate::harness::caller::{Ask, Caller};
-use crate::harness::process::{Program, Setting};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::{TestCaller, ToolCall};
+use crate::harness::process::{ProcessSetting, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// A second backend, with which the device of a stage is paired too.
-struct Other {
+struct SecondBackend {
     backend: DevBackend,
-    caller: Caller,
+    caller: TestCaller,
     url: String,
 }
 
-impl Other {
-    async fn new(stage: &Stage) -> Self {
+impl SecondBackend {
+    async fn new(stage: &RunnerFixture) -> Self {
         Self::at(stage, "other.sqlite3", BackendClock::from_system()).await
     }
 
-    async fn at(stage: &Stage, database: &str, clock: BackendClock) -> Self {
+    async fn at(stage: &RunnerFixture, database: &str, clock: BackendClock) -> Self {
         let options = DevBackendOptions {
             db: stage.setting.logs.with_file_name(database),
             port: 0,
@@ -42,7 +42,7 @@ impl Other {
         let token = backend
             .mint_caller_token("test", CallerPermission::Both)
             .expect("a token");
-        let caller = Caller::new(&url, token, stage.caller.device.clone());
+        let caller = TestCaller::new(&url, token, stage.caller.device.clone());
         Self {
             backend,
             caller,
@@ -52,13 +52,13 @@ impl Other {
 }
 
 /// `dev` in the home of this stage, once it has answered a request of its own.
-async fn dev_answers(stage: &Stage) {
-    let dev = Program::start(&stage.setting, &["dev", "--json"]);
-    until("dev to be ready", || dev.out().contains('\n')).await;
+async fn dev_answers(stage: &RunnerFixture) {
+    let dev = RunningProgram::start(&stage.setting, &["dev", "--json"]);
+    wait_until("dev to be ready", || dev.out().contains('\n')).await;
     let ready: Value = serde_json::from_str(dev.out().trim()).expect("JSON");
     let text = |key: &str| ready[key].as_str().expect("text").to_owned();
-    let caller = Caller::new(&text("url"), text("callerToken"), text("deviceId"));
-    let id = caller.ask(Ask::bash("echo dev")).await;
+    let caller = TestCaller::new(&text("url"), text("callerToken"), text("deviceId"));
+    let id = caller.ask(ToolCall::bash("echo dev")).await;
     assert_eq!(caller.answer(&id).await.outcome, "ok");
     // What this process posts at its start it has posted by now.
     dev.logs("the catalog is published").await;
@@ -68,18 +68,18 @@ async fn dev_answers(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let runner = stage.run();
     let go = stage.file("go");
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects",
         ))
         .await;
     stage.line("begun").await;
     stage.stop_backend().await;
     std::fs::write(&go, "").expect("written");
-    stage.reaches(&id, RequestState::Finished).await;
+    stage.wait_for_state(&id, RequestState::Finished).await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 
@@ -96,7 +96,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
@@ -104,12 +104,12 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
     for n in 0..3 {
         asked.push(
             stage
-                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
     for id in &asked {
-        stage.reaches(id, RequestState::Accepted).await;
+        stage.wait_for_state(id, RequestState::Accepted).await;
     }
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -147,18 +147,18 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
-    let stage = Stage::new().await;
-    let other = Other::new(&stage).await;
+    let stage = RunnerFixture::new().await;
+    let other = SecondBackend::new(&stage).await;
     let runner = stage.run();
     let id = stage
-        .ask(Ask::bash("echo so far; echo begun > begun; sleep 600"))
+        .ask(ToolCall::bash("echo so far; echo begun > begun; sleep 600"))
         .await;
     stage.line("begun").await;
-    stage.keeps(&id, "so far").await;
+    stage.wait_for_stored_output(&id, "so far").await;
     runner.kill();
 
     let runner = stage.run_at(&other.url);
-    let others = other.caller.ask(Ask::bash("echo there")).await;
+    let others = other.caller.ask(ToolCall::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
     assert_eq!(
         stage.state(&id),
@@ -190,22 +190,22 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let now_ms = || {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .expect("after 1970")
     };
     let ahead = BackendClock::new(move || now_ms().as_secs_f64() * 1_000.0 + 86_400_000.0);
-    let other = Other::at(&stage, "ahead.sqlite3", ahead).await;
+    let other = SecondBackend::at(&stage, "ahead.sqlite3", ahead).await;
     let runner = stage.run_at(&other.url);
-    let others = other.caller.ask(Ask::bash("echo there")).await;
+    let others = other.caller.ask(ToolCall::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     let _runner = stage.run();
     for _ in 0..2 {
-        let id = stage.ask(Ask::bash("echo here")).await;
+        let id = stage.ask(ToolCall::bash("echo here")).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
     }
     other.backend.stop_server().await;
@@ -218,17 +218,17 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         ("9000000000000000000", "lies in the backend's future"),
         ("no cursor", "refuses its cursor"),
     ] {
-        let stage = Stage::new().await;
-        let before = stage.ask(Ask::bash("echo ran >> effects")).await;
+        let stage = RunnerFixture::new().await;
+        let before = stage.ask(ToolCall::bash("echo ran >> effects")).await;
         stage.once().await;
         let journal = stage.setting.home.join("state/journal.sqlite3");
         let journal = rusqlite::Connection::open(journal).expect("opens");
         let sql = "update backend_fact set value = ? where key = 'cursor'";
         assert_eq!(journal.execute(sql, [cursor]).expect("written"), 1);
         let runner = stage.run();
-        let first = stage.ask(Ask::bash("echo 1 >> effects")).await;
+        let first = stage.ask(ToolCall::bash("echo 1 >> effects")).await;
         assert_eq!(stage.answer(&first).await.outcome, "ok", "{cursor}");
-        let second = stage.ask(Ask::bash("echo 2 >> effects")).await;
+        let second = stage.ask(ToolCall::bash("echo 2 >> effects")).await;
         assert_eq!(stage.answer(&second).await.outcome, "ok", "{cursor}");
         runner.logs(words).await;
         assert_eq!(
@@ -242,11 +242,11 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it() {
-    let mut stage = Stage::new().await;
-    let other = Other::new(&stage).await;
+    let mut stage = RunnerFixture::new().await;
+    let other = SecondBackend::new(&stage).await;
     let runner = stage.run();
     let held = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done",
         ))
         .await;
@@ -274,12 +274,12 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     };
     exchange();
     stage.start_backend().await;
-    let there = Caller::new(
+    let there = TestCaller::new(
         &stage.setting.url,
         other.caller.token.clone(),
         other.caller.device.clone(),
     );
-    let id = there.ask(Ask::bash("echo for the second")).await;
+    let id = there.ask(ToolCall::bash("echo for the second")).await;
     std::fs::write(stage.file("go"), "").expect("written");
     assert_eq!(there.answer(&id).await.outcome, "ok");
     assert!(
@@ -304,19 +304,19 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_deployment_at_two_addresses_is_one_backend() {
-    let stage = Stage::new().await;
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let stage = RunnerFixture::new().await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
     stage.once().await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let same = stage.setting.url.replace("127.0.0.1", "localhost");
-    let runner = Program::start(
-        &Setting {
+    let runner = RunningProgram::start(
+        &ProcessSetting {
             url: same.clone(),
             ..stage.setting.clone()
         },
         &["run"],
     );
-    let id = stage.ask(Ask::bash("echo again >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo again >> effects")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "ran\nagain\n");
     let status = stage.command_at(&same, &["--json", "status"]).await.json();

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
-fn read(path: &str) -> Ask {
-    Ask::new("Read", &json!({ "file_path": path }))
+fn read_call(path: &str) -> ToolCall {
+    ToolCall::new("Read", &json!({ "file_path": path }))
 }
 
-fn write(path: &str) -> Ask {
-    Ask::new("Write", &json!({ "file_path": path, "content": "new\n" }))
+fn write_call(path: &str) -> ToolCall {
+    ToolCall::new("Write", &json!({ "file_path": path, "content": "new\n" }))
 }
 
 /// Checks that a call was refused with this code, and that its text has these words.
-fn is_refused(answer: &Answer, code: &str, words: &[&str]) {
+fn is_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
     assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
     for word in words {
         assert!(answer.text().contains(word), "{word}: {}", answer.text());
@@ -33,14 +33,20 @@ tools = [\"reads\", \"Task\", \"TaskOutput\"]
 [callers.coder]
 profile = \"minimal\"
 ";
-    let stage = Stage::with(rights).await;
+    let stage = RunnerFixture::with_config(rights).await;
     stage.write("a.txt", "old\n");
     let runner = stage.run();
     let (reader, coder) = (stage.caller_named("reader"), stage.caller_named("coder"));
-    assert!(reader.have(read("a.txt")).await.text().contains("old"));
+    assert!(
+        reader
+            .call_and_wait(read_call("a.txt"))
+            .await
+            .text()
+            .contains("old")
+    );
 
     // Nobody is asked about it before.
-    let denied = reader.ask(write("a.txt")).await;
+    let denied = reader.ask(write_call("a.txt")).await;
     let answer = reader.answer(&denied).await;
     let words = [
         "Write was not run",
@@ -55,26 +61,34 @@ profile = \"minimal\"
 
     // A task has the rights of the caller that started it.
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > ran" } });
-    let started = reader.have(Ask::new("Task", &args)).await;
+    let started = reader.call_and_wait(ToolCall::new("Task", &args)).await;
     let text = started.text();
     let task = text.split_whitespace().nth(1).expect("a task");
-    eventually("the refusal of the task", async || {
-        let output = Ask::new("TaskOutput", &json!({ "task_id": task }));
-        let answer = reader.have(output).await;
+    wait_for_some("the refusal of the task", async || {
+        let output = ToolCall::new("TaskOutput", &json!({ "task_id": task }));
+        let answer = reader.call_and_wait(output).await;
         answer.text().contains("[callers.reader]").then_some(answer)
     })
     .await;
     assert_eq!(stage.read("ran"), "");
 
-    assert_eq!(coder.have(Ask::bash("echo hi")).await.outcome, "ok");
-    let answer = coder.have(Ask::new("GitStatus", &json!({}))).await;
+    assert_eq!(
+        coder.call_and_wait(ToolCall::bash("echo hi")).await.outcome,
+        "ok"
+    );
+    let answer = coder
+        .call_and_wait(ToolCall::new("GitStatus", &json!({})))
+        .await;
     is_refused(
         &answer,
         "policy_denied",
         &["profile: minimal", "[callers.coder]"],
     );
     // A caller without rights of its own may do everything.
-    let answer = stage.caller.have(Ask::bash("echo more > b.txt")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo more > b.txt"))
+        .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
 
     let rows = stage.command(&["--json", "audit"]).await.out;
@@ -98,16 +112,23 @@ profile = \"minimal\"
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_has_none() {
-    let stage = Stage::with("[callers.ci]\nrate = 1000\n").await;
+    let stage = RunnerFixture::with_config("[callers.ci]\nrate = 1000\n").await;
     stage.write("a.txt", "old\n");
-    let nameless = stage.ask(read("a.txt")).await;
+    let nameless = stage.ask(read_call("a.txt")).await;
     let named = stage.database();
     let cleared = named.execute("UPDATE requests SET caller_name = NULL", []);
     assert_eq!(cleared.expect("changed"), 1);
     let runner = stage.run();
     let words = ["does not name the caller", "[callers.default]"];
     is_refused(&stage.answer(&nameless).await, "policy_denied", &words);
-    assert_eq!(stage.caller.have(write("b.txt")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(write_call("b.txt"))
+            .await
+            .outcome,
+        "ok"
+    );
 
     stage.configure(
         "[callers.ci]",
@@ -115,12 +136,16 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
     );
     let words = ["tools: reads", "under [callers.default]"];
     is_refused(
-        &stage.caller.have(write("c.txt")).await,
+        &stage.caller.call_and_wait(write_call("c.txt")).await,
         "policy_denied",
         &words,
     );
     assert_eq!(
-        stage.caller_named("ci").have(write("c.txt")).await.outcome,
+        stage
+            .caller_named("ci")
+            .call_and_wait(write_call("c.txt"))
+            .await
+            .outcome,
         "ok"
     );
     runner.kill();
@@ -128,12 +153,12 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_next() {
-    let stage = Stage::with("[callers.test]\nrate = 2\n").await;
+    let stage = RunnerFixture::with_config("[callers.test]\nrate = 2\n").await;
     stage.write("a.txt", "old\n");
     // They come in one page, so that no time passes between them.
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(stage.ask(read("a.txt").of(&format!("talk-{n}"))).await);
+        asked.push(stage.ask(read_call("a.txt").of(&format!("talk-{n}"))).await);
     }
     let runner = stage.run();
     let mut answers = Vec::new();
@@ -154,7 +179,7 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
     assert_eq!(
         stage
             .caller_named("other")
-            .have(read("a.txt"))
+            .call_and_wait(read_call("a.txt"))
             .await
             .outcome,
         "ok"
@@ -164,7 +189,7 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
-    let stage = Stage::with("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
+    let stage = RunnerFixture::with_config("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
     let mine = stage.setting.home.with_file_name("mine");
     std::fs::create_dir(&mine).expect("made");
     stage.write("other.txt", "secret of another\n");
@@ -173,13 +198,18 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     let mine = mine.display().to_string();
     let work = stage.setting.workspace.display().to_string();
     let args = ["run", "--workspace", &work, "--workspace", &mine];
-    let runner = Program::start(&stage.setting, &args);
+    let runner = RunningProgram::start(&stage.setting, &args);
     let ci = stage.caller_named("ci");
-    let old = ci.have(read(&format!("{mine}/a.txt"))).await;
+    let old = ci.call_and_wait(read_call(&format!("{mine}/a.txt"))).await;
     assert!(old.text().contains("old"), "{old:?}");
-    assert_eq!(ci.have(write(&format!("{mine}/b.txt"))).await.outcome, "ok");
-    let grep = Ask::new("Grep", &json!({ "pattern": "o", "path": mine }));
-    assert_eq!(ci.have(grep).await.outcome, "ok");
+    assert_eq!(
+        ci.call_and_wait(write_call(&format!("{mine}/b.txt")))
+            .await
+            .outcome,
+        "ok"
+    );
+    let grep = ToolCall::new("Grep", &json!({ "pattern": "o", "path": mine }));
+    assert_eq!(ci.call_and_wait(grep).await.outcome, "ok");
 
     let outside = [
         "other.txt".to_owned(),
@@ -188,35 +218,53 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     ];
     for path in outside {
         let words = ["other.txt is outside", "[callers.ci]", &mine];
-        is_refused(&ci.have(read(&path)).await, "outside_workspace", &words);
+        is_refused(
+            &ci.call_and_wait(read_call(&path)).await,
+            "outside_workspace",
+            &words,
+        );
     }
     is_refused(
-        &ci.have(write("c.txt")).await,
+        &ci.call_and_wait(write_call("c.txt")).await,
         "outside_workspace",
         &["c.txt"],
     );
-    let whole = Ask::new("Grep", &json!({ "pattern": "secret" }));
-    is_refused(&ci.have(whole).await, "outside_workspace", &["name a path"]);
+    let whole = ToolCall::new("Grep", &json!({ "pattern": "secret" }));
+    is_refused(
+        &ci.call_and_wait(whole).await,
+        "outside_workspace",
+        &["name a path"],
+    );
     for command in ["cat other.txt", "true"] {
-        let answer = ci.have(Ask::bash(command)).await;
+        let answer = ci.call_and_wait(ToolCall::bash(command)).await;
         is_refused(&answer, "outside_workspace", &["no commands"]);
     }
     assert_eq!(stage.read("c.txt"), "");
-    let seen = stage.caller.have(read("other.txt")).await;
+    let seen = stage.caller.call_and_wait(read_call("other.txt")).await;
     assert!(seen.text().contains("secret"), "{seen:?}");
     runner.kill();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_has_the_tools_of_its_profile_and_no_others() {
-    let stage = Stage::with("[tools]\nprofile = \"minimal\"\n").await;
+    let stage = RunnerFixture::with_config("[tools]\nprofile = \"minimal\"\n").await;
     let runner = stage.run();
-    assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(write_call("a.txt"))
+            .await
+            .outcome,
+        "ok"
+    );
     for tool in ["GitStatus", "read_file"] {
-        let answer = stage.caller.have(Ask::new(tool, &json!({}))).await;
+        let answer = stage
+            .caller
+            .call_and_wait(ToolCall::new(tool, &json!({})))
+            .await;
         is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
     }
-    let published = eventually("the catalog", async || {
+    let published = wait_for_some("the catalog", async || {
         let tools = stage.caller.tools().await;
         (!tools.is_empty()).then_some(tools)
     })

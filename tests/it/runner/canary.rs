@@ -9,24 +9,24 @@ use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, Tr
 use punie_tool::{ErrorCode, ToolError, ToolRegistry};
 use serde_json::Value;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 /// The health with the first attempts, as the backend has it.
-async fn reported_health(stage: &Stage) -> Value {
+async fn reported_health(stage: &RunnerFixture) -> Value {
     let reported = async || {
         let health = stage.caller.health().await;
         health["canary"].is_object().then_some(health)
     };
-    eventually("the attempts in the health", reported).await
+    wait_for_some("the attempts in the health", reported).await
 }
 
 /// The same of a runner without failures, which are told at once. Its next regular heartbeat is a minute away, so that each
 /// look pauses it or lets it go on: both are told at once too.
-async fn reported_health_with_pauses(stage: &Stage) -> Value {
+async fn reported_health_with_pauses(stage: &RunnerFixture) -> Value {
     let mut switches = ["pause", "resume"].into_iter().cycle();
     let reported = async || {
         let health = stage.caller.health().await;
@@ -37,7 +37,7 @@ async fn reported_health_with_pauses(stage: &Stage) -> Value {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         None
     };
-    eventually("the attempts in the health", reported).await
+    wait_for_some("the attempts in the health", reported).await
 }
 
 fn is_degraded(health: &Value) -> bool {
@@ -46,7 +46,7 @@ fn is_degraded(health: &Value) -> bool {
 }
 
 /// What `status` and `doctor` say about it.
-async fn told_to_owner(stage: &Stage) -> (Option<String>, Value) {
+async fn told_to_owner(stage: &RunnerFixture) -> (Option<String>, Value) {
     let text_of = |item: &Value| item["text"].as_str().map(str::to_owned);
     let status = stage.status().await;
     let items = status["attention"].as_array().expect("a list");
@@ -62,7 +62,7 @@ async fn told_to_owner(stage: &Stage) -> (Option<String>, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_runner_reads_writes_and_runs_a_command() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let _runner = stage.run();
     let health = reported_health_with_pauses(&stage).await;
     for name in ["read", "write", "exec"] {
@@ -76,7 +76,7 @@ async fn a_healthy_runner_reads_writes_and_runs_a_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_attempt_is_told_and_stops_nothing() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     std::fs::create_dir(stage.setting.home.join("state/canary")).expect("made");
     let _runner = stage.run();
     let health = reported_health(&stage).await;
@@ -84,19 +84,27 @@ async fn a_failed_attempt_is_told_and_stops_nothing() {
     assert!(write.contains("directory"), "{health}");
     assert_eq!(health["canary"]["read"], "ok", "{health}");
     assert!(is_degraded(&health), "{health}");
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     let shown = async || match told_to_owner(&stage).await {
         (Some(text), check) => Some((text, check)),
         (None, _) => None,
     };
-    let (text, check) = eventually("the failure in `status`", shown).await;
+    let (text, check) = wait_for_some("the failure in `status`", shown).await;
     assert!(text.contains(&format!("failed: write: {write}")), "{text}");
     assert_eq!(check, "problem");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_the_owner_refuses_are_no_failure() {
-    let stage = Stage::with("[sandbox]\nconfine = false\nrequire = \"full\"\n").await;
+    let stage =
+        RunnerFixture::with_config("[sandbox]\nconfine = false\nrequire = \"full\"\n").await;
     let _runner = stage.run();
     let health = reported_health_with_pauses(&stage).await;
     let exec = health["canary"]["exec"].as_str().expect("a text");
@@ -106,9 +114,9 @@ async fn commands_that_the_owner_refuses_are_no_failure() {
 
 /// Commands of which only the second trial fails.
 #[derive(Default)]
-struct Trials(AtomicUsize);
+struct FailingTrial(AtomicUsize);
 
-impl BackgroundCommands for Trials {
+impl BackgroundCommands for FailingTrial {
     fn end_commands<'a>(&'a self, _only: Option<&'a str>) -> EndingCommands<'a> {
         Box::pin(std::future::ready(EndedCommands::default()))
     }
@@ -125,10 +133,10 @@ impl BackgroundCommands for Trials {
 
 #[tokio::test]
 async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
-    let stage = Stage::unheld("").await;
+    let stage = RunnerFixture::with_unheld_polls("").await;
     let mut time = SteppedTime::stop();
-    let trials = Arc::new(Trials::default());
-    let runner = Inside::stepped(
+    let trials = Arc::new(FailingTrial::default());
+    let runner = RunnerInProcess::with_stepped_time(
         &stage,
         &stage.setting.url,
         ToolRegistry::new([]).expect("no names, none twice"),
@@ -146,7 +154,7 @@ async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
         assert!(quarter.contains(&waited), "{waited:?}");
         // Told at once, a quarter of an hour before it can be overwritten.
         time.move_until("the failure in the journal", step, || {
-            stage.remembers("canary").as_deref() == Some(recorded)
+            stage.journal_note("canary").as_deref() == Some(recorded)
         })
         .await;
     }

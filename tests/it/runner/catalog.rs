@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// The kinds of catalogs that were posted, in order.
-fn posted(relay: &Relay) -> Vec<String> {
+fn posted_kinds(relay: &Relay) -> Vec<String> {
     let kind = |args: &serde_json::Value| args["kind"].as_str().expect("a kind").to_owned();
     relay
         .calls("catalog:upsertMany")
@@ -18,7 +18,7 @@ fn posted(relay: &Relay) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let start_and_stop = async || {
         let runner = stage.run_at(&relay.url);
@@ -27,7 +27,7 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
         runner.end().await;
     };
     start_and_stop().await;
-    let all = posted(&relay);
+    let all = posted_kinds(&relay);
     assert!(
         ["tool", "skill", "agent", "plugin"]
             .iter()
@@ -35,7 +35,7 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
         "{all:?}"
     );
     start_and_stop().await;
-    assert_eq!(posted(&relay), all);
+    assert_eq!(posted_kinds(&relay), all);
 
     let skill = stage.setting.home.join("skills/mailer");
     std::fs::create_dir_all(&skill).expect("a folder");
@@ -45,17 +45,17 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     )
     .expect("written");
     start_and_stop().await;
-    assert_eq!(posted(&relay)[all.len()..], ["skill"]);
+    assert_eq!(posted_kinds(&relay)[all.len()..], ["skill"]);
 }
 
-fn write_skill(stage: &Stage, id: &str, text: &str) {
+fn write_skill(stage: &RunnerFixture, id: &str, text: &str) {
     let folder = stage.setting.home.join("skills").join(id);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("SKILL.md"), text).expect("written");
 }
 
 /// The bodies that the backend has of one kind, by key.
-fn stored(stage: &Stage, kind: &str) -> BTreeMap<String, String> {
+fn stored_catalog(stage: &RunnerFixture, kind: &str) -> BTreeMap<String, String> {
     let database = stage.database();
     let mut rows = database
         .prepare("SELECT key, body FROM catalog WHERE kind = ?1")
@@ -66,8 +66,8 @@ fn stored(stage: &Stage, kind: &str) -> BTreeMap<String, String> {
         .expect("texts")
 }
 
-fn has(stage: &Stage, id: &str, words: &str) -> bool {
-    stored(stage, "skill")
+fn catalog_contains(stage: &RunnerFixture, id: &str, words: &str) -> bool {
+    stored_catalog(stage, "skill")
         .get(id)
         .is_some_and(|body| body.contains(words))
 }
@@ -83,50 +83,56 @@ fn last_keys(relay: &Relay) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edit_reaches_the_backend_without_the_others() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for n in 0..150 {
         write_skill(&stage, &format!("s{n:03}"), "First.");
     }
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    assert_eq!(stored(&stage, "skill").len(), 150);
+    assert_eq!(stored_catalog(&stage, "skill").len(), 150);
     for text in ["Second.", "Third.", "Fourth."] {
         write_skill(&stage, "s077", text);
-        until("the edit arrives", || has(&stage, "s077", text)).await;
-        until("it came alone", || last_keys(&relay) == ["s077"]).await;
+        wait_until("the edit arrives", || {
+            catalog_contains(&stage, "s077", text)
+        })
+        .await;
+        wait_until("it came alone", || last_keys(&relay) == ["s077"]).await;
     }
-    assert!(has(&stage, "s149", "First."));
+    assert!(catalog_contains(&stage, "s149", "First."));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for id in ["first", "second"] {
         write_skill(&stage, id, "Text.");
     }
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     write_skill(&stage, "first", "---\nenabled: false\n---\nText.");
-    until("it is disabled", || {
-        has(&stage, "first", r#""enabled":false"#)
+    wait_until("it is disabled", || {
+        catalog_contains(&stage, "first", r#""enabled":false"#)
     })
     .await;
     std::fs::remove_dir_all(stage.setting.home.join("skills/first")).expect("removed");
-    until("it is gone", || {
-        stored(&stage, "skill").keys().eq(["second"])
+    wait_until("it is gone", || {
+        stored_catalog(&stage, "skill").keys().eq(["second"])
     })
     .await;
     // A file that is broken for a while takes nothing away.
     write_skill(&stage, "second", "---\nname: [\n---\nBroken.");
     write_skill(&stage, "third", "Text.");
-    until("the third arrives", || has(&stage, "third", "Text.")).await;
-    assert!(has(&stage, "second", "Text."));
+    wait_until("the third arrives", || {
+        catalog_contains(&stage, "third", "Text.")
+    })
+    .await;
+    assert!(catalog_contains(&stage, "second", "Text."));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for id in ["bad", "good", "other"] {
         write_skill(&stage, id, "Text.");
     }
@@ -135,38 +141,44 @@ async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
         let items = args["items"].as_array();
         let is_bad = items.is_some_and(|items| items.iter().any(|item| item["key"] == "bad"));
         if path == "catalog:upsertMany" && is_bad {
-            return Fate::refuse(&serde_json::json!({"code": "INVALID_ARGUMENT"}));
+            return CallFate::refuse(&serde_json::json!({"code": "INVALID_ARGUMENT"}));
         }
-        Fate::Pass
+        CallFate::Pass
     });
     let runner = stage.run_at(&relay.url);
     runner.logs("the backend refuses entries").await;
-    until("the others arrive", || {
-        stored(&stage, "skill").keys().eq(["good", "other"])
+    wait_until("the others arrive", || {
+        stored_catalog(&stage, "skill").keys().eq(["good", "other"])
     })
     .await;
     write_skill(&stage, "good", "Better.");
-    until("an edit arrives", || has(&stage, "good", "Better.")).await;
+    wait_until("an edit arrives", || {
+        catalog_contains(&stage, "good", "Better.")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w64_a_catalog_that_is_refused_stops_no_other() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     write_skill(&stage, "good", "Text.");
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, args| {
         if path == "catalog:upsertMany" && args["kind"] == "tool" {
-            return Fate::refuse(&serde_json::json!({"code": "REQUEST_UNKNOWN"}));
+            return CallFate::refuse(&serde_json::json!({"code": "REQUEST_UNKNOWN"}));
         }
-        Fate::Pass
+        CallFate::Pass
     });
     let _runner = stage.run_at(&relay.url);
-    until("the skill arrives", || has(&stage, "good", "Text.")).await;
+    wait_until("the skill arrives", || {
+        catalog_contains(&stage, "good", "Text.")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     write_skill(&stage, "first", "Text.");
     let relay = Relay::before(&stage.setting.url).await;
     let late = stage.setting.home.join("skills/late");
@@ -175,18 +187,18 @@ async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
             std::fs::create_dir(&late).expect("made");
             std::fs::write(late.join("SKILL.md"), "Text.").expect("written");
         }
-        Fate::Pass
+        CallFate::Pass
     });
     let _runner = stage.run_at(&relay.url);
-    until("both arrive", || {
-        stored(&stage, "skill").keys().eq(["first", "late"])
+    wait_until("both arrive", || {
+        stored_catalog(&stage, "skill").keys().eq(["first", "late"])
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_publication_goes_on_where_it_was() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for n in 0..250 {
         write_skill(&stage, &format!("s{n:03}"), "Text.");
     }
@@ -196,14 +208,14 @@ async fn an_interrupted_publication_goes_on_where_it_was() {
         if path == "catalog:upsertMany" && args["kind"] == "skill" {
             seen += 1;
             if seen == 2 {
-                return Fate::Unheard;
+                return CallFate::Unheard;
             }
         }
-        Fate::Pass
+        CallFate::Pass
     });
     let runner = stage.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    assert_eq!(stored(&stage, "skill").len(), 250);
+    assert_eq!(stored_catalog(&stage, "skill").len(), 250);
     let calls = relay.calls("catalog:upsertMany");
     let first_pages = calls
         .iter()

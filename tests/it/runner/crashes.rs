@@ -4,22 +4,22 @@
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     // The shell dies with the runner; what it started does not.
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     let child = stage.line("child").await;
-    stage.keeps(&id, "half of it").await;
+    stage.wait_for_stored_output(&id, "half of it").await;
     runner.kill();
     assert!(is_alive(&child), "the test needs an orphan");
     assert!(stage.caller.result(&id).await.is_none());
@@ -32,16 +32,16 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
         answer.text().contains("half of it"),
         "what it had printed: {answer:?}"
     );
-    until("the orphan to end", || !is_alive(&child)).await;
+    wait_until("the orphan to end", || !is_alive(&child)).await;
     // A later request proves that the interrupted one will not come any more.
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(stage.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1, "one result was stored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
     db.execute_batch("create table upto (n); insert into upto values (1000000000000)")
@@ -50,8 +50,8 @@ async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
     let query = "with recursive c(x) as (select 1 union all select x + 1 from c where x < (select n from upto)) \
                  select 'counted ' || count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
-    stage.reaches(&id, RequestState::Started).await;
+    let id = stage.ask(ToolCall::new("SqliteQuery", &args)).await;
+    stage.wait_for_state(&id, RequestState::Started).await;
     runner.kill();
     assert!(stage.caller.result(&id).await.is_none());
 
@@ -63,25 +63,25 @@ async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
         "{answer:?}"
     );
     assert_eq!(answer.payload["meta"]["attempt"], 2);
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
     db.execute_batch("create table t (n)").expect("made");
     let query =
         "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
+    let id = stage.ask(ToolCall::new("SqliteQuery", &args)).await;
     for _ in 0..3 {
         let runner = stage.run();
-        stage.reaches(&id, RequestState::Started).await;
+        stage.wait_for_state(&id, RequestState::Started).await;
         // Recovery says that it takes the call up again before it starts it; the state alone may be the last life's.
         runner.logs("the catalog is published").await;
-        stage.reaches(&id, RequestState::Started).await;
+        stage.wait_for_state(&id, RequestState::Started).await;
         runner.kill();
     }
     let _runner = stage.run();
@@ -90,24 +90,24 @@ async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_recorded_before_a_crash_is_posted_after_it() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     stage.line("effects").await;
     stage.stop_backend().await;
     stage.write("go", "");
-    stage.reaches(&id, RequestState::Finished).await;
+    stage.wait_for_state(&id, RequestState::Finished).await;
     runner.kill();
 
     stage.start_backend().await;
     // Not because it is offered again: because it is owed.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let _runner = stage.run_at(&relay.url);
@@ -116,30 +116,30 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
         answer.outcome == "ok" && answer.text().contains("the end"),
         "{answer:?}"
     );
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
-            Fate::AnswerLost
+            CallFate::AnswerLost
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
     stage.answer(&id).await;
     runner.kill();
     assert_eq!(stage.state(&id), Some(RequestState::Finished));
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(
         (stage.read("effects").as_str(), relay.posts(&id).1),
         ("ran\n", 1)
@@ -148,14 +148,14 @@ async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_before_anything_began_loses_nothing() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Without a claim nothing with effects begins: the requests are promised and stay so.
     relay.rule(|path, _| {
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let runner = stage.run_at(&relay.url);
@@ -163,14 +163,16 @@ async fn a_crash_before_anything_began_loses_nothing() {
     for n in 0..3 {
         asked.push(
             stage
-                .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
                 .await,
         );
     }
-    stage.reaches(&asked[2], RequestState::Accepted).await;
+    stage
+        .wait_for_state(&asked[2], RequestState::Accepted)
+        .await;
     runner.kill();
     assert_eq!(stage.read("order"), "", "nothing ran unclaimed");
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
@@ -180,9 +182,11 @@ async fn a_crash_before_anything_began_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
+        .await;
     stage.line("effects").await;
     runner.kill();
     for name in [
@@ -199,16 +203,16 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(stage.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let id = stage
-        .ask(Ask::bash("echo ran >> begun; exec sleep 600"))
+        .ask(ToolCall::bash("echo ran >> begun; exec sleep 600"))
         .await;
     stage.line("begun").await;
     let life = stage.command(&["history", &id]).await.out;
@@ -220,7 +224,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
     // Another process has the number of the killed one.
     let lock = stage.setting.home.join("state/runner.lock");
     std::fs::write(lock, format!("{}\n", std::process::id())).expect("written");
-    let status = eventually("the runner to be seen as gone", async || {
+    let status = wait_for_some("the runner to be seen as gone", async || {
         let status = stage.command(&["status"]).await.out;
         status.contains("is not running").then_some(status)
     })
@@ -254,7 +258,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
     stage.command(&["resume"]).await;
     let _runner = stage.run();
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["inFlight"], &status["cutOff"]),

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Setting;
-use crate::harness::process::{Ended, Program};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::ProcessSetting;
+use crate::harness::process::{EndedProgram, RunningProgram};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// The program must end so, and say these words.
-fn assert_ends(ended: &Ended, code: i32, words: &[&str]) {
+fn assert_ends(ended: &EndedProgram, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for word in words {
         assert!(ended.log.contains(word), "{word:?} is not in {}", ended.log);
@@ -21,12 +21,12 @@ fn assert_ends(ended: &Ended, code: i32, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
-    let mut stage = Stage::new().await;
-    let id = stage.ask(Ask::bash("echo found")).await;
+    let mut stage = RunnerFixture::new().await;
+    let id = stage.ask(ToolCall::bash("echo found")).await;
     stage.stop_backend().await;
     assert_ends(&stage.command(&["--once"]).await, 69, &[&stage.setting.url]);
     let runner = stage.run();
-    until("three vain attempts", || {
+    wait_until("three vain attempts", || {
         runner.log().matches("could not be polled").count() >= 3
     })
     .await;
@@ -36,7 +36,7 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
-    let stage = Stage::unpaired("").await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
     let (wrong, none) = ("does not accept this pairing code", "is not paired with");
     for (args, words) in [
         (&["run", "--pairing-code", "WRONG-CODE"][..], wrong),
@@ -54,7 +54,7 @@ async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_gone_is_opened_anew() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let token = stage.setting.tokens().join("device");
     let spoil: [&dyn Fn(); 3] = [
         &|| std::fs::remove_file(&token).expect("removed"),
@@ -66,7 +66,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
         },
     ];
     for spoil in spoil {
-        let id = stage.ask(Ask::bash("echo ran >> effects")).await;
+        let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
         spoil();
         assert_eq!(stage.once().await["delivered"], 1);
         assert_eq!(stage.answer(&id).await.outcome, "ok");
@@ -74,7 +74,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
     // While it runs, too: the result is posted under the new session.
     let _runner = stage.run();
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
         ))
         .await;
@@ -83,14 +83,18 @@ async fn a_session_that_is_gone_is_opened_anew() {
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(
-        stage.caller.have(Ask::bash("echo again")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo again"))
+            .await
+            .outcome,
         "ok"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_device_is_refused() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     stage
         .database()
         .execute("update devices set revoked = 1", [])
@@ -100,7 +104,7 @@ async fn a_revoked_device_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f55_a_second_instance_gives_way_and_names_the_first() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
     let status = stage.command(&["--json", "status"]).await.json();
@@ -110,7 +114,11 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
         assert_ends(&stage.command(args).await, 75, &[&pid]);
     }
     assert_eq!(
-        stage.caller.have(Ask::bash("echo unharmed")).await.outcome,
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("echo unharmed"))
+            .await
+            .outcome,
         "ok"
     );
     runner.kill();
@@ -126,13 +134,13 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_that_cannot_be_written_ends_the_program() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // No one may make folders there, not even root.
-    let nowhere = Setting {
+    let nowhere = ProcessSetting {
         home: Path::new("/proc/punie/home").to_owned(),
         ..stage.setting.clone()
     };
-    let ended = Program::start(&nowhere, &["run"]).end().await;
+    let ended = RunningProgram::start(&nowhere, &["run"]).end().await;
     assert_ends(&ended, 73, &["/proc/punie/home", "--home"]);
     let journal = stage.setting.home.join("state/journal.sqlite3");
     if journal.exists() {
@@ -144,7 +152,7 @@ async fn state_that_cannot_be_written_ends_the_program() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let home = &stage.setting.home;
     for (file, broken, words) in [
         (

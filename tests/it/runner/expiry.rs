@@ -5,30 +5,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{until, with_enough_time};
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_until, with_enough_time};
 
 const HOUR: i64 = 3_600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let late = stage
-        .ask(Ask::bash("echo late >> effects").with("deadlineMs", json!(1_000.0)))
+        .ask(ToolCall::bash("echo late >> effects").with("deadlineMs", json!(1_000.0)))
         .await;
     let read = stage
-        .ask(Ask::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
+        .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
         .await;
-    let old = stage.ask(Ask::bash("echo old >> effects")).await;
+    let old = stage.ask(ToolCall::bash("echo old >> effects")).await;
     // Its own deadline counts, not the age at which others expire.
     let patient =
-        Ask::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
+        ToolCall::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
     let patient = stage.ask(patient).await;
     stage.advance_backend(11 * 60_000);
     let fresh = stage
-        .ask(Ask::bash("echo fresh >> effects").of("later"))
+        .ask(ToolCall::bash("echo fresh >> effects").of("later"))
         .await;
     let pass = stage.once().await;
     assert_eq!(
@@ -52,7 +52,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_off_expires_nothing() {
     for skew in [-3 * HOUR, 5 * HOUR] {
-        let stage = Stage::skewed(skew).await;
+        let stage = RunnerFixture::with_skewed_clock(skew).await;
         // Each pass is a life of its own that opens no session: it has to know the time before it judges. The second
         // could do with what the first remembered; the third must not.
         for forgotten in [false, false, true] {
@@ -63,8 +63,8 @@ async fn a_clock_that_is_off_expires_nothing() {
                     .execute("delete from backend_fact where key = 'clock_offset_ms'", [])
                     .expect("forgotten");
             }
-            let fresh = stage.ask(Ask::bash("echo ran")).await;
-            let old = Ask::bash("echo ran").with("deadlineMs", json!(1_000.0));
+            let fresh = stage.ask(ToolCall::bash("echo ran")).await;
+            let old = ToolCall::bash("echo ran").with("deadlineMs", json!(1_000.0));
             let old = stage.ask(old).await;
             stage.once().await;
             assert_eq!(
@@ -95,24 +95,24 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
 
 /// Has a request expire so long ago, while the backend hears no claim. Returns whether it was not run.
 async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let _runner = stage.run_at(&relay.url);
     let soon = now_ms() + 1_500.0;
     let id = stage
-        .ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
+        .ask(ToolCall::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
         .await;
     // On a slow machine it is late already.
-    until("the request to be known", || stage.state(&id).is_some()).await;
+    wait_until("the request to be known", || stage.state(&id).is_some()).await;
     let past_ms = u32::try_from(past_ms).expect("a short time");
-    until("the deadline to be well past", || {
+    wait_until("the deadline to be well past", || {
         now_ms() > soon + f64::from(past_ms)
     })
     .await;
@@ -120,12 +120,12 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
         stage.advance_backend(3 * 60_000);
         stage.close_overdue().await;
     }
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     if stage.answer(&id).await.verdict() != ("error", "expired") {
         return false;
     }
     assert_eq!(stage.read("effects"), "");
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     let status = stage.command(&["status"]).await.out;
     assert!(!status.contains("does not know"), "{status}");
     true

@@ -13,14 +13,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::RunnerInProcess;
+use crate::harness::stage::RunnerFixture;
 
 /// Fails where its arguments say.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Fall {
+struct FailingTool {
     #[serde(deserialize_with = "fall_early")]
     r#where: String,
 }
@@ -31,7 +31,7 @@ fn fall_early<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(place)
 }
 
-impl Tool for Fall {
+impl Tool for FailingTool {
     const NAME: &'static str = "Fall";
     const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = ();
@@ -49,13 +49,15 @@ impl Tool for Fall {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
-    let stage = Stage::new().await;
-    let tools = ToolSet::new("test", ()).with_tool::<Fall>().into_entries();
+    let stage = RunnerFixture::new().await;
+    let tools = ToolSet::new("test", ())
+        .with_tool::<FailingTool>()
+        .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
-    let runner = Inside::start(&stage, tools, RunnerSettings::default());
-    let fall = |place: &str| Ask::new("Fall", &json!({ "where": place })).of("talk");
+    let runner = RunnerInProcess::start(&stage, tools, RunnerSettings::default());
+    let fall = |place: &str| ToolCall::new("Fall", &json!({ "where": place })).of("talk");
     for place in ["decoding", "running"] {
-        let answer = stage.caller.have(fall(place)).await;
+        let answer = stage.caller.call_and_wait(fall(place)).await;
         assert_eq!(
             answer.verdict(),
             ("error", "internal"),
@@ -63,7 +65,10 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
         );
         assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
         // The same conversation goes on.
-        assert_eq!(stage.caller.have(fall("nowhere")).await.text(), "stood");
+        assert_eq!(
+            stage.caller.call_and_wait(fall("nowhere")).await.text(),
+            "stood"
+        );
     }
     runner.stop().await;
     assert_eq!(
@@ -80,25 +85,25 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
 /// Holds up its thread until it is let go.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Hang {}
+struct HangingTool {}
 
-struct Disk {
+struct MissingDisk {
     asked: Notify,
     answers: Mutex<mpsc::Receiver<()>>,
     answered: AtomicBool,
 }
 
-impl Tool for Hang {
+impl Tool for HangingTool {
     const NAME: &'static str = "Hang";
     const EFFECT: ToolEffect = ToolEffect::Reads;
-    type Deps = Arc<Disk>;
+    type Deps = Arc<MissingDisk>;
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess::no_access()
     }
 
-    async fn run(self, _cx: &ToolContext, disk: &Arc<Disk>) -> Result<ToolReply, ToolError> {
+    async fn run(self, _cx: &ToolContext, disk: &Arc<MissingDisk>) -> Result<ToolReply, ToolError> {
         disk.asked.notify_one();
         let _ = disk
             .answers
@@ -112,28 +117,30 @@ impl Tool for Hang {
 
 #[tokio::test]
 async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let (answer, answers) = mpsc::channel();
-    let disk = Disk {
+    let disk = MissingDisk {
         asked: Notify::new(),
         answers: Mutex::new(answers),
         answered: AtomicBool::new(false),
     };
     let disk = Arc::new(disk);
     let hanging = ToolSet::new("hanging", Arc::clone(&disk))
-        .with_tool::<Hang>()
+        .with_tool::<HangingTool>()
         .into_entries();
-    let tools = ToolSet::new("test", ()).with_tool::<Fall>().into_entries();
+    let tools = ToolSet::new("test", ())
+        .with_tool::<FailingTool>()
+        .into_entries();
     let tools = ToolRegistry::new([hanging, tools]).expect("two tools");
     let bench = ToolThreads::with_own_threads();
-    let runner = Inside::with(&stage, tools, RunnerSettings::default(), |parts| {
+    let runner = RunnerInProcess::with_tools(&stage, tools, RunnerSettings::default(), |parts| {
         parts.tool_threads = bench.clone();
     });
-    let hangs = stage.ask(Ask::new("Hang", &json!({})).of("one")).await;
+    let hangs = stage.ask(ToolCall::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;
     let other = stage
         .caller
-        .have(Ask::new("Fall", &json!({ "where": "nowhere" })).of("other"))
+        .call_and_wait(ToolCall::new("Fall", &json!({ "where": "nowhere" })).of("other"))
         .await;
     assert_eq!(other.text(), "stood");
     assert!(

@@ -3,21 +3,21 @@
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Answers the first `times` calls of a function otherwise.
-fn first(
+fn fail_first(
     times: usize,
     of: &'static str,
-    fate: impl Fn() -> Fate + Send + 'static,
-) -> impl FnMut(&str, &serde_json::Value) -> Fate + Send {
+    fate: impl Fn() -> CallFate + Send + 'static,
+) -> impl FnMut(&str, &serde_json::Value) -> CallFate + Send {
     let mut seen = 0;
     move |path, _| {
         if path != of || seen == times {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         seen += 1;
         fate()
@@ -25,7 +25,7 @@ fn first(
 }
 
 /// What it is called, and what it is.
-type Misbehaviour = (&'static str, fn() -> Fate);
+type Misbehaviour = (&'static str, fn() -> CallFate);
 
 const FUNCTIONS: [&str; 4] = [
     "events:listForDevice",
@@ -37,42 +37,42 @@ const FUNCTIONS: [&str; 4] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
     let fates: [Misbehaviour; 9] = [
-        ("unheard", || Fate::Unheard),
-        ("the answer lost", || Fate::AnswerLost),
-        ("cut in its head", || Fate::Cut(9)),
-        ("cut in its body", || Fate::Cut(120)),
+        ("unheard", || CallFate::Unheard),
+        ("the answer lost", || CallFate::AnswerLost),
+        ("cut in its head", || CallFate::Cut(9)),
+        ("cut in its body", || CallFate::Cut(120)),
         ("a login page", || {
-            Fate::say(
+            CallFate::say(
                 "200 OK",
                 "content-type: text/html\r\n",
                 "<html>Please log in</html>",
             )
         }),
         ("a redirect", || {
-            Fate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")
+            CallFate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")
         }),
         ("overloaded", || {
-            Fate::say(
+            CallFate::say(
                 "503 Service Unavailable",
                 "retry-after: 0\r\n",
                 "{\"code\":\"Overloaded\"}",
             )
         }),
         ("too many", || {
-            Fate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")
+            CallFate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")
         }),
         ("unauthorized", || {
-            Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")
+            CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")
         }),
     ];
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     for (name, fate) in fates {
         for function in FUNCTIONS {
-            relay.rule(first(2, function, fate));
-            let ask = Ask::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
-            let answer = stage.caller.have(ask).await;
+            relay.rule(fail_first(2, function, fate));
+            let ask = ToolCall::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
+            let answer = stage.caller.call_and_wait(ask).await;
             assert_eq!(answer.outcome, "ok", "{name} at {function}: {answer:?}");
         }
     }
@@ -89,25 +89,27 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // For as long as this test may take, no second post may come by.
     relay.rule(|path, _| match path {
-        "events:appendResult" => Fate::say("429 Too Many Requests", "retry-after: 600\r\n", "{}"),
-        _ => Fate::Pass,
+        "events:appendResult" => {
+            CallFate::say("429 Too Many Requests", "retry-after: 600\r\n", "{}")
+        }
+        _ => CallFate::Pass,
     });
     let runner = stage.run_at(&relay.url);
-    let first = stage.ask(Ask::bash("echo one")).await;
-    until("the refused post", || {
+    let first = stage.ask(ToolCall::bash("echo one")).await;
+    wait_until("the refused post", || {
         relay.calls("events:appendResult").len() == 1
     })
     .await;
     let mut more = Vec::new();
     for n in 0..5 {
-        more.push(stage.ask(Ask::bash(&format!("echo {n}"))).await);
+        more.push(stage.ask(ToolCall::bash(&format!("echo {n}"))).await);
     }
     for id in &more {
-        stage.reaches(id, RequestState::Finished).await;
+        stage.wait_for_state(id, RequestState::Finished).await;
     }
     assert_eq!(
         relay.calls("events:appendResult").len(),
@@ -118,52 +120,52 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     assert_eq!(status["outbox"]["pending"], 6, "{status}");
     // They survive the runner.
     runner.kill();
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in more.iter().chain([&first]) {
         assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.reaches(id, RequestState::Delivered).await;
+        stage.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    let stuck = stage.ask(Ask::bash("echo stuck")).await;
+    let stuck = stage.ask(ToolCall::bash("echo stuck")).await;
     let only = stuck.clone();
     let broken =
         json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
     relay.rule(move |path, args| match path {
         "events:appendResult" if args["requestId"] == only.as_str() => {
-            Fate::say("200 OK", "", &broken)
+            CallFate::say("200 OK", "", &broken)
         }
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    stage.reaches(&stuck, RequestState::Finished).await;
+    stage.wait_for_state(&stuck, RequestState::Finished).await;
     for n in 0..20 {
         assert_eq!(
             stage
                 .caller
-                .have(Ask::bash(&format!("echo {n}")))
+                .call_and_wait(ToolCall::bash(&format!("echo {n}")))
                 .await
                 .outcome,
             "ok"
         );
     }
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     assert!(stage.answer(&stuck).await.text().contains("stuck"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_process_answered_is_closed_and_not_run() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // A claim by another process with this identity, just before ours.
     relay.rule(|path, args| match path {
-        "events:claim" if args["leaseId"] != "other" => Fate::say(
+        "events:claim" if args["leaseId"] != "other" => CallFate::say(
             "200 OK",
             "",
             &json!({ "status": "success", "value": {
@@ -171,11 +173,11 @@ async fn what_another_process_answered_is_closed_and_not_run() {
             } })
             .to_string(),
         ),
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, RequestState::Delivered).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(
         (stage.read("effects").as_str(), relay.posts(&id)),
         ("", (0, 0))
@@ -184,21 +186,22 @@ async fn what_another_process_answered_is_closed_and_not_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
-    let stage = Stage::with("[limits]\nlease_ms = 120000\nlease_renew_ms = 200\n").await;
+    let stage =
+        RunnerFixture::with_config("[limits]\nlease_ms = 120000\nlease_renew_ms = 200\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     let gate = "until [ -e go ]; do sleep 0.02; done";
-    let hanging = stage.ask(Ask::bash(gate).of("one")).await;
-    let other = stage.ask(Ask::bash(gate).of("other")).await;
+    let hanging = stage.ask(ToolCall::bash(gate).of("one")).await;
+    let other = stage.ask(ToolCall::bash(gate).of("other")).await;
     for id in [&hanging, &other] {
-        stage.reaches(id, RequestState::Started).await;
+        stage.wait_for_state(id, RequestState::Started).await;
     }
     let hangs = hanging.clone();
     relay.rule(move |path, args| {
         if path == "events:claim" && args["requestId"] == hangs.as_str() {
-            Fate::Hang
+            CallFate::Hang
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let renewed = || {
@@ -209,7 +212,7 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
             .count()
     };
     let before = renewed();
-    until("the other one to be renewed again and again", || {
+    wait_until("the other one to be renewed again and again", || {
         renewed() >= before + 8
     })
     .await;
@@ -223,18 +226,18 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_this_process() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:claim" {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, RequestState::Accepted).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Accepted).await;
     // As a commit that failed after it was made.
     let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
@@ -244,7 +247,7 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
     let started =
         "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
     assert_eq!(journal.execute(started, [&id]).expect("written"), 1);
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
     assert_eq!(stage.read("effects"), "", "it is not run");
 }

@@ -8,17 +8,17 @@ use punie_home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
 use punie_tool::ToolRegistry;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let running = stage
-        .ask(Ask::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a"))
+        .ask(ToolCall::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a"))
         .await;
     stage.line("on").await;
     let paused = stage
@@ -30,21 +30,27 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         (&json!(true), &json!(true), &json!(1))
     );
     runner.logs("nothing new is begun").await;
-    let new = stage.ask(Ask::bash("echo new >> effects").of("b")).await;
+    let new = stage
+        .ask(ToolCall::bash("echo new >> effects").of("b"))
+        .await;
     let read = stage
-        .ask(Ask::new("Glob", &json!({ "pattern": "*" })).of("c"))
+        .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).of("c"))
         .await;
     let unwanted = stage
-        .ask(Ask::bash("echo unwanted >> effects").of("d"))
+        .ask(ToolCall::bash("echo unwanted >> effects").of("d"))
         .await;
-    stage.reaches(&unwanted, RequestState::Accepted).await;
+    stage
+        .wait_for_state(&unwanted, RequestState::Accepted)
+        .await;
     // A cancel is heard, and a call that runs comes to its end.
     stage.caller.cancel(&unwanted).await;
     assert_eq!(stage.answer(&unwanted).await.outcome, "cancelled");
     stage.write("go", "");
     assert_eq!(stage.answer(&running).await.outcome, "ok");
-    stage.reaches(&running, RequestState::Delivered).await;
-    let health = eventually("word of the pause", async || {
+    stage
+        .wait_for_state(&running, RequestState::Delivered)
+        .await;
+    let health = wait_for_some("word of the pause", async || {
         let health = stage.caller.health().await;
         (health["degraded"] == json!(["paused"]) && health["undelivered"] == 0).then_some(health)
     })
@@ -69,8 +75,10 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         "{pass:?}"
     );
     let _runner = stage.run();
-    let later = stage.ask(Ask::bash("echo later >> effects").of("b")).await;
-    stage.reaches(&later, RequestState::Accepted).await;
+    let later = stage
+        .ask(ToolCall::bash("echo later >> effects").of("b"))
+        .await;
+    stage.wait_for_state(&later, RequestState::Accepted).await;
     for id in [&new, &read, &later] {
         assert_eq!(stage.state(id), Some(RequestState::Accepted));
     }
@@ -87,7 +95,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let config = stage.setting.home.join("config.toml");
     let text = std::fs::read_to_string(&config)
         .expect("there")
@@ -101,8 +109,8 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
         runner.kill();
     }
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, RequestState::Accepted).await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    stage.wait_for_state(&id, RequestState::Accepted).await;
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(status["degraded"], json!(["safe_mode"]), "{status}");
     assert_eq!(status["safeMode"]["reason"], "3 crashes within 5 min");
@@ -119,7 +127,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_ends_by_itself_after_a_quiet_time() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let switches = OwnerSwitches::in_home(&Home::open_home(&stage.setting.home).expect("a home"));
     let on = SwitchState {
         since_ms: 1,
@@ -135,14 +143,14 @@ async fn safe_mode_ends_by_itself_after_a_quiet_time() {
         })
     };
     let none = || ToolRegistry::new([Vec::new()]).expect("no tools");
-    let runner = Inside::start(&stage, none(), settings(Duration::from_hours(1)));
-    let id = stage.ask(Ask::new("None", &json!({}))).await;
-    stage.reaches(&id, RequestState::Accepted).await;
+    let runner = RunnerInProcess::start(&stage, none(), settings(Duration::from_hours(1)));
+    let id = stage.ask(ToolCall::new("None", &json!({}))).await;
+    stage.wait_for_state(&id, RequestState::Accepted).await;
     assert!(switches.read_switch(OwnerSwitch::SafeMode).is_some());
     runner.stop().await;
-    let runner = Inside::start(&stage, none(), settings(Duration::ZERO));
+    let runner = RunnerInProcess::start(&stage, none(), settings(Duration::ZERO));
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "unknown_tool"));
-    until("the switch to be off", || {
+    wait_until("the switch to be off", || {
         switches.read_switch(OwnerSwitch::SafeMode).is_none()
     })
     .await;

@@ -5,18 +5,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// A server of HTTP that answers each request with one line.
-struct OneLine {
+struct OneLineServer {
     port: u16,
     _serving: JoinSet<()>,
 }
 
-impl OneLine {
+impl OneLineServer {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -46,14 +46,17 @@ impl OneLine {
 }
 
 /// Adds a rule that asks about this machine's loopback.
-fn ask_about_loopback(stage: &Stage) {
+fn ask_about_loopback(stage: &RunnerFixture) {
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"ask\"\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_is_asked_about_a_host() {
-    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::with_config("").await,
+        OneLineServer::start().await,
+    );
     ask_about_loopback(&stage);
     let _runner = stage.run();
     // Somebody there reads what waits.
@@ -62,9 +65,9 @@ async fn the_caller_s_side_is_asked_about_a_host() {
         ("reject_once", "was refused by the person"),
         ("allow_once", "served"),
     ] {
-        let id = stage.ask(Ask::bash(&server.fetch())).await;
+        let id = stage.ask(ToolCall::bash(&server.fetch())).await;
         let question =
-            eventually("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
         assert_eq!(question["requestId"], json!(id));
         let title = question["title"].as_str().expect("a title");
         let host = format!("127.0.0.1:{}", server.port);
@@ -80,10 +83,16 @@ async fn the_caller_s_side_is_asked_about_a_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
-    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::without_listener("").await,
+        OneLineServer::start().await,
+    );
     ask_about_loopback(&stage);
     let _runner = stage.run();
-    let answer = stage.caller.have(Ask::bash(&server.fetch())).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash(&server.fetch()))
+        .await;
     assert!(
         answer.text().contains("nobody can be asked now"),
         "{answer:?}"
@@ -93,7 +102,10 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit() {
-    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::with_config("").await,
+        OneLineServer::start().await,
+    );
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
     let runner = stage.run();
@@ -102,10 +114,10 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
         server.fetch()
     );
     let args = json!({"command": command, "run_in_background": true});
-    let id = stage.ask(Ask::new("Bash", &args)).await;
+    let id = stage.ask(ToolCall::new("Bash", &args)).await;
     stage.answer(&id).await;
     stage.write("go", "");
-    until("the end of the command", || stage.file("done").exists()).await;
+    wait_until("the end of the command", || stage.file("done").exists()).await;
     runner.terminate();
     runner.end().await;
     let host = format!("127.0.0.1:{}", server.port);
@@ -126,7 +138,10 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
-    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::without_listener("").await,
+        OneLineServer::start().await,
+    );
     ask_about_loopback(&stage);
     let args = json!({"command": server.fetch()}).to_string();
     for (typed, expected) in [("a", "\nserved\n"), ("d", "was refused by the person")] {
@@ -139,7 +154,7 @@ async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_adds_a_rule_for_one_host_and_its_port() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     let args = json!({"command": "curl -sS https://nobody.invalid/"}).to_string();
     let mut terminal = OnTerminal::start(&stage.setting, &["call", "Bash", &args]);
     terminal
@@ -157,19 +172,28 @@ async fn always_adds_a_rule_for_one_host_and_its_port() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
-    let (stage, server) = (Stage::without_listener("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::without_listener("").await,
+        OneLineServer::start().await,
+    );
     let added = stage
         .command(&["policy", "allow", "--host", "127.0.0.1"])
         .await;
     assert_eq!(added.code, Some(0), "{added:?}");
     let _runner = stage.run();
-    let answer = stage.caller.have(Ask::bash(&server.fetch())).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash(&server.fetch()))
+        .await;
     assert!(answer.text().contains("served"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
-    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::with_config("").await,
+        OneLineServer::start().await,
+    );
     ask_about_loopback(&stage);
     let _runner = stage.run();
     assert!(stage.caller.questions().await.is_empty());
@@ -178,22 +202,25 @@ async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
         server.fetch()
     );
     let args = json!({"command": command, "run_in_background": true});
-    let id = stage.ask(Ask::new("Bash", &args)).await;
+    let id = stage.ask(ToolCall::new("Bash", &args)).await;
     stage.answer(&id).await;
     stage.write("go", "");
-    until("the end of the command", || stage.file("done").exists()).await;
+    wait_until("the end of the command", || stage.file("done").exists()).await;
     let said = stage.read("said");
     assert!(said.contains("nobody can be asked now"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_of_a_question_counts_for_the_command() {
-    let (stage, server) = (Stage::with("").await, OneLine::start().await);
+    let (stage, server) = (
+        RunnerFixture::with_config("").await,
+        OneLineServer::start().await,
+    );
     ask_about_loopback(&stage);
     let _runner = stage.run();
     assert!(stage.caller.questions().await.is_empty());
     let args = json!({"command": server.fetch(), "timeout": 1_000});
-    let id = stage.ask(Ask::new("Bash", &args)).await;
+    let id = stage.ask(ToolCall::new("Bash", &args)).await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
     assert!(stage.caller.questions().await.is_empty());

@@ -5,47 +5,47 @@ use std::io::{PipeReader, Read as _};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::harness::bus::Bus;
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use crate::harness::bus::SessionBus;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 /// What logind was asked for, and the pipe that is closed with the inhibition.
-struct Inhibition {
+struct SleepInhibition {
     asked: [String; 4],
     held: PipeReader,
 }
 
-struct Logind(UnboundedSender<Inhibition>);
+struct FakeLogind(UnboundedSender<SleepInhibition>);
 
 #[zbus::interface(name = "org.freedesktop.login1.Manager")]
-impl Logind {
+impl FakeLogind {
     fn inhibit(&self, what: String, who: String, why: String, mode: String) -> zbus::OwnedFd {
         let (held, holder) = std::io::pipe().expect("a pipe");
         let asked = [what, who, why, mode];
-        let _ = self.0.send(Inhibition { asked, held });
+        let _ = self.0.send(SleepInhibition { asked, held });
         std::os::fd::OwnedFd::from(holder).into()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_keeps_the_machine_awake_until_its_end() {
-    let Some(bus) = Bus::start() else {
+    let Some(bus) = SessionBus::start() else {
         return;
     };
     let (tell, mut told) = unbounded_channel();
     let _logind = zbus::connection::Builder::address(bus.address.as_str())
         .name("org.freedesktop.login1")
-        .serve_at("/org/freedesktop/login1", Logind(tell))
+        .serve_at("/org/freedesktop/login1", FakeLogind(tell))
         .build()
         .await
         .expect("a service");
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let variable = ("DBUS_SYSTEM_BUS_ADDRESS", bus.address.as_ref());
-    let _runner = Program::start_with(&stage.setting, &["run"], &[variable]);
+    let _runner = RunningProgram::start_with(&stage.setting, &["run"], &[variable]);
     let waiting = "while [ ! -e go ]; do sleep 0.05; done";
-    let id = stage.ask(Ask::bash(waiting)).await;
-    let Inhibition { asked, mut held } = told.recv().await.expect("logind was asked");
+    let id = stage.ask(ToolCall::bash(waiting)).await;
+    let SleepInhibition { asked, mut held } = told.recv().await.expect("logind was asked");
     assert_eq!(asked, ["idle", "punie-runner", "A tool call runs", "block"]);
     rustix::io::ioctl_fionbio(&held, true).expect("set");
     let early = held.read(&mut [0]).expect_err("it is held");

@@ -3,24 +3,29 @@
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
 
 const GATE: &str = "echo here > began; echo a line of output; until [ -e go ]; do sleep 0.02; done";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_command_holds_up_its_own_conversation_alone() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let slow = stage.ask(Ask::bash(GATE).of("slow")).await;
+    let slow = stage.ask(ToolCall::bash(GATE).of("slow")).await;
     stage.line("began").await;
-    let behind = stage.ask(Ask::bash("echo ran > behind").of("slow")).await;
+    let behind = stage
+        .ask(ToolCall::bash("echo ran > behind").of("slow"))
+        .await;
     // Another conversation has its effects and its reads meanwhile.
     for ask in [
-        Ask::bash("echo other > other"),
-        Ask::new("Read", &json!({ "file_path": "began" })),
+        ToolCall::bash("echo other > other"),
+        ToolCall::new("Read", &json!({ "file_path": "began" })),
     ] {
-        assert_eq!(stage.caller.have(ask.of("other")).await.outcome, "ok");
+        assert_eq!(
+            stage.caller.call_and_wait(ask.of("other")).await.outcome,
+            "ok"
+        );
     }
     assert!(
         stage.caller.result(&slow).await.is_none() && stage.caller.result(&behind).await.is_none()
@@ -34,20 +39,22 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let slow = stage.ask(Ask::bash(GATE).of("talk")).await;
+    let slow = stage.ask(ToolCall::bash(GATE).of("talk")).await;
     stage.line("began").await;
     let status = stage
         .caller
-        .have(Ask::new("ShellStatus", &json!({})).of("talk"))
+        .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
         .await;
     assert_eq!(status.outcome, "ok", "{status:?}");
     let id = punie_core::ids::RequestId::parse(slow.clone()).expect("an id");
     let handle = punie_text::output::OutputStore::handle_for(&id, 0);
-    stage.keeps(&slow, "a line of output").await;
-    let so_far = Ask::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
-    let so_far = stage.caller.have(so_far).await;
+    stage
+        .wait_for_stored_output(&slow, "a line of output")
+        .await;
+    let so_far = ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
+    let so_far = stage.caller.call_and_wait(so_far).await;
     assert!(so_far.text().contains("a line of output"), "{so_far:?}");
     assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
     stage.write("go", "");
@@ -56,15 +63,15 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobody_up() {
-    let stage = Stage::with("[limits]\nqueue = 8\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
     let _runner = stage.run();
-    let slow = stage.ask(Ask::bash(GATE).of("talk")).await;
+    let slow = stage.ask(ToolCall::bash(GATE).of("talk")).await;
     stage.line("began").await;
     let mut asked = Vec::new();
     for n in 0..30 {
         asked.push(
             stage
-                .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
                 .await,
         );
     }
@@ -74,13 +81,13 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("ShellStatus", &json!({})).of("talk"))
+            .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
             .await
             .outcome,
         "ok"
     );
-    let read = Ask::new("Read", &json!({ "file_path": "began" })).of("other");
-    assert_eq!(stage.caller.have(read).await.outcome, "ok");
+    let read = ToolCall::new("Read", &json!({ "file_path": "began" })).of("other");
+    assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
     assert_eq!(stage.caller.cancel(&last).await, "cancelling");
     assert_eq!(stage.answer(&last).await.outcome, "cancelled");
     assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
@@ -95,33 +102,48 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
-    let stage = Stage::with("[limits]\nreads = 2\ntotal = 2\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nreads = 2\ntotal = 2\n").await;
     let _runner = stage.run();
     for _ in 0..3 {
         let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
         assert_eq!(
-            stage.caller.have(Ask::new("Task", &task)).await.outcome,
+            stage
+                .caller
+                .call_and_wait(ToolCall::new("Task", &task))
+                .await
+                .outcome,
             "ok"
         );
     }
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     stage.write("go", "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
-    let stage = Stage::with("[limits]\nreads = 1\ntotal = 2\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nreads = 1\ntotal = 2\n").await;
     let _runner = stage.run();
     let mut slow = Vec::new();
     for n in 0..3 {
         let gate = format!("echo here > began-{n}; until [ -e go ]; do sleep 0.02; done");
-        slow.push(stage.ask(Ask::bash(&gate).of(&format!("slow-{n}"))).await);
+        slow.push(
+            stage
+                .ask(ToolCall::bash(&gate).of(&format!("slow-{n}")))
+                .await,
+        );
     }
     for n in 0..2 {
         stage.line(&format!("began-{n}")).await;
     }
-    let glob = Ask::new("Glob", &json!({ "pattern": "began-*" })).of("other");
-    assert_eq!(stage.caller.have(glob).await.outcome, "ok");
+    let glob = ToolCall::new("Glob", &json!({ "pattern": "began-*" })).of("other");
+    assert_eq!(stage.caller.call_and_wait(glob).await.outcome, "ok");
     for id in &slow {
         assert!(
             stage.caller.result(id).await.is_none(),
@@ -136,7 +158,7 @@ async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
-    let stage = Stage::with("[limits]\nreads = 2\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nreads = 2\n").await;
     let git = stage.file(".git");
     std::fs::create_dir_all(git.join("objects")).expect("made");
     std::fs::create_dir_all(git.join("refs")).expect("made");
@@ -147,15 +169,15 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
     for _ in 0..3 {
         hanging.push(
             stage
-                .ask(Ask::new("GitStatus", &json!({})).of("talk"))
+                .ask(ToolCall::new("GitStatus", &json!({})).of("talk"))
                 .await,
         );
     }
     for id in &hanging[..2] {
-        stage.reaches(id, RequestState::Started).await;
+        stage.wait_for_state(id, RequestState::Started).await;
     }
-    let glob = Ask::new("Glob", &json!({ "pattern": "*" })).of("talk");
-    assert_eq!(stage.caller.have(glob).await.outcome, "ok");
+    let glob = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("talk");
+    assert_eq!(stage.caller.call_and_wait(glob).await.outcome, "ok");
     for id in &hanging {
         assert_eq!(
             stage.state(id),
@@ -168,19 +190,19 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_holds_up_nothing_after()
  {
-    let stage = Stage::with("[limits]\nqueue = 8\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     let _runner = stage.run();
     let mut asked = Vec::new();
     for n in 0..40 {
         asked.push(
             stage
-                .ask(Ask::bash("echo ran >> effects").of(&format!("talk-{n}")))
+                .ask(ToolCall::bash("echo ran >> effects").of(&format!("talk-{n}")))
                 .await,
         );
     }
     for id in &asked {
-        stage.reaches(id, RequestState::Accepted).await;
+        stage.wait_for_state(id, RequestState::Accepted).await;
     }
     let last = asked.pop().expect("forty");
     for id in &asked {

@@ -4,13 +4,13 @@ use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// The folders of mounted secrets.
-fn mounts(stage: &Stage) -> usize {
+fn count_mounts(stage: &RunnerFixture) -> usize {
     let all = std::fs::read_dir(stage.setting.home.join("state/mounts")).expect("there");
     all.filter(|entry| entry.as_ref().expect("an entry").path().is_dir())
         .count()
@@ -18,7 +18,7 @@ fn mounts(stage: &Stage) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let home = Home::open_home(&stage.setting.home).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
@@ -37,32 +37,32 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
         pids.display()
     );
     let args = json!({"skill_id": "mailing", "command": command});
-    stage.ask(Ask::new("SkillBash", &args)).await;
+    stage.ask(ToolCall::new("SkillBash", &args)).await;
     let mut behind = args.clone();
     behind["run_in_background"] = true.into();
     assert_eq!(
         stage
             .caller
-            .have(Ask::new("SkillBash", &behind))
+            .call_and_wait(ToolCall::new("SkillBash", &behind))
             .await
             .outcome,
         "ok"
     );
-    until("both to have read it", || {
+    wait_until("both to have read it", || {
         stage.read("pids").matches("read").count() == 2
     })
     .await;
-    assert_eq!(mounts(&stage), 2);
+    assert_eq!(count_mounts(&stage), 2);
     runner.kill();
-    assert_eq!(mounts(&stage), 2, "nobody was there to remove them");
+    assert_eq!(count_mounts(&stage), 2, "nobody was there to remove them");
     // Nothing to poll: what is done now is done before any poll.
     stage.stop_backend().await;
     let _runner = stage.run();
-    until("the folders to be removed", || mounts(&stage) == 0).await;
+    wait_until("the folders to be removed", || count_mounts(&stage) == 0).await;
     let started = stage.read("pids");
     let pids: Vec<&str> = started.lines().filter(|line| *line != "read").collect();
     assert_eq!(pids.len(), 2);
-    until("both commands to be ended", || {
+    wait_until("both commands to be ended", || {
         pids.iter().all(|pid| !is_alive(pid))
     })
     .await;

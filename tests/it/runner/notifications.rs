@@ -11,21 +11,21 @@ use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use zbus::OwnedVariant;
 
-use crate::harness::bus::Bus;
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use crate::harness::bus::SessionBus;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
 /// What the service was told.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum ServiceEvent {
     Shown(String, String),
     Closed(u32),
 }
 
-struct NotificationService(UnboundedSender<Told>);
+struct NotificationService(UnboundedSender<ServiceEvent>);
 
 #[zbus::interface(name = "org.freedesktop.Notifications")]
 impl NotificationService {
@@ -46,26 +46,26 @@ impl NotificationService {
         _hints: HashMap<String, OwnedVariant>,
         _timeout: i32,
     ) -> u32 {
-        let _ = self.0.send(Told::Shown(summary, body));
+        let _ = self.0.send(ServiceEvent::Shown(summary, body));
         7
     }
 
     fn close_notification(&self, id: u32) {
-        let _ = self.0.send(Told::Closed(id));
+        let _ = self.0.send(ServiceEvent::Closed(id));
     }
 }
 
 /// A bus with a notification service.
-struct Desktop {
-    bus: Bus,
-    told: UnboundedReceiver<Told>,
+struct NotifiedDesktop {
+    bus: SessionBus,
+    told: UnboundedReceiver<ServiceEvent>,
     _service: zbus::Connection,
 }
 
-impl Desktop {
+impl NotifiedDesktop {
     /// `None` where no bus is installed; then the tests of this file show nothing.
     async fn start() -> Option<Self> {
-        let bus = Bus::start()?;
+        let bus = SessionBus::start()?;
         let (tell, told) = unbounded_channel();
         let service = zbus::connection::Builder::address(bus.address.as_str())
             .name("org.freedesktop.Notifications")
@@ -81,21 +81,21 @@ impl Desktop {
     }
 }
 
-fn run(stage: &Stage, desktop: &Desktop) -> Program {
+fn start_runner(stage: &RunnerFixture, desktop: &NotifiedDesktop) -> RunningProgram {
     let variable = ("DBUS_SESSION_BUS_ADDRESS", desktop.bus.address.as_ref());
-    Program::start_with(&stage.setting, &["run"], &[variable])
+    RunningProgram::start_with(&stage.setting, &["run"], &[variable])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
-    let Some(mut desktop) = Desktop::start().await else {
+    let Some(mut desktop) = NotifiedDesktop::start().await else {
         return;
     };
-    let stage = Stage::without_listener(ASKING).await;
-    let _runner = run(&stage, &desktop);
+    let stage = RunnerFixture::without_listener(ASKING).await;
+    let _runner = start_runner(&stage, &desktop);
     stage.until_asker_announced().await;
-    let id = stage.ask(Ask::bash("echo ran > effect")).await;
-    let Some(Told::Shown(summary, body)) = desktop.told.recv().await else {
+    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let Some(ServiceEvent::Shown(summary, body)) = desktop.told.recv().await else {
         panic!("nothing was shown");
     };
     assert_eq!(summary, "Bash waits for your approval");
@@ -108,11 +108,11 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(desktop.told.recv().await, Some(Told::Closed(7)));
+    assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 
     let question = json!({ "questions": [{ "question": "Which <color>?" }] });
-    let id = stage.ask(Ask::new("AskUserQuestion", &question)).await;
-    let Some(Told::Shown(summary, body)) = desktop.told.recv().await else {
+    let id = stage.ask(ToolCall::new("AskUserQuestion", &question)).await;
+    let Some(ServiceEvent::Shown(summary, body)) = desktop.told.recv().await else {
         panic!("nothing was shown");
     };
     assert_eq!(summary, "The agent asks you something");
@@ -121,17 +121,20 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         "{body}"
     );
     stage.command(&["questions", "refuse", &id]).await;
-    assert_eq!(desktop.told.recv().await, Some(Told::Closed(7)));
+    assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_notify_nothing_is_shown_and_nobody_counts_as_asked() {
-    let Some(mut desktop) = Desktop::start().await else {
+    let Some(mut desktop) = NotifiedDesktop::start().await else {
         return;
     };
-    let stage = Stage::without_listener(&format!("{ASKING}notify = false\n")).await;
-    let _runner = run(&stage, &desktop);
-    let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
+    let stage = RunnerFixture::without_listener(&format!("{ASKING}notify = false\n")).await;
+    let _runner = start_runner(&stage, &desktop);
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo ran > effect"))
+        .await;
     assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
     assert!(desktop.told.try_recv().is_err());
 }

@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // The first would come last if the others did not wait for it.
     let first = stage
-        .ask(Ask::bash("sleep 0.3; echo 1 >> order").of("talk"))
+        .ask(ToolCall::bash("sleep 0.3; echo 1 >> order").of("talk"))
         .await;
     for n in 2..=4 {
         stage
-            .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
             .await;
     }
     let read = stage
-        .ask(Ask::new("Read", &json!({ "file_path": "order" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "order" })).of("talk"))
         .await;
     let _runner = stage.run();
     let answer = stage.answer(&read).await;
@@ -32,23 +32,26 @@ async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let mut asked = Vec::new();
     for n in 0..10 {
         let talk = format!("talk-{n}");
         let file = format!("note-{n}.txt");
         let asks = [
             (
-                Ask::new(
+                ToolCall::new(
                     "Write",
                     &json!({ "file_path": file, "content": format!("note {n}\n") }),
                 ),
                 "ok",
             ),
-            (Ask::new("Read", &json!({ "file_path": file })), "ok"),
-            (Ask::bash(&format!("echo {n} >> ran")), "ok"),
-            (Ask::new("Glob", &json!({ "pattern": "note-*.txt" })), "ok"),
-            (Ask::new("NoSuchTool", &json!({})), "error"),
+            (ToolCall::new("Read", &json!({ "file_path": file })), "ok"),
+            (ToolCall::bash(&format!("echo {n} >> ran")), "ok"),
+            (
+                ToolCall::new("Glob", &json!({ "pattern": "note-*.txt" })),
+                "ok",
+            ),
+            (ToolCall::new("NoSuchTool", &json!({})), "error"),
         ];
         for (ask, outcome) in asks {
             asked.push((stage.ask(ask.of(&talk)).await, outcome));
@@ -76,11 +79,11 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_pass_takes_more_than_its_queue_holds() {
-    let stage = Stage::with("[limits]\nqueue = 2\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nqueue = 2\n").await;
     for n in 0..80 {
         stage
             .ask(
-                Ask::new(
+                ToolCall::new(
                     "Write",
                     &json!({ "file_path": format!("f{n}"), "content": "x" }),
                 )

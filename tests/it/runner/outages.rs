@@ -2,25 +2,39 @@
 
 use punie_engine::runner::Clock;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let runner = stage.run();
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.logs("the catalog is published").await;
     let before = runner.log().lines().count();
     stage.stop_backend().await;
-    until("some failed polls", || {
+    wait_until("some failed polls", || {
         runner.log().matches("could not be polled").count() >= 3
     })
     .await;
     stage.start_backend().await;
     runner.logs("the backend answers again after ").await;
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
     let log = runner.log();
     let told: Vec<&str> = log
         .lines()
@@ -39,12 +53,19 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivered_answer_is_a_contact() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     let asked_ms = Clock::system_clock().now_ms();
-    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
-    eventually("a contact since then", async || {
+    assert_eq!(
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash("true"))
+            .await
+            .outcome,
+        "ok"
+    );
+    wait_for_some("a contact since then", async || {
         let status = stage.status().await;
         let last = status["backend"]["lastContactMs"].as_i64()?;
         (last >= asked_ms).then_some(())

@@ -15,36 +15,39 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::harness::caller::Ask;
-use crate::harness::inside::Inside;
-use crate::harness::process::Program;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::running::{carrying, is_alive};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::inside::RunnerInProcess;
+use crate::harness::process::RunningProgram;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::running::{is_alive, processes_with_argument};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// A number of seconds that nobody else sleeps.
-fn marker(test: u32) -> String {
+fn process_marker(test: u32) -> String {
     format!("6{:07}{test:02}", std::process::id())
 }
 
 /// A command that ignores every signal but SIGKILL, and writes its process id to this file.
-fn stubborn(file: &str) -> String {
+fn stubborn_command(file: &str) -> String {
     format!("trap '' INT TERM; echo half of it; echo $$ > {file}; while :; do sleep 1; done")
 }
 
-async fn begin_shell(stage: &Stage, command: &str) {
+async fn begin_shell(stage: &RunnerFixture, command: &str) {
     let args = json!({ "command": command, "run_in_background": true });
-    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &args))
+        .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
 }
 
-async fn shell_state(stage: &Stage, id: &str) -> String {
-    let ask = Ask::new("ShellStatus", &json!({ "shell_id": id }));
-    stage.caller.have(ask).await.text()
+async fn shell_state(stage: &RunnerFixture, id: &str) -> String {
+    let ask = ToolCall::new("ShellStatus", &json!({ "shell_id": id }));
+    stage.caller.call_and_wait(ask).await.text()
 }
 
-fn sorted(list: &Value) -> Vec<&str> {
+fn sorted_texts(list: &Value) -> Vec<&str> {
     let mut texts: Vec<&str> = list
         .as_array()
         .expect("a list")
@@ -57,43 +60,52 @@ fn sorted(list: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let marker = marker(1);
-    let deaf = format!("(sleep {marker}) & {}", stubborn("deaf"));
-    let deaf = stage.ask(Ask::bash(&deaf).of("a")).await;
+    let marker = process_marker(1);
+    let deaf = format!("(sleep {marker}) & {}", stubborn_command("deaf"));
+    let deaf = stage.ask(ToolCall::bash(&deaf).of("a")).await;
     let polite = "trap 'echo asked to end; exit' TERM; echo $$ > polite; sleep 600 & wait";
-    let polite = stage.ask(Ask::bash(polite).of("b")).await;
+    let polite = stage.ask(ToolCall::bash(polite).of("b")).await;
     let query =
         "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
     rusqlite::Connection::open(stage.file("numbers.db"))
         .and_then(|db| db.execute_batch("create table t (n)"))
         .expect("a database");
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let query = stage.ask(Ask::new("SqliteQuery", &args).of("c")).await;
-    begin_shell(&stage, &stubborn("shell")).await;
-    let args = json!({ "command": stubborn("terminal"), "background": true });
-    let begun = stage.caller.have(Ask::new("run_command", &args).of("d"));
+    let query = stage.ask(ToolCall::new("SqliteQuery", &args).of("c")).await;
+    begin_shell(&stage, &stubborn_command("shell")).await;
+    let args = json!({ "command": stubborn_command("terminal"), "background": true });
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("run_command", &args).of("d"));
     assert_eq!(begun.await.outcome, "ok");
-    let behind = stage.ask(Ask::bash("echo ran > behind").of("a")).await;
+    let behind = stage.ask(ToolCall::bash("echo ran > behind").of("a")).await;
     let mut pids = Vec::new();
     for file in ["deaf", "polite", "shell", "terminal"] {
         pids.push(stage.line(file).await);
     }
-    stage.reaches(&query, RequestState::Started).await;
-    stage.reaches(&behind, RequestState::Accepted).await;
+    stage.wait_for_state(&query, RequestState::Started).await;
+    stage.wait_for_state(&behind, RequestState::Accepted).await;
 
     let paused = stage.command(&["--json", "pause", "--now"]).await;
     // At once, not after a while.
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
-    assert_eq!((alive.len(), carrying(&marker)), (0, Vec::new()));
+    assert_eq!(
+        (alive.len(), processes_with_argument(&marker)),
+        (0, Vec::new())
+    );
     assert_eq!(paused.code, Some(0), "{paused:?}");
     let paused = paused.json();
     let ended = &paused["ended"];
     let mut calls = [&*deaf, &*polite, &*query];
     calls.sort_unstable();
-    assert_eq!(sorted(&ended["calls"]), calls, "{paused}");
-    assert_eq!(sorted(&ended["shells"]), ["sh_1", "term-0"], "{paused}");
+    assert_eq!(sorted_texts(&ended["calls"]), calls, "{paused}");
+    assert_eq!(
+        sorted_texts(&ended["shells"]),
+        ["sh_1", "term-0"],
+        "{paused}"
+    );
     assert_eq!(
         (&ended["left"], &ended["withdrawn"]),
         (&json!([]), &json!([]))
@@ -133,17 +145,16 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     // The caller has cancelled this one, which gives its command ten seconds.
     let command =
         "trap '' TERM; trap 'echo > asked' INT; echo $$ > slow; while :; do sleep 1; done";
-    let slow = stage.ask(Ask::bash(command).of("a")).await;
+    let slow = stage.ask(ToolCall::bash(command).of("a")).await;
     // The runner has just started this one, and would give it two seconds.
-    let args =
-        json!({ "command": stubborn("young"), "run_in_background": true, "yield_ms": 60_000 });
-    let young = stage.ask(Ask::new("Bash", &args).of("b")).await;
+    let args = json!({ "command": stubborn_command("young"), "run_in_background": true, "yield_ms": 60_000 });
+    let young = stage.ask(ToolCall::new("Bash", &args).of("b")).await;
     let pids = [stage.line("slow").await, stage.line("young").await];
     stage.caller.cancel(&slow).await;
     stage.line("asked").await;
@@ -154,13 +165,15 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     relay.rule(move |path, args| {
         let is_known = known.iter().any(|id| args["requestId"] == id.as_str());
         if path != "events:claim" || is_known {
-            return Fate::Pass;
+            return CallFate::Pass;
         }
         is_hanging.store(true, Ordering::Relaxed);
-        Fate::Hang
+        CallFate::Hang
     });
-    let claimed = stage.ask(Ask::bash("echo ran > claimed").of("c")).await;
-    until("its claim", || hangs.load(Ordering::Relaxed)).await;
+    let claimed = stage
+        .ask(ToolCall::bash("echo ran > claimed").of("c"))
+        .await;
+    wait_until("its claim", || hangs.load(Ordering::Relaxed)).await;
 
     let paused = stage.command(&["--json", "pause", "--now"]).await;
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
@@ -169,7 +182,7 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     let paused = paused.json();
     let mut calls = [&*slow, &*young, &*claimed];
     calls.sort_unstable();
-    assert_eq!(sorted(&paused["ended"]["calls"]), calls, "{paused}");
+    assert_eq!(sorted_texts(&paused["ended"]["calls"]), calls, "{paused}");
     assert_eq!(paused["ended"]["left"], json!([]), "{paused}");
     for id in [&slow, &young] {
         let answer = stage.answer(id).await;
@@ -180,17 +193,23 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
         );
     }
     // Its answer waits for the backend.
-    stage.reaches(&claimed, RequestState::Finished).await;
+    stage.wait_for_state(&claimed, RequestState::Finished).await;
     assert_eq!(stage.read("claimed"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let other = stage.ask(Ask::bash(&stubborn("other")).of("other")).await;
-    let call = stage.ask(Ask::bash(&stubborn("call")).of("talk")).await;
-    let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
+    let other = stage
+        .ask(ToolCall::bash(&stubborn_command("other")).of("other"))
+        .await;
+    let call = stage
+        .ask(ToolCall::bash(&stubborn_command("call")).of("talk"))
+        .await;
+    let behind = stage
+        .ask(ToolCall::bash("echo ran > behind").of("talk"))
+        .await;
     begin_shell(&stage, "echo $$ > shell; sleep 600").await;
     let newest = ["history", "--json", "--limit", "1"];
     let begun = stage.command(&newest).await.json()["requestId"].clone();
@@ -201,7 +220,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     ];
     let status = stage.status().await;
     assert_eq!(status["shells"][0]["id"], "sh_1", "{status}");
-    stage.reaches(&behind, RequestState::Accepted).await;
+    stage.wait_for_state(&behind, RequestState::Accepted).await;
 
     let begun = begun.as_str().expect("an id");
     let refused = stage.command(&["stop", begun]).await;
@@ -239,7 +258,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     );
     assert!(!is_alive(&shell_pid) && is_alive(&other_pid));
 
-    stage.reaches(&call, RequestState::Delivered).await;
+    stage.wait_for_state(&call, RequestState::Delivered).await;
     for (id, words) in [
         (&*call, "had ended before"),
         ("sh_1", "sh_1 had ended before"),
@@ -259,9 +278,9 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
-    let stage = Stage::with("[limits]\ndrain_ms = 600000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 600000\n").await;
     let runner = stage.run();
-    let call = stage.ask(Ask::bash(&stubborn("first"))).await;
+    let call = stage.ask(ToolCall::bash(&stubborn_command("first"))).await;
     let pid = stage.line("first").await;
     runner.terminate();
     let stopped = stage.command(&["stop", &call]).await;
@@ -276,8 +295,8 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
         ("cancelled", "cancelled")
     );
 
-    let call = stage.ask(Ask::bash(&stubborn("second"))).await;
-    let pass = Program::start(&stage.setting, &["--once", "--json"]);
+    let call = stage.ask(ToolCall::bash(&stubborn_command("second"))).await;
+    let pass = RunningProgram::start(&stage.setting, &["--once", "--json"]);
     let pid = stage.line("second").await;
     let paused = stage.command(&["pause", "--now"]).await;
     assert!(paused.code == Some(0) && !is_alive(&pid), "{paused:?}");
@@ -295,12 +314,12 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_runner_what_a_killed_one_left_is_ended() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     begin_shell(&stage, "echo $$ > shell; sleep 600").await;
     let shell = stage.line("shell").await;
     let command = "sleep 600 & echo $! > orphan; wait";
-    let call = stage.ask(Ask::bash(command)).await;
+    let call = stage.ask(ToolCall::bash(command)).await;
     let orphan = stage.line("orphan").await;
     runner.kill();
     assert!(
@@ -330,9 +349,9 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
 /// Holds up its call, whatever it is told.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Deaf {}
+struct IgnoreCancel {}
 
-impl Tool for Deaf {
+impl Tool for IgnoreCancel {
     const NAME: &'static str = "Deaf";
     const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = Arc<[Notify; 2]>;
@@ -355,14 +374,14 @@ impl Tool for Deaf {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let home = Home::open_home(&stage.setting.home).expect("a home");
     let _lock = RunnerLock::try_acquire(&home).expect("free");
     let gates = Arc::new([Notify::new(), Notify::new()]);
-    let tools = ToolSet::new("test", Arc::clone(&gates)).with_tool::<Deaf>();
+    let tools = ToolSet::new("test", Arc::clone(&gates)).with_tool::<IgnoreCancel>();
     let tools = ToolRegistry::new([tools.into_entries()]).expect("one tool");
-    let runner = Inside::start(&stage, tools, RunnerSettings::default());
-    let call = stage.ask(Ask::new("Deaf", &json!({}))).await;
+    let runner = RunnerInProcess::start(&stage, tools, RunnerSettings::default());
+    let call = stage.ask(ToolCall::new("Deaf", &json!({}))).await;
     gates[0].notified().await;
     let paused = stage.command(&["pause", "--now"]).await;
     assert_eq!(paused.code, Some(1), "{paused:?}");
@@ -392,11 +411,11 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    stage.ask(Ask::bash(&stubborn("pid"))).await;
+    stage.ask(ToolCall::bash(&stubborn_command("pid"))).await;
     let pid = stage.line("pid").await;
     runner.kill();
     // No other runner starts: the kernel ends it. What it had started itself is ended by the next one (survivors).
-    until("its end", || !is_alive(&pid)).await;
+    wait_until("its end", || !is_alive(&pid)).await;
 }

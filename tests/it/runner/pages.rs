@@ -4,18 +4,18 @@ use punie_engine::journal::RequestState;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_request_spoils_no_page() {
-    let mut stage = Stage::new().await;
-    let before = stage.ask(Ask::bash("echo one >> ran")).await;
-    let bad = stage.ask(Ask::bash("echo bad >> ran")).await;
-    let worse = stage.ask(Ask::bash("echo worse >> ran")).await;
-    let after = stage.ask(Ask::bash("echo two >> ran")).await;
+    let mut stage = RunnerFixture::new().await;
+    let before = stage.ask(ToolCall::bash("echo one >> ran")).await;
+    let bad = stage.ask(ToolCall::bash("echo bad >> ran")).await;
+    let worse = stage.ask(ToolCall::bash("echo worse >> ran")).await;
+    let after = stage.ask(ToolCall::bash("echo two >> ran")).await;
     stage.stop_backend().await;
     let db = stage.database();
     db.execute(
@@ -46,9 +46,9 @@ async fn an_unreadable_request_spoils_no_page() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
-    let mut stage = Stage::new().await;
-    let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    let offer_again = |stage: &Stage| {
+    let mut stage = RunnerFixture::new().await;
+    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    let offer_again = |stage: &RunnerFixture| {
         let db = stage.database();
         db.execute(
             "insert into inbox (device_id, seq, place, type, request_id) \
@@ -86,10 +86,10 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for n in 0..5 {
         stage
-            .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
             .await;
     }
     stage.once().await;
@@ -112,32 +112,37 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missed_event_is_found_by_looking_at_everything_open() {
-    let stage = Stage::with("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n").await;
+    let stage =
+        RunnerFixture::with_config("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n")
+            .await;
     let relay = Relay::before(&stage.setting.url).await;
     // A poll that never comes back with anything.
     let empty =
         json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
-        "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
-        _ => Fate::Pass,
+        "events:listForDevice" => CallFate::say("200 OK", "", &empty.to_string()),
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    until("the look at the start to be over", || {
+    wait_until("the look at the start to be over", || {
         !relay.calls("events:listOpenIds").is_empty()
     })
     .await;
-    let answer = stage.caller.have(Ask::bash("echo found")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("echo found"))
+        .await;
     assert!(answer.text().contains("found"), "{answer:?}");
     // While one runs that is found, its body is asked for once, however often it is listed.
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
         ))
         .await;
     stage.line("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();
     let before = listed();
-    until("more looks", || listed() >= before + 3).await;
+    wait_until("more looks", || listed() >= before + 3).await;
     let last = relay.calls("events:listOpenIds").pop().expect("a look");
     assert_eq!(
         last.answer["value"],
@@ -164,13 +169,13 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let empty =
         json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
-        "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
-        _ => Fate::Pass,
+        "events:listForDevice" => CallFate::say("200 OK", "", &empty.to_string()),
+        _ => CallFate::Pass,
     });
     let mut asked = Vec::new();
     // Twelve of 800 KB are more than the 4 MiB of an answer, twice.
@@ -181,7 +186,7 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
             "words".to_owned()
         };
         let args = json!({ "file_path": format!("{n}.txt"), "content": content });
-        asked.push(stage.ask(Ask::new("Write", &args)).await);
+        asked.push(stage.ask(ToolCall::new("Write", &args)).await);
     }
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
@@ -196,7 +201,7 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     // As a process leaves it behind that could not go on after the promise: accepted, and nobody at it.
@@ -217,9 +222,11 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
         )
         .expect("inserted");
     stage
-        .ask(Ask::bash("echo ran >> effects").with("requestId", json!(id.as_str())))
+        .ask(ToolCall::bash("echo ran >> effects").with("requestId", json!(id.as_str())))
         .await;
     assert_eq!(stage.answer(id.as_str()).await.outcome, "ok");
-    stage.reaches(id.as_str(), RequestState::Delivered).await;
+    stage
+        .wait_for_state(id.as_str(), RequestState::Delivered)
+        .await;
     assert_eq!(stage.read("effects"), "ran\n");
 }

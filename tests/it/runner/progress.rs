@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::proxy::{Proxy, Toxic};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::proxy::{ConnectionFault, FaultyProxy};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// Prints, then waits for a file.
 const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo last words";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_command_is_seen_before_it_ends() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
     let id = stage
-        .ask(Ask::bash(TALK).with("progress", json!(true)))
+        .ask(ToolCall::bash(TALK).with("progress", json!(true)))
         .await;
-    let pieces = eventually("a piece", async || {
-        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    let pieces = wait_for_some("a piece", async || {
+        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     assert_eq!(pieces, [json!({ "text": "first words\n" })]);
@@ -31,9 +31,9 @@ async fn a_running_command_is_seen_before_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_masked_in_what_is_shown_too() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
         .expect("there")
         .trim()
@@ -49,12 +49,12 @@ async fn a_token_is_masked_in_what_is_shown_too() {
     );
     let id = stage
         .ask(
-            Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")
+            ToolCall::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")
                 .with("progress", json!(true)),
         )
         .await;
-    let pieces = eventually("a piece", async || {
-        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    let pieces = wait_for_some("a piece", async || {
+        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     let shown = Value::from(pieces).to_string();
@@ -68,38 +68,40 @@ async fn a_token_is_masked_in_what_is_shown_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_takes_no_progress_delays_no_result() {
-    let stage = Stage::new().await;
-    let proxy = Proxy::before(&stage.setting.url);
-    proxy.poison_those_with("events:appendProgress", Toxic::BlackHole);
+    let stage = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&stage.setting.url);
+    proxy.poison_those_with("events:appendProgress", ConnectionFault::BlackHole);
     let _runner = stage.run_at(&proxy.url);
     let id = stage
-        .ask(Ask::bash(TALK).with("progress", json!(true)))
+        .ask(ToolCall::bash(TALK).with("progress", json!(true)))
         .await;
-    until("a piece on its way", || proxy.met() > 0).await;
+    wait_until("a piece on its way", || proxy.marked_requests() > 0).await;
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
-    assert_eq!(proxy.met(), 1, "one at a time, none again");
+    assert_eq!(proxy.marked_requests(), 1, "one at a time, none again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let id = stage
-        .ask(Ask::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true)))
+        .ask(
+            ToolCall::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true)),
+        )
         .await;
     // No poll tells of the cancel: only the first one comes through.
     let mut polls = 0;
     relay.rule(move |path, _| {
         polls += usize::from(path == "events:listForDevice");
         if path == "events:listForDevice" && polls > 1 {
-            Fate::Unheard
+            CallFate::Unheard
         } else {
-            Fate::Pass
+            CallFate::Pass
         }
     });
     let _runner = stage.run_at(&relay.url);
-    until("a piece", || {
+    wait_until("a piece", || {
         !relay.calls("events:appendProgress").is_empty()
     })
     .await;
@@ -112,12 +114,12 @@ async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_told_where_the_owner_wants_none() {
-    let stage = Stage::with("[backend]\nprogress_ms = 0\n").await;
+    let stage = RunnerFixture::with_config("[backend]\nprogress_ms = 0\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
     let answer = stage
         .caller
-        .have(Ask::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
+        .call_and_wait(ToolCall::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
         .await;
     assert_eq!(answer.text(), "a\nb");
     assert!(relay.calls("events:appendProgress").is_empty());
@@ -125,7 +127,7 @@ async fn nothing_is_told_where_the_owner_wants_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn send_shows_it_beside_the_answer() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
     let args = json!({ "command": TALK }).to_string();
     let caller = &stage.caller;
@@ -133,7 +135,7 @@ async fn send_shows_it_beside_the_answer() {
         ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
         ("PUNIE_DEVICE", caller.device.as_ref()),
     ];
-    let send = Program::start_with(
+    let send = RunningProgram::start_with(
         &stage.setting,
         &["--log", "off", "send", "Bash", &args, "--progress"],
         &variables,
@@ -153,24 +155,24 @@ const CHATTER: &str = "echo begun > begun; until [ -e go ]; do echo word; sleep 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does() {
-    let stage = Stage::with("[limits]\nlease_renew_ms = 1000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nlease_renew_ms = 1000\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash(CHATTER)).await;
+    let id = stage.ask(ToolCall::bash(CHATTER)).await;
     stage.line("begun").await;
     let told = || relay.calls("events:appendProgress").len();
     // It has run for longer than any pause between pieces.
-    until("renewals of the lease", || {
+    wait_until("renewals of the lease", || {
         relay.calls("events:claim").len() >= 4
     })
     .await;
     assert_eq!(told(), 0, "nobody listens");
     // Reading is no sign of listening: a query cannot write.
-    assert!(stage.caller.pieces(&id).await.is_empty());
+    assert!(stage.caller.progress_pieces(&id).await.is_empty());
 
     assert_eq!(stage.caller.watch_progress(&id).await, "watching");
-    let pieces = eventually("a piece", async || {
-        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    let pieces = wait_for_some("a piece", async || {
+        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     assert!(
@@ -180,11 +182,11 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
             .starts_with("word\nword\n"),
         "from the beginning: {pieces:?}"
     );
-    until("more pieces", || told() >= 2).await;
+    wait_until("more pieces", || told() >= 2).await;
 
     stage.advance_backend(61_000);
     // The reply to a piece says so, or that to a renewal of the lease, whichever comes first.
-    until("word that nobody listens", || {
+    wait_until("word that nobody listens", || {
         ["events:appendProgress", "events:claim"]
             .iter()
             .any(|path| {
@@ -196,12 +198,12 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     })
     .await;
     let renewed = relay.calls("events:claim").len();
-    until("a renewal, by when a piece under way is over", || {
+    wait_until("a renewal, by when a piece under way is over", || {
         relay.calls("events:claim").len() > renewed
     })
     .await;
     let before = told();
-    until("two more renewals", || {
+    wait_until("two more renewals", || {
         relay.calls("events:claim").len() >= renewed + 3
     })
     .await;

@@ -6,9 +6,9 @@ use punie_engine::runner::WakeupMode;
 use punie_tool::ToolRegistry;
 use serde_json::json;
 
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
 
 const POLL: &str = "events:listForDevice";
@@ -21,12 +21,12 @@ async fn idle_polls(
     skipped: usize,
     waits: usize,
 ) -> Vec<Duration> {
-    let stage = Stage::unheld("").await;
+    let stage = RunnerFixture::with_unheld_polls("").await;
     let relay = Relay::before(&stage.setting.url).await;
     if asked {
         relay.rule(|path, _| match path {
-            POLL => Fate::Alter(|answer| answer["value"]["nextPollMs"] = json!(7_000)),
-            _ => Fate::Pass,
+            POLL => CallFate::Alter(|answer| answer["value"]["nextPollMs"] = json!(7_000)),
+            _ => CallFate::Pass,
         });
     }
     let mut time = SteppedTime::stop();
@@ -34,7 +34,7 @@ async fn idle_polls(
         settings.poll.wakeup = wakeup;
         settings.poll.jitter = 0.0;
     });
-    let runner = Inside::stepped(
+    let runner = RunnerInProcess::with_stepped_time(
         &stage,
         &relay.url,
         ToolRegistry::new([]).expect("no names, none twice"),
@@ -83,11 +83,11 @@ async fn only_the_schedule_polls_an_idle_backend() {
 /// However often an outage makes the look at everything open due, one attempt after the other is made.
 #[tokio::test]
 async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
-    let stage = Stage::unheld("").await;
+    let stage = RunnerFixture::with_unheld_polls("").await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
-        "events:listOpenIds" => Fate::say("503 Service Unavailable", "", "{}"),
-        _ => Fate::Pass,
+        "events:listOpenIds" => CallFate::say("503 Service Unavailable", "", "{}"),
+        _ => CallFate::Pass,
     });
     let mut time = SteppedTime::stop();
     let settings = settings_with(|settings| {
@@ -95,7 +95,7 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
         settings.waits.retry = (Duration::from_secs(1), Duration::from_secs(10));
         settings.poll.list_open = Duration::from_secs(20);
     });
-    let runner = Inside::stepped(
+    let runner = RunnerInProcess::with_stepped_time(
         &stage,
         &relay.url,
         ToolRegistry::new([]).expect("no names, none twice"),

@@ -6,14 +6,14 @@ use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let token_file = stage.setting.tokens().join("device");
     // Once with the token that an earlier life left, once with one of a session that this life opened.
     for reopened in [false, true] {
@@ -21,7 +21,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             std::fs::remove_file(&token_file).expect("removed");
         }
         let runner = stage.run();
-        stage.caller.have(Ask::bash("true")).await;
+        stage.caller.call_and_wait(ToolCall::bash("true")).await;
         let token = std::fs::read_to_string(&token_file)
             .expect("there")
             .trim()
@@ -35,7 +35,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         );
         let long = stage
             .caller
-            .have(Ask::new("Read", &json!({ "file_path": "long.txt" })))
+            .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "long.txt" })))
             .await;
         assert!(
             long.text().contains("before ...") && !long.raw.contains(&token[..8]),
@@ -43,18 +43,18 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         );
         let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
         let asks = [
-            Ask::bash("cat leak.txt"),
-            Ask::bash("cat leak.txt >&2; exit 3"),
-            Ask::new("Read", &json!({ "file_path": "leak.txt" })),
-            Ask::new(
+            ToolCall::bash("cat leak.txt"),
+            ToolCall::bash("cat leak.txt >&2; exit 3"),
+            ToolCall::new("Read", &json!({ "file_path": "leak.txt" })),
+            ToolCall::new(
                 "Grep",
                 &json!({ "pattern": "before", "output_mode": "content" }),
             ),
-            Ask::bash(big),
+            ToolCall::bash(big),
         ];
         let mut handle = None;
         for ask in asks {
-            let answer = stage.caller.have(ask).await;
+            let answer = stage.caller.call_and_wait(ask).await;
             assert!(!answer.raw.contains(&token), "{answer:?}");
             assert!(
                 answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
@@ -65,11 +65,11 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
                 .map(str::to_owned)
                 .or(handle);
         }
-        let kept = Ask::new(
+        let kept = ToolCall::new(
             "ReadOutput",
             &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
         );
-        let kept = stage.caller.have(kept).await;
+        let kept = stage.caller.call_and_wait(kept).await;
         assert!(
             kept.text().contains("before") && !kept.raw.contains(&token),
             "{kept:?}"
@@ -89,9 +89,9 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    stage.caller.have(Ask::bash("true")).await;
+    stage.caller.call_and_wait(ToolCall::bash("true")).await;
     let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
         .expect("there")
         .trim()
@@ -100,8 +100,8 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     // The second half comes when the first is known to have been read: what stood before it is kept by then.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
                    printf '%s\\nafter\\n' \"${t:20}\"; printf 'x%s' \"$t\" | base64";
-    let id = stage.ask(Ask::bash(command)).await;
-    stage.keeps(&id, "before").await;
+    let id = stage.ask(ToolCall::bash(command)).await;
+    stage.wait_for_stored_output(&id, "before").await;
     stage.write("go", "");
     let answer = stage.answer(&id).await;
     let text = answer.text();
@@ -122,13 +122,19 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the_runner_runs() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let variables: [(&str, &OsStr); 2] = [
         ("MY_API_KEY", "withheld-0123456789".as_ref()),
         ("MY_TOKEN_MODE", "disabled".as_ref()),
     ];
-    let _runner = Program::start_with(&stage.setting, &["run"], &variables);
-    let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
+    let _runner = RunningProgram::start_with(&stage.setting, &["run"], &variables);
+    let said = async |command: &str| {
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash(command))
+            .await
+            .text()
+    };
     assert_eq!(
         said("echo \"[$MY_API_KEY]\"; echo withheld-0123456789 disabled").await,
         "[]\n[REDACTED:secret] disabled"
@@ -138,7 +144,7 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
     SecretStore::in_home(&home)
         .set_secret("late", &Secret::new("stored-9876543210".to_owned()))
         .expect("kept");
-    eventually("the new secret to be masked", async || {
+    wait_for_some("the new secret to be masked", async || {
         (said("echo stored-9876543210").await == "[REDACTED:secret]").then_some(())
     })
     .await;
@@ -146,7 +152,7 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let user_home = &stage.setting.logs;
     let guarded = "case $- in *i*) ;; *) return;; esac\nexport OPENAI_API_KEY=\"bashrc-0123456789\"\n\
                    KEY_MODE=disabled\nexport GH_TOKEN=$(echo made-0123456789)\nEDITOR=plain-0123456789\n";
@@ -160,7 +166,13 @@ async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
     let huge = std::fs::File::create(user_home.join(".zshenv")).expect("made");
     huge.set_len(1 << 40).expect("sparse");
     let _runner = stage.run();
-    let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
+    let said = async |command: &str| {
+        stage
+            .caller
+            .call_and_wait(ToolCall::bash(command))
+            .await
+            .text()
+    };
     assert_eq!(
         said("echo bashrc-0123456789 fish-0123456789 $(echo bashrc-0123456789 | rev)").await,
         "[REDACTED:secret] [REDACTED:secret] [REDACTED:secret]"

@@ -2,46 +2,49 @@
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::running::{carrying, is_alive};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::caller::ToolCall;
+use crate::harness::running::{is_alive, processes_with_argument};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// Prints a line whenever it is told to, and says who it is.
 const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
 
-async fn begin(stage: &Stage, command: &str) -> String {
+async fn begin_shell(stage: &RunnerFixture, command: &str) -> String {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
-    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &args))
+        .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
     begun.text()
 }
 
-async fn status(stage: &Stage, args: serde_json::Value) -> String {
+async fn shell_status(stage: &RunnerFixture, args: serde_json::Value) -> String {
     stage
         .caller
-        .have(Ask::new("ShellStatus", &args))
+        .call_and_wait(ToolCall::new("ShellStatus", &args))
         .await
         .text()
 }
 
 /// The same, asked again until it shows this: one call waits for half a minute at most.
-async fn status_with(stage: &Stage, args: serde_json::Value, words: &str) -> String {
-    eventually(words, async || {
-        let shown = status(stage, args.clone()).await;
+async fn status_with(stage: &RunnerFixture, args: serde_json::Value, words: &str) -> String {
+    wait_for_some(words, async || {
+        let shown = shell_status(stage, args.clone()).await;
         shown.contains(words).then_some(shown)
     })
     .await
 }
 
-async fn waited_for(stage: &Stage, pattern: &str) -> String {
+async fn waited_for(stage: &RunnerFixture, pattern: &str) -> String {
     let args = json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000});
     let line = pattern.trim_start_matches('^').trim_end_matches('$');
     status_with(stage, args, &format!("\n{line}\n")).await
 }
 
 /// The handle that an answer names.
-fn handle(text: &str) -> String {
+fn find_handle(text: &str) -> String {
     let from = text
         .find("out_")
         .unwrap_or_else(|| panic!("no handle in {text}"));
@@ -50,9 +53,9 @@ fn handle(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_life() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    begin(&stage, COUNTER).await;
+    begin_shell(&stage, COUNTER).await;
     let pid = stage.line("pid").await;
     stage.write("go0", "");
     let before = waited_for(&stage, "line 0").await;
@@ -71,17 +74,17 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     stage.write("go2", "");
     let last = waited_for(&stage, "line 2").await;
     assert!(last.contains("\nline 2\n"));
-    let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
+    let whole = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
     assert_eq!(
-        handle(&before),
-        handle(&last),
+        find_handle(&before),
+        find_handle(&last),
         "its output goes on under the same name"
     );
-    let args = json!({"handle": handle(&last)});
+    let args = json!({"handle": find_handle(&last)});
     let kept = stage
         .caller
-        .have(Ask::new("ReadOutput", &args))
+        .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
         .text();
     assert!(
@@ -91,7 +94,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
     let task = stage
         .caller
-        .have(Ask::new("TaskOutput", &json!({"task_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("TaskOutput", &json!({"task_id": "sh_1"})))
         .await
         .text();
     assert!(
@@ -100,36 +103,40 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     );
     let tasks = stage
         .caller
-        .have(Ask::new("TaskOutput", &json!({})))
+        .call_and_wait(ToolCall::new("TaskOutput", &json!({})))
         .await
         .text();
     assert!(tasks.contains("sh_1"), "{tasks}");
 
     // A second shell does not get the first one's name.
-    assert!(begin(&stage, "sleep 600").await.starts_with("Shell sh_2 "));
+    assert!(
+        begin_shell(&stage, "sleep 600")
+            .await
+            .starts_with("Shell sh_2 ")
+    );
     runner.kill();
     let _runner = stage.run();
     let killed = stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
     assert!(killed.text().contains("stopped with SIGTERM"), "{killed:?}");
     assert!(!is_alive(&pid));
-    let again = status(&stage, json!({"shell_id": "sh_1"})).await;
+    let again = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(
         again.contains("exit code not known (the runner was restarted while it ran)"),
         "{again}"
     );
-    let listed = status(&stage, json!({})).await;
+    let listed = shell_status(&stage, json!({})).await;
     assert!(
         listed.contains("sh_2") && listed.contains("running for"),
         "{listed}"
     );
     stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_2"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_2"})))
         .await;
-    until("no named pipe", || {
+    wait_until("no named pipe", || {
         std::fs::read_dir(stage.setting.home.join("state/shells"))
             .expect("there")
             .next()
@@ -140,35 +147,35 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let marker = format!("7{:07}", std::process::id());
     let daemon =
         format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
-    begin(&stage, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
+    begin_shell(&stage, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
     stage.line("pid").await;
-    until("the daemon", || carrying(&marker).len() == 1).await;
+    wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     let _runner = stage.run();
     assert!(
-        status(&stage, json!({"shell_id": "sh_1"}))
+        shell_status(&stage, json!({"shell_id": "sh_1"}))
             .await
             .contains("running for")
     );
-    assert_eq!(carrying(&marker).len(), 1);
+    assert_eq!(processes_with_argument(&marker).len(), 1);
     stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
-    assert_eq!(carrying(&marker), Vec::<u32>::new());
+    assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known()
  {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    begin(&stage, COUNTER).await;
+    begin_shell(&stage, COUNTER).await;
     let pid = stage.line("pid").await;
     stage.write("go0", "");
     waited_for(&stage, "line 0").await;
@@ -179,10 +186,10 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         .and_then(rustix::process::Pid::from_raw)
         .expect("a process id");
     rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
-    until("its end", || !is_alive(&pid)).await;
+    wait_until("its end", || !is_alive(&pid)).await;
 
     let runner = stage.run();
-    let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
+    let lost = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
     let words = "ended while the runner was not there; last seen running ";
     assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
     assert!(
@@ -191,30 +198,33 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     );
     let kept = stage
         .caller
-        .have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)})))
+        .call_and_wait(ToolCall::new(
+            "ReadOutput",
+            &json!({"handle": find_handle(&lost)}),
+        ))
         .await
         .text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
     let killed = stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
     assert!(
         killed.outcome == "ok" && killed.text().contains("is over: ended while"),
         "{killed:?}"
     );
-    assert!(status(&stage, json!({})).await.contains(words));
+    assert!(shell_status(&stage, json!({})).await.contains(words));
     // It stays so.
     runner.kill();
     let _runner = stage.run();
-    assert!(status(&stage, json!({})).await.contains(words));
+    assert!(shell_status(&stage, json!({})).await.contains(words));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_that_ended_before_a_crash_is_not_lost() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    begin(
+    begin_shell(
         &stage,
         "echo one; until [ -e go ]; do sleep 0.02; done; exit 3",
     )
@@ -223,10 +233,10 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
     status_with(&stage, end, "exit code 3").await;
     let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
-    eventually("its end in the journal", async || noted()).await;
+    wait_for_some("its end in the journal", async || noted()).await;
     runner.kill();
     let _runner = stage.run();
-    let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
+    let shown = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(
         shown.contains("ended before the runner was restarted, exit code 3")
             && shown.contains("\none\n"),
@@ -236,23 +246,26 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let command =
         "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
     let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
-    stage.caller.have(Ask::new("Bash", &args)).await;
+    stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &args))
+        .await;
     waited_for(&stage, "green").await;
     stage.write("go", "");
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
     status_with(&stage, end, "exit code 3").await;
     let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
-    eventually("its end in the journal", async || noted()).await;
+    wait_for_some("its end in the journal", async || noted()).await;
     runner.kill();
 
     let _runner = stage.run();
     for since in [None, Some(3)] {
-        let shown = status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
+        let shown = shell_status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
         assert!(
             shown.contains("ended before the runner was restarted, exit code 3"),
             "{shown}"
@@ -270,15 +283,15 @@ async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_shells_and_the_next_life_says_so() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    begin(&stage, COUNTER).await;
+    begin_shell(&stage, COUNTER).await;
     let pid = stage.line("pid").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(!is_alive(&pid), "nothing goes on unattended");
     let _runner = stage.run();
-    let listed = status(&stage, json!({})).await;
+    let listed = shell_status(&stage, json!({})).await;
     assert!(
         listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "),
         "{listed}"
@@ -287,18 +300,18 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_and_said_to_be() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let answer = stage
         .caller
-        .have(Ask::bash("sleep 600 & echo $! > pid; echo hi"))
+        .call_and_wait(ToolCall::bash("sleep 600 & echo $! > pid; echo hi"))
         .await;
     assert!(answer.text().contains("Kept as shell sh_1"), "{answer:?}");
     let pid = stage.line("pid").await;
     runner.kill();
     assert!(is_alive(&pid), "the test needs an orphan");
     let _runner = stage.run();
-    let listed = status(&stage, json!({})).await;
+    let listed = shell_status(&stage, json!({})).await;
     assert!(
         listed.contains(
             "ended, exit code 0; what it had left running was ended after the runner was killed"
@@ -310,9 +323,9 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothing() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    begin(
+    begin_shell(
         &stage,
         "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600",
     )
@@ -329,11 +342,11 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
             .await
             .contains("\n1000000\n")
     );
-    let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
-    let args = json!({"handle": handle(&shown), "offset": 999_999});
+    let shown = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let args = json!({"handle": find_handle(&shown), "offset": 999_999});
     let kept = stage
         .caller
-        .have(Ask::new("ReadOutput", &args))
+        .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
         .text();
     assert!(
@@ -343,7 +356,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     // Nobody else would: it outlives the runner of this test.
     stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
     assert!(!is_alive(&pid));
 }
@@ -351,20 +364,23 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
 /// Answers each line that is typed, and says who it is.
 const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"; done";
 
-async fn begin_terminal(stage: &Stage) -> String {
+async fn begin_terminal(stage: &RunnerFixture) -> String {
     let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
-    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    let begun = stage
+        .caller
+        .call_and_wait(ToolCall::new("Bash", &args))
+        .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
     let pid = stage.line("pid").await;
-    typed(stage, "one").await;
+    type_text(stage, "one").await;
     pid
 }
 
-async fn typed(stage: &Stage, text: &str) {
+async fn type_text(stage: &RunnerFixture, text: &str) {
     let args = json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
     let answer = stage
         .caller
-        .have(Ask::new("WriteShell", &args))
+        .call_and_wait(ToolCall::new("WriteShell", &args))
         .await
         .text();
     assert!(
@@ -375,19 +391,19 @@ async fn typed(stage: &Stage, text: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let pid = begin_terminal(&stage).await;
     runner.kill();
     assert!(is_alive(&pid), "a crash does not end it");
 
     let runner = stage.run();
-    typed(&stage, "two").await;
+    type_text(&stage, "two").await;
     // A second time, from the process that holds it still.
     runner.kill();
     let _runner = stage.run();
-    typed(&stage, "three").await;
-    let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
+    type_text(&stage, "three").await;
+    let whole = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(
         whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"),
         "{whole}"
@@ -401,26 +417,26 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
         .display()
         .to_string();
     assert_eq!(
-        carrying(&socket).len(),
+        processes_with_argument(&socket).len(),
         1,
         "the process that holds the terminal"
     );
     let killed = stage
         .caller
-        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
     assert!(killed.text().contains("stopped with "), "{killed:?}");
     assert!(!is_alive(&pid));
-    until("no socket", || sockets().next().is_none()).await;
-    until("no holder", || carrying(&socket).is_empty()).await;
+    wait_until("no socket", || sockets().next().is_none()).await;
+    wait_until("no holder", || processes_with_argument(&socket).is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
-    let stage = Stage::with("[limits]\nkeep_shells = true\n").await;
+    let stage = RunnerFixture::with_config("[limits]\nkeep_shells = true\n").await;
     let runner = stage.run();
     let terminal = begin_terminal(&stage).await;
-    begin(&stage, &COUNTER.replace("> pid", "> second")).await;
+    begin_shell(&stage, &COUNTER.replace("> pid", "> second")).await;
     let plain = stage.line("second").await;
     stage.write("go0", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
@@ -430,17 +446,17 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
 
     let _runner = stage.run();
-    typed(&stage, "two").await;
+    type_text(&stage, "two").await;
     stage.write("go1", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
     let shown = status_with(&stage, second, "line 1").await;
     assert!(shown.contains("running for "), "{shown}");
-    let whole = status(&stage, json!({"shell_id": "sh_2"})).await;
+    let whole = shell_status(&stage, json!({"shell_id": "sh_2"})).await;
     assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
     for shell in ["sh_1", "sh_2"] {
         stage
             .caller
-            .have(Ask::new(
+            .call_and_wait(ToolCall::new(
                 "KillShell",
                 &json!({"shell_id": shell, "signal": "KILL"}),
             ))

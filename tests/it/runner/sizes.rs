@@ -3,31 +3,34 @@
 use punie_engine::journal::RequestState;
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
 
 /// Refuses every payload above `limit`, naming that limit or not.
-fn refuse_above(limit: usize, named: bool) -> impl FnMut(&str, &serde_json::Value) -> Fate + Send {
+fn refuse_above(
+    limit: usize,
+    named: bool,
+) -> impl FnMut(&str, &serde_json::Value) -> CallFate + Send {
     move |path, args| match args["payload"].as_str() {
         Some(payload) if path == "events:appendResult" && payload.len() > limit => {
             let mut data = json!({ "code": "TOO_LARGE" });
             if named {
                 data["limit"] = json!(limit);
             }
-            Fate::refuse(&data)
+            CallFate::refuse(&data)
         }
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(refuse_above(5_000, true));
     let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(Ask::bash("seq 1 4000")).await;
+    let id = stage.ask(ToolCall::bash("seq 1 4000")).await;
     let answer = stage.answer(&id).await;
     assert!(
         answer.raw.len() <= 5_000 && answer.payload["meta"]["truncated"] == true,
@@ -37,17 +40,20 @@ async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered
         answer.text().contains('1') && answer.text().contains("4000"),
         "head and tail: {answer:?}"
     );
-    stage.reaches(&id, RequestState::Delivered).await;
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id), (2, 1), "shrunk once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(refuse_above(1_500, false));
     let _runner = stage.run_at(&relay.url);
-    let answer = stage.caller.have(Ask::bash("seq 1 4000")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("seq 1 4000"))
+        .await;
     assert!(
         answer.raw.len() <= 1_500 && answer.outcome == "ok",
         "{answer:?}"
@@ -56,18 +62,21 @@ async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn something_on_the_way_that_takes_less_gets_less() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, args| match args["payload"].as_str() {
-        Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => Fate::say(
+        Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => CallFate::say(
             "413 Content Too Large",
             "content-type: text/html\r\n",
             "<html>413</html>",
         ),
-        _ => Fate::Pass,
+        _ => CallFate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    let answer = stage.caller.have(Ask::bash("seq 1 4000")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::bash("seq 1 4000"))
+        .await;
     assert!(
         answer.raw.len() <= 9_000 && answer.text().contains("4000"),
         "{answer:?}"
@@ -76,15 +85,15 @@ async fn something_on_the_way_that_takes_less_gets_less() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_and_results_come_through_whole() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     // Many large requests that each grow when they are escaped: more than one page, and a long list of open work.
     let content: String = "\"quoted\\ and \u{1f980}\"\n".repeat(20_000);
     let mut asked = Vec::new();
     for n in 0..12 {
         let args = json!({ "file_path": format!("big-{n}"), "content": content });
-        asked.push(stage.ask(Ask::new("Write", &args).of("talk")).await);
+        asked.push(stage.ask(ToolCall::new("Write", &args).of("talk")).await);
     }
-    let big = Ask::new(
+    let big = ToolCall::new(
         "Read",
         &json!({ "file_path": "big-0", "max_chars": 200_000 }),
     )

@@ -2,25 +2,27 @@
 
 use rustix::process::Signal;
 
-use crate::harness::caller::Ask;
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::Program;
+use crate::harness::process::RunningProgram;
 use crate::harness::running::is_alive;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_may_finish_within_the_grace() {
-    let stage = Stage::with("[limits]\ndrain_ms = 3600000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
     let runner = stage.run();
     let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(Ask::bash(gate).of("talk")).await;
+    let id = stage.ask(ToolCall::bash(gate).of("talk")).await;
     stage.line("began").await;
-    let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
-    stage
-        .reaches(&behind, punie_engine::journal::RequestState::Accepted)
+    let behind = stage
+        .ask(ToolCall::bash("echo ran > behind").of("talk"))
         .await;
-    eventually("the device to be seen", async || {
+    stage
+        .wait_for_state(&behind, punie_engine::journal::RequestState::Accepted)
+        .await;
+    wait_for_some("the device to be seen", async || {
         stage.caller.sees_online().await.then_some(())
     })
     .await;
@@ -50,10 +52,10 @@ async fn a_command_may_finish_within_the_grace() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
-    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
     let runner = stage.run();
     let id = stage
-        .ask(Ask::bash(
+        .ask(ToolCall::bash(
             "echo half of it; sleep 600 & echo $! > child; wait",
         ))
         .await;
@@ -74,10 +76,10 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stubborn_command_is_killed_and_answered() {
-    let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
     let runner = stage.run();
     let command = "trap '' INT TERM; echo $$ > child; echo half of it; while :; do sleep 1; done";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     let child = stage.line("child").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -93,10 +95,10 @@ async fn a_stubborn_command_is_killed_and_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_request_to_stop_hurries() {
     // Without the hurry this would take an hour.
-    let stage = Stage::with("[limits]\ndrain_ms = 3600000\n").await;
+    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
     let runner = stage.run();
     let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
-    let id = stage.ask(Ask::bash(command)).await;
+    let id = stage.ask(ToolCall::bash(command)).await;
     let child = stage.line("child").await;
     runner.terminate();
     runner.logs("asked to stop").await;
@@ -107,7 +109,7 @@ async fn a_second_request_to_stop_hurries() {
         .log
         .contains("the stop took too long and is cut short");
     assert_eq!(ended.code, Some(i32::from(is_cut)), "{ended:?}");
-    until("the command to end", || !is_alive(&child)).await;
+    wait_until("the command to end", || !is_alive(&child)).await;
     // Whatever the hurry left undone, the next life answers.
     let _runner = stage.run();
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
@@ -115,10 +117,10 @@ async fn a_second_request_to_stop_hurries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let runner = stage.run();
     let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(Ask::bash(gate)).await;
+    let id = stage.ask(ToolCall::bash(gate)).await;
     stage.line("began").await;
     stage.stop_backend().await;
     runner.terminate();
@@ -133,9 +135,9 @@ async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     for words in ["trap '' HUP", "trap '' HUP INT"] {
-        let runner = Program::start_after(&stage.setting, words, &["run"]);
+        let runner = RunningProgram::start_after(&stage.setting, words, &["run"]);
         runner.logs("the runner is up").await;
         runner.signal(Signal::HUP);
         if words.contains("INT") {
@@ -144,7 +146,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
         assert_eq!(
             stage
                 .caller
-                .have(Ask::bash("echo still here"))
+                .call_and_wait(ToolCall::bash("echo still here"))
                 .await
                 .outcome,
             "ok"
@@ -165,7 +167,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
     } else {
         ""
     };
-    let runner = Program::start_after(&stage.setting, not_ignored, &["run"]);
+    let runner = RunningProgram::start_after(&stage.setting, not_ignored, &["run"]);
     runner.logs("the runner is up").await;
     runner.signal(Signal::HUP);
     assert_eq!(runner.end().await.code, Some(0));
@@ -173,10 +175,12 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_shows_what_a_stop_waits_for() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     runner.shows("Connected. Waiting for requests.").await;
-    let id = stage.ask(Ask::bash("echo here > began; sleep 600")).await;
+    let id = stage
+        .ask(ToolCall::bash("echo here > began; sleep 600"))
+        .await;
     stage.line("began").await;
     runner.interrupt();
     runner

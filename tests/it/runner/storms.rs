@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::relay::{Fate, Relay};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::relay::{CallFate, Relay};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Numbers that look random and are the same each time (xorshift64).
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -28,37 +28,37 @@ const EACH: usize = 12;
 const LIVES: usize = 8;
 
 /// Asks for effects and reads in some conversations; the ids of the effects with their conversation and number.
-async fn ask_all(stage: &Stage) -> (Vec<(String, usize, usize)>, Vec<String>) {
+async fn ask_all(stage: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<String>) {
     let (mut effects, mut reads) = (Vec::new(), Vec::new());
     for n in 0..EACH {
         for talk in 0..TALKS {
             let name = format!("talk-{talk}");
-            let effect = Ask::bash(&format!("echo {n} >> {name}")).of(&name);
+            let effect = ToolCall::bash(&format!("echo {n} >> {name}")).of(&name);
             effects.push((stage.ask(effect).await, talk, n));
-            let read = Ask::new("Glob", &json!({ "pattern": "talk-*" })).of(&name);
+            let read = ToolCall::new("Glob", &json!({ "pattern": "talk-*" })).of(&name);
             reads.push(stage.ask(read).await);
         }
     }
     (effects, reads)
 }
 
-async fn storm(seed: u64) {
-    let stage = Stage::new().await;
+async fn run_storm(seed: u64) {
+    let stage = RunnerFixture::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let (effects, reads) = ask_all(&stage).await;
     let calls = Arc::new(AtomicUsize::new(0));
-    let (counting, mut dice) = (Arc::clone(&calls), Dice(seed));
+    let (counting, mut dice) = (Arc::clone(&calls), SeededNumbers(seed));
     relay.rule(move |_, _| {
         counting.fetch_add(1, Ordering::SeqCst);
         match dice.below(20) {
-            0 => Fate::AnswerLost,
-            1 => Fate::Unheard,
-            2 => Fate::Cut(30),
-            3 => Fate::say("503 Service Unavailable", "", "{}"),
-            _ => Fate::Pass,
+            0 => CallFate::AnswerLost,
+            1 => CallFate::Unheard,
+            2 => CallFate::Cut(30),
+            3 => CallFate::say("503 Service Unavailable", "", "{}"),
+            _ => CallFate::Pass,
         }
     });
-    let mut dice = Dice(seed.wrapping_mul(31));
+    let mut dice = SeededNumbers(seed.wrapping_mul(31));
     let ids: Vec<&String> = effects
         .iter()
         .map(|effect| &effect.0)
@@ -70,13 +70,13 @@ async fn storm(seed: u64) {
         let moment =
             calls.load(Ordering::SeqCst) + 4 + usize::try_from(dice.below(40)).expect("small");
         let runner = stage.run_at(&relay.url);
-        until("the moment to kill", || {
+        wait_until("the moment to kill", || {
             calls.load(Ordering::SeqCst) >= moment || all_done()
         })
         .await;
         runner.kill();
     }
-    relay.rule(|_, _| Fate::Pass);
+    relay.rule(|_, _| CallFate::Pass);
     let _runner = stage.run_at(&relay.url);
     let mut verdicts = vec![Vec::new(); TALKS];
     for (id, talk, n) in &effects {
@@ -126,6 +126,6 @@ async fn storm(seed: u64) {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn no_storm_loses_a_request_or_repeats_an_effect() {
     for seed in [3, 0x5eed, 987_654_321] {
-        storm(seed).await;
+        run_storm(seed).await;
     }
 }

@@ -1,27 +1,31 @@
 //! What a killed runner leaves running: commands in the foreground are ended by the next life, daemons of theirs too.
 
-use crate::harness::caller::Ask;
-use crate::harness::running::carrying;
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::caller::ToolCall;
+use crate::harness::running::processes_with_argument;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
     let marker = format!("8{:07}", std::process::id());
     let command = format!(
         "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)'); echo $$ > begun; sleep 600"
     );
-    let id = stage.ask(Ask::bash(&command)).await;
+    let id = stage.ask(ToolCall::bash(&command)).await;
     stage.line("begun").await;
-    until("the daemon", || carrying(&marker).len() == 1).await;
+    wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
-    assert_eq!(carrying(&marker).len(), 1, "the test needs an orphan");
+    assert_eq!(
+        processes_with_argument(&marker).len(),
+        1,
+        "the test needs an orphan"
+    );
     let _runner = stage.run();
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
     assert_eq!(
-        carrying(&marker),
+        processes_with_argument(&marker),
         Vec::<u32>::new(),
         "ended before anything is answered"
     );

@@ -2,14 +2,17 @@
 
 use serde_json::json;
 
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// Starts a task; its id.
-async fn start(stage: &Stage, command: &str) -> String {
+async fn start_task(stage: &RunnerFixture, command: &str) -> String {
     let args = json!({ "tool": "Bash", "args": { "command": command } });
-    let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::new("Task", &args).of("talk"))
+        .await;
     let text = answer.text();
     text.split_whitespace()
         .nth(1)
@@ -17,17 +20,17 @@ async fn start(stage: &Stage, command: &str) -> String {
         .to_owned()
 }
 
-async fn output(stage: &Stage, task: &str) -> Answer {
+async fn task_output(stage: &RunnerFixture, task: &str) -> CallAnswer {
     stage
         .caller
-        .have(Ask::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
+        .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
         .await
 }
 
 /// Asks for the task's output until it says this.
-async fn says(stage: &Stage, task: &str, words: &str) -> Answer {
-    eventually(&format!("the task to say {words:?}"), async || {
-        let answer = output(stage, task).await;
+async fn wait_for_output(stage: &RunnerFixture, task: &str, words: &str) -> CallAnswer {
+    wait_for_some(&format!("the task to say {words:?}"), async || {
+        let answer = task_output(stage, task).await;
         answer.text().contains(words).then_some(answer)
     })
     .await
@@ -35,13 +38,18 @@ async fn says(stage: &Stage, task: &str, words: &str) -> Answer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_finished_task_can_be_read_after_a_crash() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let task = start(&stage, "echo ran >> effects; echo the answer").await;
-    says(&stage, &task, "is done").await;
+    let task = start_task(&stage, "echo ran >> effects; echo the answer").await;
+    wait_for_output(&stage, &task, "is done").await;
     runner.kill();
     let runner = stage.run();
-    assert!(output(&stage, &task).await.text().contains("the answer"));
+    assert!(
+        task_output(&stage, &task)
+            .await
+            .text()
+            .contains("the answer")
+    );
     assert_eq!(stage.read("effects"), "ran\n");
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(
@@ -54,19 +62,19 @@ async fn a_finished_task_can_be_read_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let task = start(&stage, "echo half of it; echo ran >> effects; sleep 600").await;
+    let task = start_task(&stage, "echo half of it; echo ran >> effects; sleep 600").await;
     stage.line("effects").await;
-    says(&stage, &task, "half of it").await;
-    let so_far = output(&stage, &task).await;
+    wait_for_output(&stage, &task, "half of it").await;
+    let so_far = task_output(&stage, &task).await;
     assert!(
         so_far.text().contains("running") && so_far.text().contains("half of it"),
         "{so_far:?}"
     );
     runner.kill();
     let runner = stage.run();
-    let answer = says(&stage, &task, "failed").await;
+    let answer = wait_for_output(&stage, &task, "failed").await;
     assert!(
         answer.text().contains("Interrupted") && answer.text().contains("half of it"),
         "{answer:?}"
@@ -82,22 +90,22 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_of_tasks_and_their_output_survive_a_restart() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let runner = stage.run();
-    let task = start(
+    let task = start_task(
         &stage,
         "echo first; until [ -e go ]; do sleep 0.02; done; echo second; exit 3",
     )
     .await;
     assert_eq!(task, "task_1");
-    says(&stage, &task, "first").await;
-    let so_far = output(&stage, &task).await;
+    wait_for_output(&stage, &task, "first").await;
+    let so_far = task_output(&stage, &task).await;
     assert!(so_far.text().contains("first\n[since=6 "), "{so_far:?}");
     stage.write("go", "");
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
-    let text = eventually("its end", async || {
-        let ask = Ask::new("TaskOutput", &args).of("talk");
-        let text = stage.caller.have(ask).await.text();
+    let text = wait_for_some("its end", async || {
+        let ask = ToolCall::new("TaskOutput", &args).of("talk");
+        let text = stage.caller.call_and_wait(ask).await.text();
         text.contains("is done after").then_some(text)
     })
     .await;
@@ -109,7 +117,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     let list = async || {
         stage
             .caller
-            .have(Ask::new("TaskOutput", &json!({})).of("talk"))
+            .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
             .await
             .text()
     };
@@ -124,19 +132,19 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     assert_eq!(list().await, before);
     let again = stage
         .caller
-        .have(Ask::new("TaskOutput", &args).of("talk"))
+        .call_and_wait(ToolCall::new("TaskOutput", &args).of("talk"))
         .await;
     assert_eq!(again.text(), text);
     // A number is given once, and the ids of earlier versions still name their tasks.
     let asked = json!({ "tool": "Bash", "args": { "command": "echo third" } });
-    let id = stage.ask(Ask::new("Task", &asked).of("talk")).await;
+    let id = stage.ask(ToolCall::new("Task", &asked).of("talk")).await;
     let begun = stage.answer(&id).await.text();
     assert!(
         begun.starts_with("Task task_2 started") && begun.matches("task_").count() == 1,
         "{begun}"
     );
     assert!(
-        says(&stage, &format!("{id}-task"), "is done")
+        wait_for_output(&stage, &format!("{id}-task"), "is done")
             .await
             .text()
             .contains("third")

@@ -2,34 +2,34 @@
 
 use serde_json::json;
 
-use crate::harness::process::{Ended, Program};
-use crate::harness::proxy::{Proxy, Toxic};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::process::{EndedProgram, RunningProgram};
+use crate::harness::proxy::{ConnectionFault, FaultyProxy};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 /// Runs until a file is there.
 const WAIT: &str =
     "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
 
-fn send(stage: &Stage, url: &str, more: &[&str]) -> Program {
+fn start_send(stage: &RunnerFixture, url: &str, more: &[&str]) -> RunningProgram {
     let args = json!({ "command": WAIT }).to_string();
     let caller = &stage.caller;
     let variables = [
         ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
         ("PUNIE_DEVICE", caller.device.as_ref()),
     ];
-    let setting = crate::harness::process::Setting {
+    let setting = crate::harness::process::ProcessSetting {
         url: url.to_owned(),
         ..stage.setting.clone()
     };
-    Program::start_with(
+    RunningProgram::start_with(
         &setting,
         &[&["--log", "off", "send", "Bash", &args], more].concat(),
         &variables,
     )
 }
 
-fn answered(ended: &Ended) {
+fn expect_answer(ended: &EndedProgram) {
     assert_eq!(
         (ended.code, ended.out.as_str()),
         (Some(0), "first words\ndone\n"),
@@ -40,15 +40,15 @@ fn answered(ended: &Ended) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
     for more in [&[] as &[&str], &["--progress"]] {
-        let stage = Stage::new().await;
+        let stage = RunnerFixture::new().await;
         let _runner = stage.run();
-        let send = send(&stage, &stage.setting.url, more);
+        let send = start_send(&stage, &stage.setting.url, more);
         stage.line("begun").await;
         if !more.is_empty() {
             send.logs("first words\n").await;
         }
         stage.write("go", "");
-        answered(&send.end().await);
+        expect_answer(&send.end().await);
         for path in ["events:getResult", "events:listProgress"] {
             assert_eq!(stage.faults.calls(path), 0, "{path} {more:?}");
         }
@@ -61,16 +61,16 @@ async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
-    let mut stage = Stage::new().await;
+    let mut stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let send = send(&stage, &stage.setting.url, &["--progress"]);
+    let send = start_send(&stage, &stage.setting.url, &["--progress"]);
     stage.line("begun").await;
     send.logs("first words\n").await;
     stage.stop_backend().await;
     stage.start_backend().await;
     stage.write("go", "");
     let ended = send.end().await;
-    answered(&ended);
+    expect_answer(&ended);
     assert_eq!(
         ended.log.matches("first words").count(),
         1,
@@ -80,15 +80,15 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
-    let proxy = Proxy::before(&stage.setting.url);
-    proxy.poison_those_with("GET /api/sync", Toxic::ResetAsking(0));
-    let send = send(&stage, &proxy.url, &["--progress"]);
+    let proxy = FaultyProxy::before(&stage.setting.url);
+    proxy.poison_those_with("GET /api/sync", ConnectionFault::ResetAsking(0));
+    let send = start_send(&stage, &proxy.url, &["--progress"]);
     stage.line("begun").await;
     send.logs("first words\n").await;
-    until("a question", || stage.faults.calls("events:getResult") > 0).await;
+    wait_until("a question", || stage.faults.calls("events:getResult") > 0).await;
     stage.write("go", "");
-    answered(&send.end().await);
-    assert!(proxy.met() > 0, "a socket was tried");
+    expect_answer(&send.end().await);
+    assert!(proxy.marked_requests() > 0, "a socket was tried");
 }

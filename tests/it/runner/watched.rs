@@ -6,13 +6,13 @@ use std::time::Duration;
 use punie_engine::runner::Watchdog;
 use punie_tool::ToolRegistry;
 
-use crate::harness::inside::{Inside, settings_with};
-use crate::harness::stage::Stage;
-use crate::harness::wait::until;
+use crate::harness::inside::{RunnerInProcess, settings_with};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_service_manager_hears_that_all_is_well() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let path = stage.setting.logs.join("notify");
     let manager = UnixDatagram::bind(&path).expect("a socket");
     manager.set_nonblocking(true).expect("set");
@@ -34,8 +34,9 @@ async fn the_service_manager_hears_that_all_is_well() {
     let settings = settings_with(|settings| {
         settings.housekeeping_interval = Duration::from_hours(1);
     });
-    let runner = Inside::with(&stage, tools, settings, |parts| parts.watchdog = watchdog);
-    until("two words of well-being", || {
+    let runner =
+        RunnerInProcess::with_tools(&stage, tools, settings, |parts| parts.watchdog = watchdog);
+    wait_until("two words of well-being", || {
         hear().matches("WATCHDOG=1\n").count() >= 2
     })
     .await;

@@ -3,10 +3,10 @@
 use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
 
-use super::{ask_of, edit, stage_with_files, start, text_of, tree, write};
-use crate::harness::caller::Ask;
+use super::{ask_of, edit_file, read_tree, stage_with_files, start_change, text_of, write_file};
+use crate::harness::caller::ToolCall;
 use crate::harness::relay::Relay;
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 /// Every step, in the order in which they are reached. Apply and revert change three files.
 const POINTS: &[&str] = &[
@@ -25,34 +25,34 @@ const POINTS: &[&str] = &[
 type Tree = Vec<(String, Vec<u8>)>;
 
 /// Stages a change, an addition and a removal.
-async fn stage_changes(stage: &Stage) {
-    start(stage).await;
-    edit(stage, "app/a.txt", "one", "two").await;
-    write(stage, "app/new/d.txt", "d\n").await;
+async fn stage_changes(stage: &RunnerFixture) {
+    start_change(stage).await;
+    edit_file(stage, "app/a.txt", "one", "two").await;
+    write_file(stage, "app/new/d.txt", "d\n").await;
     let patch = "*** Begin Patch\n*** Delete File: app/b.txt\n*** End Patch\n";
     text_of(stage, "ApplyPatch", json!({ "patch": patch })).await;
 }
 
 /// Kills the runner at a point of this request. The next runner brings the new state about.
-async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, new: &Tree) {
+async fn kill_and_recover(stage: &RunnerFixture, point: &str, ask: ToolCall, new: &Tree) {
     let relay = Relay::before(&stage.setting.url).await;
     let armed = stage.run_armed(&relay.url, point);
     let id = stage.ask(ask).await;
     let ended = armed.end().await;
     assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
-    let left = tree(&stage.file("app"));
+    let left = read_tree(&stage.file("app"));
     let listed = stage.command(&["tools"]).await;
     assert_eq!(listed.code, Some(0), "{listed:?}");
     assert_eq!(
-        tree(&stage.file("app")),
+        read_tree(&stage.file("app")),
         left,
         "{point}: a list of tools changes no file"
     );
     let runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
-    assert_eq!(tree(&stage.file("app")), *new, "{point}");
-    stage.reaches(&id, RequestState::Delivered).await;
+    assert_eq!(read_tree(&stage.file("app")), *new, "{point}");
+    stage.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
     drop(runner);
     let scratch = std::fs::read_dir(stage.setting.home.join("mods/scratch")).expect("a folder");
@@ -64,7 +64,7 @@ async fn kill_and_recover(stage: &Stage, point: &str, ask: Ask, new: &Tree) {
 
 async fn apply_survives(point: &str) {
     let stage = stage_with_files().await;
-    let old = tree(&stage.file("app"));
+    let old = read_tree(&stage.file("app"));
     let runner = stage.run();
     stage_changes(&stage).await;
     drop(runner);
@@ -81,12 +81,12 @@ async fn apply_survives(point: &str) {
         "{status}"
     );
     text_of(&stage, "SelfModRevert", json!({})).await;
-    assert_eq!(tree(&stage.file("app")), old, "{point}");
+    assert_eq!(read_tree(&stage.file("app")), old, "{point}");
 }
 
 async fn revert_survives(point: &str) {
     let stage = stage_with_files().await;
-    let old = tree(&stage.file("app"));
+    let old = read_tree(&stage.file("app"));
     let runner = stage.run();
     stage_changes(&stage).await;
     text_of(&stage, "SelfModApply", json!({})).await;
@@ -121,8 +121,8 @@ async fn w60_a_kill_at_any_step_of_revert_leaves_the_old_or_the_new_state() {
 async fn w57_a_staged_write_that_a_kill_cut_off_is_made_once() {
     let stage = stage_with_files().await;
     let runner = stage.run();
-    start(&stage).await;
-    edit(&stage, "app/a.txt", "one", "x").await;
+    start_change(&stage).await;
+    edit_file(&stage, "app/a.txt", "one", "x").await;
     drop(runner);
     let relay = Relay::before(&stage.setting.url).await;
     let armed = stage.run_armed(&relay.url, "selfmod.written=kill");
@@ -202,10 +202,10 @@ async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one
 async fn w57_a_staged_patch_that_a_kill_cut_off_changes_no_real_file() {
     let stage = stage_with_files().await;
     let runner = stage.run();
-    start(&stage).await;
-    write(&stage, "app/new.txt", "new\n").await;
+    start_change(&stage).await;
+    write_file(&stage, "app/new.txt", "new\n").await;
     drop(runner);
-    let old = tree(&stage.file("app"));
+    let old = read_tree(&stage.file("app"));
     let patch = "*** Begin Patch\n*** Delete File: app/new.txt\n*** Delete File: app/b.txt\n*** Update File: app/a.txt\n@@\n\
                  -a one\n+a two\n*** End Patch\n";
     let relay = Relay::before(&stage.setting.url).await;
@@ -217,7 +217,7 @@ async fn w57_a_staged_patch_that_a_kill_cut_off_changes_no_real_file() {
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
-    assert_eq!(tree(&stage.file("app")), old);
+    assert_eq!(read_tree(&stage.file("app")), old);
     let status = text_of(&stage, "SelfModStatus", json!({})).await;
     assert!(
         status.contains("Staged: 2 files\nM a.txt\nD b.txt"),

@@ -10,40 +10,40 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::{Answer, Ask};
-use crate::harness::stage::Stage;
+use crate::harness::caller::{CallAnswer, ToolCall};
+use crate::harness::stage::RunnerFixture;
 
 /// The root is a folder of the workspace.
 const CONFIG: &str = "[self_mod]\nroot = \"app\"\n";
 
 /// A request of the agent whose changes are staged.
-fn ask_of(tool: &str, args: &Value) -> Ask {
-    Ask::new(tool, args)
+fn ask_of(tool: &str, args: &Value) -> ToolCall {
+    ToolCall::new(tool, args)
         .of("modding")
         .with("agentType", json!("self_mod"))
 }
 
 /// Calls a tool as that agent.
-async fn call(stage: &Stage, tool: &str, args: Value) -> Answer {
+async fn call_tool(stage: &RunnerFixture, tool: &str, args: Value) -> CallAnswer {
     let id = stage.ask(ask_of(tool, &args)).await;
     stage.answer(&id).await
 }
 
 /// Calls a tool as that agent, which succeeds; its text.
-async fn text_of(stage: &Stage, tool: &str, args: Value) -> String {
-    let answer = call(stage, tool, args).await;
+async fn text_of(stage: &RunnerFixture, tool: &str, args: Value) -> String {
+    let answer = call_tool(stage, tool, args).await;
     assert_eq!(answer.outcome, "ok", "{tool}: {answer:?}");
     answer.text()
 }
 
 /// Edits a file as that agent.
-async fn edit(stage: &Stage, file: &str, old: &str, new: &str) {
+async fn edit_file(stage: &RunnerFixture, file: &str, old: &str, new: &str) {
     let args = json!({"file_path": file, "old_string": old, "new_string": new});
     text_of(stage, "Edit", args).await;
 }
 
 /// Writes a file as that agent.
-async fn write(stage: &Stage, file: &str, content: &str) {
+async fn write_file(stage: &RunnerFixture, file: &str, content: &str) {
     text_of(
         stage,
         "Write",
@@ -53,7 +53,7 @@ async fn write(stage: &Stage, file: &str, content: &str) {
 }
 
 /// The id that SelfModStart gave.
-async fn start(stage: &Stage) -> String {
+async fn start_change(stage: &RunnerFixture) -> String {
     let text = text_of(stage, "SelfModStart", json!({"name": "Theme"})).await;
     let id = text.split_whitespace().nth(1).expect("an id");
     assert!(id.starts_with("mod-"), "{text}");
@@ -61,7 +61,7 @@ async fn start(stage: &Stage) -> String {
 }
 
 /// The files of a folder with their bytes, in order.
-fn tree(root: &Path) -> Vec<(String, Vec<u8>)> {
+fn read_tree(root: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -80,8 +80,8 @@ fn tree(root: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A stage with three files below the root.
-async fn stage_with_files() -> Stage {
-    let stage = Stage::with(CONFIG).await;
+async fn stage_with_files() -> RunnerFixture {
+    let stage = RunnerFixture::with_config(CONFIG).await;
     std::fs::create_dir(stage.file("app")).expect("made");
     for name in ["a", "b", "c"] {
         stage.write(&format!("app/{name}.txt"), &format!("{name} one\n"));

@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use super::{call, edit, stage_with_files, start, text_of, write};
-use crate::harness::caller::Ask;
+use super::{call_tool, edit_file, stage_with_files, start_change, text_of, write_file};
+use crate::harness::caller::ToolCall;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     let stage = stage_with_files().await;
     let _runner = stage.run();
-    let feature = start(&stage).await;
+    let feature = start_change(&stage).await;
     for name in ["a", "b", "c"] {
-        edit(&stage, &format!("app/{name}.txt"), "one", "two").await;
+        edit_file(&stage, &format!("app/{name}.txt"), "one", "two").await;
     }
-    write(&stage, "app/new/d.txt", "d two\n").await;
+    write_file(&stage, "app/new/d.txt", "d two\n").await;
 
     // The agent sees what it staged, everybody else the real files.
     let read = text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
@@ -46,8 +46,8 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     .await;
     assert!(listed.contains("app/new/d.txt"), "{listed}");
     for other in [
-        Ask::new("Read", &json!({"file_path": "app/a.txt"})).of("modding"),
-        Ask::new("Read", &json!({"file_path": "app/a.txt"}))
+        ToolCall::new("Read", &json!({"file_path": "app/a.txt"})).of("modding"),
+        ToolCall::new("Read", &json!({"file_path": "app/a.txt"}))
             .of("elsewhere")
             .with("agentType", json!("self_mod")),
     ] {
@@ -66,7 +66,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     ] {
         assert!(status.contains(line), "{status}");
     }
-    let applied = call(&stage, "SelfModApply", json!({"message": "Two"})).await;
+    let applied = call_tool(&stage, "SelfModApply", json!({"message": "Two"})).await;
     assert_eq!(applied.outcome, "ok", "{applied:?}");
     assert_eq!(
         applied.payload["meta"]["files"].as_array().map(Vec::len),
@@ -77,7 +77,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
 
     // Write refuses what the conversation has not read in its present version.
     text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
-    write(&stage, "app/a.txt", "broken\n").await;
+    write_file(&stage, "app/a.txt", "broken\n").await;
     text_of(&stage, "SelfModApply", json!({})).await;
     assert_eq!(stage.read("app/a.txt"), "broken\n");
     let status = text_of(&stage, "SelfModStatus", json!({"feature_id": feature})).await;
@@ -114,7 +114,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
 async fn w58_the_tools_exist_only_with_a_root_and_their_state_lies_in_the_home() {
     let stage = stage_with_files().await;
     let runner = stage.run();
-    start(&stage).await;
+    start_change(&stage).await;
     assert!(stage.setting.home.join("mods/features").is_dir());
     drop(runner);
     stage.configure("root = \"app\"", "");

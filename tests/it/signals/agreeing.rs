@@ -5,19 +5,19 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{make_chrome_history, write_below};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
-use crate::user::listed;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
+use crate::user::listed_questions;
 
 const SECRET: &str = "planted-Zx81-signals-value";
 
-fn collecting(categories: &Value) -> Ask {
-    Ask::new("CollectSignals", &json!({ "categories": categories }))
+fn collect_call(categories: &Value) -> ToolCall {
+    ToolCall::new("CollectSignals", &json!({ "categories": categories }))
 }
 
 /// Agrees to the question about this category.
-async fn agree(stage: &Stage, id: &str, category: &str) {
+async fn agree_to_category(stage: &RunnerFixture, id: &str, category: &str) {
     let answer = ["questions", "answer", id, "yes", category];
     let yes = stage.command(&answer).await;
     assert_eq!(yes.code, Some(0), "{yes:?}");
@@ -34,7 +34,7 @@ fn make_project(user: &Path, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
-    let stage = Stage::with("[signals]\ndev_environment = \"on\"\n").await;
+    let stage = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
     let user = &stage.setting.logs;
     write_below(user, ".bash_history", "git status\ngit push\n");
     let person = "[user]\nname = Ann Bonny\nemail = ann@b.example\n";
@@ -48,8 +48,8 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     secrets.set_secret("PLANTED", &value).expect("stored");
     let _runner = stage.run();
 
-    let id = stage.ask(collecting(&json!(["dev_environment"]))).await;
-    listed(&stage).await;
+    let id = stage.ask(collect_call(&json!(["dev_environment"]))).await;
+    listed_questions(&stage).await;
     let asked = stage.command(&["questions"]).await.out;
     assert!(asked.contains("Agents may read, at any time"), "{asked}");
     assert!(
@@ -69,7 +69,7 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
         let wrong = stage.command(&args).await;
         assert_eq!(wrong.code, Some(2), "{wrong:?}");
     }
-    agree(&stage, &id, "dev_environment").await;
+    agree_to_category(&stage, &id, "dev_environment").await;
     let text = stage.answer(&id).await.text();
     assert!(text.contains("git (2)"), "{text}");
     for told in ["Ann", "Bonny", "ann@b.example", SECRET] {
@@ -84,12 +84,12 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     assert_eq!(previewed.out.trim_end(), text.trim_end());
 
     // Agreed once, it is not asked again, until it is withdrawn.
-    let again = stage.ask(collecting(&json!([]))).await;
+    let again = stage.ask(collect_call(&json!([]))).await;
     assert_eq!(stage.answer(&again).await.text(), text);
     let withdrawn = stage.command(&["signals", "withdraw"]).await;
     assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
-    let id = stage.ask(collecting(&json!("dev_environment"))).await;
-    listed(&stage).await;
+    let id = stage.ask(collect_call(&json!("dev_environment"))).await;
+    listed_questions(&stage).await;
     let no = stage.command(&["questions", "refuse", &id]).await;
     assert_eq!(no.code, Some(0), "{no:?}");
     let answer = stage.answer(&id).await;
@@ -107,7 +107,7 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_closed_at_once() {
     let switches = "[signals]\ndev_environment = \"on\"\nbrowsing_bookmarks = \"preview\"\n";
-    let stage = Stage::with(switches).await;
+    let stage = RunnerFixture::with_config(switches).await;
     make_chrome_history(&stage.setting.logs, "The book", 30);
     let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let _runner = stage.run();
@@ -122,7 +122,7 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
         ),
         (json!(["everything"]), "there is no category everything"),
     ] {
-        let id = stage.ask(collecting(&categories)).await;
+        let id = stage.ask(collect_call(&categories)).await;
         let answer = stage.answer(&id).await;
         assert!(answer.text().contains(words), "{answer:?}");
     }
@@ -135,10 +135,10 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     };
     let consents = punie_home::SignalConsents::in_home(&home);
     consents.add_record(&consent).expect("written");
-    let id = stage.ask(collecting(&json!([]))).await;
+    let id = stage.ask(collect_call(&json!([]))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     stage.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
-    let id = stage.ask(collecting(&json!([]))).await;
+    let id = stage.ask(collect_call(&json!([]))).await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(
@@ -149,21 +149,21 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
     let left = write_below(&home.signals_dir(), "signals-left/copy.sqlite", "x");
     write_below(&home.signals_dir(), "signals-left/in-use", "");
     let _runner = stage.run();
-    until("the copy is gone", || !left.exists()).await;
+    wait_until("the copy is gone", || !left.exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
     let config =
         "[signals]\ndev_environment = \"on\"\n[callers.test]\nworkspaces = [\"../work\"]\n";
-    let stage = Stage::with(config).await;
+    let stage = RunnerFixture::with_config(config).await;
     let _runner = stage.run();
-    let id = stage.ask(collecting(&json!([]))).await;
+    let id = stage.ask(collect_call(&json!([]))).await;
     let answer = stage.answer(&id).await;
     assert_eq!(
         answer.verdict(),
@@ -174,10 +174,10 @@ async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
-    let stage = Stage::with("[signals]\ndev_environment = \"on\"\n").await;
+    let stage = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
     let _runner = stage.run();
-    let id = stage.ask(collecting(&json!([]))).await;
-    let question = eventually("a question at the caller's side", async || {
+    let id = stage.ask(collect_call(&json!([]))).await;
+    let question = wait_for_some("a question at the caller's side", async || {
         stage.caller.questions().await.pop()
     })
     .await;
@@ -193,20 +193,20 @@ async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consent_that_is_withdrawn_during_the_next_question_counts_no_more() {
     let config = "[signals]\ndev_environment = \"on\"\napps_system = \"on\"\n";
-    let stage = Stage::with(config).await;
+    let stage = RunnerFixture::with_config(config).await;
     write_below(&stage.setting.logs, ".bash_history", "git status\n");
     let _runner = stage.run();
-    let id = stage.ask(collecting(&json!([]))).await;
-    listed(&stage).await;
-    agree(&stage, &id, "dev_environment").await;
-    eventually("the next question", async || {
-        let title = listed(&stage).await["title"].to_string();
+    let id = stage.ask(collect_call(&json!([]))).await;
+    listed_questions(&stage).await;
+    agree_to_category(&stage, &id, "dev_environment").await;
+    wait_for_some("the next question", async || {
+        let title = listed_questions(&stage).await["title"].to_string();
         title.contains("apps_system").then_some(())
     })
     .await;
     let withdrawn = stage.command(&["signals", "withdraw"]).await;
     assert!(withdrawn.out.contains("dev_environment"), "{withdrawn:?}");
-    agree(&stage, &id, "apps_system").await;
+    agree_to_category(&stage, &id, "apps_system").await;
     let text = stage.answer(&id).await.text();
     assert!(text.contains("- apps (apps_system)"), "{text}");
     assert!(

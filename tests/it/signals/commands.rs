@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{make_chrome_history, start_signals, write_below};
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 const ALL_PREVIEWED: &str = "[signals]\nbrowsing_bookmarks = \"preview\"\napps_system = \"preview\"\n\
                              messages_notes = \"preview\"\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_without_any_source_says_so_for_each() {
-    let stage = Stage::unpaired(ALL_PREVIEWED).await;
+    let stage = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
     let user = tempfile::tempdir().expect("a folder");
     let ended = start_signals(&stage, user.path(), &["preview", "--json"])
         .end()
@@ -36,7 +36,7 @@ async fn a_machine_without_any_source_says_so_for_each() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
-    let stage = Stage::unpaired("").await;
+    let stage = RunnerFixture::with_unpaired_device("").await;
     let user = tempfile::tempdir().expect("a folder");
     write_below(user.path(), ".bash_history", "git status\ngit push\nls\n");
     make_chrome_history(user.path(), "A page", 30);
@@ -62,7 +62,7 @@ async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
-    let stage = Stage::unpaired(ALL_PREVIEWED).await;
+    let stage = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
     let user = tempfile::tempdir().expect("a folder");
     make_chrome_history(user.path(), "The book", 30);
     write_below(user.path(), ".config/chromium/Default/History", [7; 5_000]);
@@ -109,7 +109,7 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_agrees_at_the_terminal_and_withdraws() {
-    let stage = Stage::unpaired("[signals]\ndev_environment = \"on\"\n").await;
+    let stage = RunnerFixture::with_unpaired_device("[signals]\ndev_environment = \"on\"\n").await;
     write_below(&stage.setting.logs, ".bash_history", "cargo test\n");
     let refused = stage.command(&["signals", "collect"]).await;
     assert_eq!(refused.code, Some(77), "{refused:?}");

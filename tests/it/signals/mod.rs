@@ -6,8 +6,8 @@ mod opened_files;
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 const CHROME_SCHEMA: &str =
     include_str!("../../../crates/signals/tests/fixtures/schemas/chromium_history_v70.sql");
@@ -43,11 +43,11 @@ fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
 }
 
 /// Starts `signals` with these words for a user with this folder and no programs of the system.
-fn start_signals(stage: &Stage, user: &Path, words: &[&str]) -> Program {
+fn start_signals(stage: &RunnerFixture, user: &Path, words: &[&str]) -> RunningProgram {
     let args = [&["signals"], words].concat();
     let variables = [
         ("HOME", user.as_os_str()),
         ("XDG_DATA_DIRS", "/nonexistent".as_ref()),
     ];
-    Program::start_with(&stage.setting, &args, &variables)
+    RunningProgram::start_with(&stage.setting, &args, &variables)
 }

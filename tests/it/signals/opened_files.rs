@@ -8,7 +8,7 @@ use notify::event::AccessKind;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use super::{make_chrome_history, start_signals, write_below};
-use crate::harness::stage::Stage;
+use crate::harness::stage::RunnerFixture;
 
 /// The files of each category on Linux, where messages and notes have none.
 const FILES: [(&str, &[&str]); 3] = [
@@ -98,7 +98,8 @@ async fn w89_nothing_of_a_category_that_is_off_is_opened() {
             let switch = if category == on { "preview" } else { "off" };
             format!("{category} = \"{switch}\"\n")
         });
-        let stage = Stage::unpaired(&format!("[signals]\n{}", switches.concat())).await;
+        let stage =
+            RunnerFixture::with_unpaired_device(&format!("[signals]\n{}", switches.concat())).await;
         log.list_opened();
         let ended = start_signals(&stage, user.path(), &["preview"]).end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -6,12 +6,12 @@ use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{Desk, SECRET, USERS};
-use crate::harness::tools::text;
+use super::{SECRET, SqliteFixture, USERS};
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn rows_come_as_a_table_with_exact_values() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let before = desk.files();
     let answer = desk
         .answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"}))
@@ -32,7 +32,7 @@ async fn rows_come_as_a_table_with_exact_values() {
 
 #[tokio::test]
 async fn json_and_csv_are_what_their_readers_expect() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let answer = desk
         .answer(json!({"query": "SELECT id, big FROM users", "format": "json"}))
         .await;
@@ -70,8 +70,9 @@ async fn json_and_csv_are_what_their_readers_expect() {
 
 #[tokio::test]
 async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
-    let desk =
-        Desk::new("CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;");
+    let desk = SqliteFixture::new(
+        "CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;",
+    );
     let answer = desk.answer(json!({"query": ".tables"})).await;
     assert!(
         answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"),
@@ -103,7 +104,8 @@ async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
 
 #[tokio::test]
 async fn a_cut_cell_names_the_way_to_the_rest() {
-    let desk = Desk::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
+    let desk =
+        SqliteFixture::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
     let answer = desk.answer(json!({"query": "SELECT long FROM t"})).await;
     assert!(answer.contains("... (300 characters)"), "{answer}");
     let way = "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
@@ -116,7 +118,7 @@ async fn a_cut_cell_names_the_way_to_the_rest() {
 
 #[tokio::test]
 async fn pages_say_whether_there_is_more() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;",
     );
     let answer = desk
@@ -142,7 +144,7 @@ async fn pages_say_whether_there_is_more() {
 
 #[tokio::test]
 async fn parameters_are_bound_and_checked() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let answer = desk
         .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
         .await;
@@ -177,7 +179,7 @@ async fn parameters_are_bound_and_checked() {
 
 #[tokio::test]
 async fn an_empty_query_shows_the_schema() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let answer = desk.answer(json!({})).await;
     assert!(
         answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"),
@@ -196,7 +198,7 @@ async fn an_empty_query_shows_the_schema() {
 
 #[tokio::test]
 async fn reading_of_every_kind_is_allowed() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
     );
     for (query, part) in [
@@ -230,7 +232,7 @@ async fn reading_of_every_kind_is_allowed() {
 
 #[tokio::test]
 async fn a_misspelt_name_gets_the_near_one() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let refused = desk
         .refused(json!({"query": "SELECT nmae FROM user"}))
         .await;
@@ -253,7 +255,7 @@ async fn a_misspelt_name_gets_the_near_one() {
 
 #[tokio::test]
 async fn an_empty_file_is_a_database_without_tables() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     fs::write(desk.path("empty.db"), "").expect("a file");
     let answer = desk.answer(json!({"database_path": "empty.db"})).await;
     assert!(answer.contains("0 tables"), "{answer}");
@@ -265,7 +267,7 @@ async fn an_empty_file_is_a_database_without_tables() {
 
 #[tokio::test]
 async fn a_damaged_table_is_called_damaged_in_the_overview() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE whole (a); INSERT INTO whole VALUES (1);
          CREATE TABLE broken (a); INSERT INTO broken VALUES (zeroblob(20000));",
     );
@@ -282,7 +284,7 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
     bytes[(page - 1) * size..page * size].fill(0xEE);
     fs::write(desk.path("app.db"), bytes).expect("a file");
     let reply = desk.ask(json!({})).await.expect("an overview");
-    let answer = text(&reply);
+    let answer = reply_text(&reply);
     assert!(answer.contains("table whole: 1 row"), "{answer}");
     assert!(
         answer.contains("table broken: rows not counted: database disk image is malformed"),
@@ -297,7 +299,7 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
 
 #[tokio::test]
 async fn a_view_without_end_is_described_and_not_counted() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE VIEW endless AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c;
          CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
     );
@@ -310,21 +312,21 @@ async fn a_view_without_end_is_described_and_not_counted() {
 
 #[tokio::test]
 async fn a_secret_is_masked_before_its_text_is_cut() {
-    let desk = Desk::new("CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a);");
     // The cut after 200 characters, or 20,000, goes through the secret; so does that of a definition.
     for (before, format) in [(190, "table"), (19_990, "json"), (19_990, "csv")] {
         let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
         let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
         let reply = desk.ask(args).await.expect("an answer");
         assert!(
-            !text(&reply).contains(&SECRET[..5]),
+            !reply_text(&reply).contains(&SECRET[..5]),
             "{format}: {}",
-            text(&reply)
+            reply_text(&reply)
         );
         assert!(
-            text(&reply).contains("x[REDACTED"),
+            reply_text(&reply).contains("x[REDACTED"),
             "{format}: {}",
-            text(&reply)
+            reply_text(&reply)
         );
         assert_eq!(reply.meta.redactions, Some(1), "{format}");
     }
@@ -342,7 +344,7 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
 
 #[tokio::test]
 async fn a_spatial_index_is_read_without_leave_to_write() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE VIRTUAL TABLE places USING rtree(id, west, east, +name); INSERT INTO places VALUES (1, 2, 3, 'here');",
     );
     let rows = desk

@@ -9,12 +9,12 @@ use punie_tool::{ToolContext, ToolEffect};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{Desk, USERS};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::tools::{call_with, text};
+use super::{SqliteFixture, USERS};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::tools::{call_with, reply_text};
 
-impl Desk {
+impl SqliteFixture {
     /// A statement with mode=rw.
     async fn change(&self, query: &str) -> String {
         self.answer(json!({"query": query, "mode": "rw"})).await
@@ -34,7 +34,7 @@ impl Desk {
 
 #[tokio::test]
 async fn a_change_says_how_many_rows_and_which_id() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let path = desk.path("app.db").display().to_string();
     let answer = desk
         .change("INSERT INTO users (name) VALUES ('dan'), ('eve')")
@@ -62,7 +62,7 @@ async fn a_change_says_how_many_rows_and_which_id() {
 
 #[tokio::test]
 async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let answer = desk
         .answer(
             json!({"query": "UPDATE users SET big = id WHERE id > 0 RETURNING id", "mode": "rw", "limit": 2}),
@@ -84,7 +84,7 @@ async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
 
 #[tokio::test]
 async fn the_schema_can_be_changed() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     for query in [
         "CREATE TABLE pets (id INTEGER PRIMARY KEY, owner REFERENCES users)",
         "CREATE INDEX pets_by_owner ON pets (owner)",
@@ -124,7 +124,7 @@ async fn the_schema_can_be_changed() {
 
 #[tokio::test]
 async fn dropping_something_needs_to_be_confirmed() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     desk.change("CREATE INDEX by_name ON users (name)").await;
     desk.change("CREATE TRIGGER tidy AFTER DELETE ON users BEGIN SELECT 1; END")
         .await;
@@ -154,7 +154,7 @@ async fn dropping_something_needs_to_be_confirmed() {
 
 #[tokio::test]
 async fn a_change_of_every_row_needs_to_be_confirmed() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     for query in [
         "DELETE FROM users",
         "UPDATE users SET name = 'where'",
@@ -183,7 +183,7 @@ async fn a_change_of_every_row_needs_to_be_confirmed() {
 
 #[tokio::test]
 async fn mode_rw_reaches_no_further_than_its_database() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let outside = desk.scratch.path().join("written.db");
     let before = desk.files();
     for query in [
@@ -227,7 +227,7 @@ async fn mode_rw_reaches_no_further_than_its_database() {
 
 #[tokio::test]
 async fn a_change_that_fails_leaves_nothing_behind() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE t (a UNIQUE, b CHECK (b < 10)); INSERT INTO t VALUES (1, 1), (2, 2), (3, 9);
          CREATE TABLE parent (id PRIMARY KEY); CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED);",
     );
@@ -267,7 +267,7 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 
 #[tokio::test]
 async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
     let refused = desk
         .refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50}))
         .await;
@@ -290,7 +290,7 @@ async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
 
 #[tokio::test]
 async fn a_change_waits_for_a_lock_and_then_says_busy() {
-    let desk = Desk::new("CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a);");
     let other = desk.connection();
     other
         .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1);")
@@ -329,14 +329,18 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
     );
     let (answer, ()) = tokio::join!(waiting, async { asked.send(()).expect("heard") });
     let reply = answer.expect("a change");
-    assert!(text(&reply).contains("1 row affected"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("1 row affected"),
+        "{}",
+        reply_text(&reply)
+    );
     holder.join().expect("it ends");
     assert_eq!(desk.count("t"), 2);
 }
 
 #[tokio::test]
 async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     desk.change("INSERT INTO t VALUES (1)").await;
     assert_eq!(desk.files().len(), 1, "the last connection removes its WAL");
     let other = desk.connection();
@@ -352,7 +356,7 @@ async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
 
 #[tokio::test]
 async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let before = desk.files();
     let answer = desk.change("SELECT count(*) AS n FROM users").await;
     assert!(
@@ -369,7 +373,7 @@ async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
 #[cfg(unix)]
 #[tokio::test]
 async fn protected_places_and_second_names_are_not_written() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     for folder in [".vscode", "home", "home/state"] {
         fs::create_dir(desk.path(folder)).expect("a folder");
     }
@@ -413,7 +417,7 @@ async fn protected_places_and_second_names_are_not_written() {
 
 #[test]
 fn only_a_call_with_mode_rw_counts_as_writing() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let entry = desk
         .tools
         .find_tool("SqliteQuery")
@@ -450,7 +454,7 @@ fn only_a_call_with_mode_rw_counts_as_writing() {
 
 #[tokio::test]
 async fn an_empty_file_becomes_a_database() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     fs::write(desk.path("new.db"), "").expect("a file");
     let create = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
     assert!(desk.answer(create).await.starts_with("Done and committed"));
@@ -460,7 +464,7 @@ async fn an_empty_file_becomes_a_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_knows_which_calls_write() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     Connection::open(stage.file("app.db"))
         .expect("a database")
         .execute_batch(USERS)
@@ -469,7 +473,7 @@ async fn the_journal_knows_which_calls_write() {
     let ask = async |args: Value| {
         stage
             .caller
-            .have(Ask::new("SqliteQuery", &args).of("talk"))
+            .call_and_wait(ToolCall::new("SqliteQuery", &args).of("talk"))
             .await
     };
     let query = "DELETE FROM users WHERE id = 1";
@@ -478,7 +482,10 @@ async fn the_journal_knows_which_calls_write() {
     let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
     assert!(answer.text().contains("1 row affected"), "{answer:?}");
     let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
-    let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::new("Task", &args).of("talk"))
+        .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let journal =
         Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
@@ -495,7 +502,7 @@ async fn the_journal_knows_which_calls_write() {
 
 #[tokio::test]
 async fn a_change_is_told_as_what_it_was() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE t (a); CREATE VIRTUAL TABLE f USING fts5(x); CREATE TABLE b (c UNIQUE); INSERT INTO t VALUES (1);",
     );
     for (query, told) in [

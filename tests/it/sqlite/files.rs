@@ -6,16 +6,16 @@ use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::{Desk, USERS};
+use super::{SqliteFixture, USERS};
 #[cfg(target_os = "linux")]
-use crate::harness::flip::Flip;
+use crate::harness::flip::FlippingNames;
 #[cfg(target_os = "linux")]
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 #[cfg(unix)]
 #[tokio::test]
 async fn h86_only_regular_files_inside_are_opened() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let outside = tempfile::tempdir().expect("a folder");
     Connection::open(outside.path().join("o.db"))
         .expect("a database")
@@ -73,8 +73,9 @@ async fn h86_only_regular_files_inside_are_opened() {
 
 #[tokio::test]
 async fn strange_file_names_open_the_file_of_that_name() {
-    let desk =
-        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new(
+        "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
+    );
     for name in [
         "a b.db",
         "q?mode=memory.db",
@@ -95,8 +96,9 @@ async fn strange_file_names_open_the_file_of_that_name() {
 
 #[tokio::test]
 async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
-    let desk =
-        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new(
+        "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
+    );
     let before = desk.files();
     assert_eq!(before.len(), 1, "the last connection removes its WAL");
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
@@ -109,7 +111,7 @@ async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
 
 #[tokio::test]
 async fn a_wal_database_in_use_shows_what_its_writer_committed() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     let writer = Connection::open(desk.path("app.db")).expect("a writer");
     writer
         .execute_batch(
@@ -130,7 +132,7 @@ async fn a_wal_database_in_use_shows_what_its_writer_committed() {
 
 #[tokio::test]
 async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     let writer = Connection::open(desk.path("app.db")).expect("a writer");
     writer
         .execute_batch("INSERT INTO t VALUES (41)")
@@ -162,7 +164,7 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
     let outside = tempfile::tempdir().expect("a folder");
     fs::create_dir(desk.path("sub")).expect("a folder");
     for (folder, word, mode) in [
@@ -180,7 +182,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
         }
     }
     std::os::unix::fs::symlink(outside.path(), desk.path("link")).expect("a link");
-    let flip = Flip::start(&desk.path("sub"), &desk.path("link"));
+    let flip = FlippingNames::start(&desk.path("sub"), &desk.path("link"));
     let mut found = 0;
     for turn in 0..2_000 {
         let name = if turn % 2 == 0 {
@@ -193,11 +195,11 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
             .await
         {
             assert!(
-                !text(&reply).contains("secret"),
+                !reply_text(&reply).contains("secret"),
                 "turn {turn}: {}",
-                text(&reply)
+                reply_text(&reply)
             );
-            found += u32::from(text(&reply).contains("plain"));
+            found += u32::from(reply_text(&reply).contains("plain"));
         }
     }
     drop(flip);
@@ -206,7 +208,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
 
 #[tokio::test]
 async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let other = Connection::open(desk.path("app.db")).expect("a program");
     other
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;")
@@ -231,7 +233,7 @@ async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
 
 #[tokio::test]
 async fn what_a_killed_program_left_unfinished_is_not_shown() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let other = Connection::open(desk.path("app.db")).expect("a program");
     // A cache of a few pages has to write into the database before the transaction ends.
     other
@@ -263,8 +265,9 @@ async fn what_a_killed_program_left_unfinished_is_not_shown() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
-    let desk =
-        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new(
+        "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
+    );
     let kept = Connection::open(desk.path("app.db")).expect("a program");
     kept.execute_batch("INSERT INTO t VALUES (8)")
         .expect("a log");
@@ -307,7 +310,7 @@ async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
 
 #[tokio::test]
 async fn no_copy_is_made_with_a_journal_that_is_too_large() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let other = Connection::open(desk.path("app.db")).expect("a program");
     other.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
     let journal = fs::File::create(desk.path("app.db-journal")).expect("a journal");

@@ -5,13 +5,13 @@ use punie_tool::ToolContext;
 use punie_tool::request::ErrorCode;
 use serde_json::json;
 
-use super::{Desk, USERS};
-use crate::harness::tools::{call_with, text};
+use super::{SqliteFixture, USERS};
+use crate::harness::tools::{call_with, reply_text};
 use crate::harness::wait::with_enough_time;
 
 #[tokio::test]
 async fn hostile_statements_are_refused() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let outside = desk.scratch.path().join("written.db");
     let before = desk.files();
     for (query, code) in [
@@ -105,7 +105,7 @@ async fn hostile_statements_are_refused() {
 
 /// Each is refused with this code, and leaves the folder as it is.
 async fn all_refused(queries: &[(String, ErrorCode)]) {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let before = desk.files();
     for (query, code) in queries {
         let refused = desk.refused(json!({"query": query})).await;
@@ -184,7 +184,7 @@ async fn h87_two_statements_are_refused() {
         ("SELECT 1; ATTACH 'x' AS y", ErrorCode::PolicyDenied),
     ];
     all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let answer = desk
         .answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"}))
         .await;
@@ -193,7 +193,7 @@ async fn h87_two_statements_are_refused() {
 
 #[tokio::test]
 async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
     let refused = desk
@@ -208,7 +208,7 @@ async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
 
 #[tokio::test]
 async fn h85_a_hostile_view_gets_no_further_than_a_query() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
     let refused = desk.refused(json!({"query": "SELECT * FROM v"})).await;
@@ -234,7 +234,7 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
 
 #[tokio::test]
 async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     let bomb =
         "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
     let refused = desk.refused(json!({"query": bomb, "timeout_ms": 50})).await;
@@ -256,14 +256,14 @@ async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
 
 #[tokio::test]
 async fn h89_text_that_is_no_text_is_shown_safely() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
     );
     let reply = desk
         .ask(json!({"query": "SELECT a FROM t"}))
         .await
         .expect("an answer");
-    let answer = text(&reply);
+    let answer = reply_text(&reply);
     assert!(
         answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"),
         "{answer}"
@@ -274,7 +274,7 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
 
 #[tokio::test]
 async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
-    let desk = Desk::new(USERS);
+    let desk = SqliteFixture::new(USERS);
     // Each is one step of SQLite's that takes minutes or hours.
     let endless = [
         "SELECT instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))",
@@ -317,7 +317,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
 
 #[tokio::test]
 async fn a_change_that_is_killed_within_one_step_changes_nothing() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);");
     let query = "UPDATE t SET a = iif(a = 1, 7, instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))) WHERE 1";
     let refused = desk
         .refused(json!({"query": query, "mode": "rw", "timeout_ms": 50}))
@@ -357,7 +357,7 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
 
 #[tokio::test]
 async fn indexes_and_views_that_use_such_functions_work_as_ever() {
-    let desk = Desk::new(
+    let desk = SqliteFixture::new(
         "CREATE TABLE t (a, b AS (trim(a, 'x')), CHECK (instr(a, '!') = 0));
          CREATE INDEX i ON t (replace(a, 'x', 'y')); CREATE VIEW v AS SELECT ltrim(a, 'x') AS l FROM t;
          INSERT INTO t (a) VALUES ('xax');",

@@ -10,14 +10,14 @@ use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::Desk;
-use crate::harness::tools::{call, call_with, registry, text};
+use super::SqliteFixture;
+use crate::harness::tools::{build_registry, call_tool, call_with, reply_text};
 
 /// Where the other program finds the database.
 const NAMED: &str = "PUNIE_TEST_DATABASE";
 
 /// What another program comes to that writes to the database: a process of its own, since locks are the process's.
-fn another_program_writes(desk: &Desk) -> bool {
+fn another_program_writes(desk: &SqliteFixture) -> bool {
     let program = Command::new(std::env::current_exe().expect("this program"))
         .args([
             "--exact",
@@ -55,9 +55,9 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 
 #[tokio::test]
 async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
     let workspace = Workspace::open_roots(&[desk.dir.path().to_owned()]).expect("a workspace");
-    let search = registry(tools(SearchDeps {
+    let search = build_registry(tools(SearchDeps {
         workspace,
         user_ignore: None,
         views: None,
@@ -72,7 +72,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
             tokio::task::yield_now().await;
         }
         let before = another_program_writes(&desk);
-        let found = call(
+        let found = call_tool(
             &search,
             "Grep",
             json!({"pattern": "nowhere", "path": "app.db"}),
@@ -103,7 +103,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
 
 #[tokio::test]
 async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
     let reader = Connection::open(desk.path("app.db")).expect("a reader");
     reader
         .execute_batch("BEGIN; SELECT a FROM t;")
@@ -124,15 +124,15 @@ async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let answer = answer.expect("a change");
     assert!(
-        text(&answer).contains("1 row affected"),
+        reply_text(&answer).contains("1 row affected"),
         "{}",
-        text(&answer)
+        reply_text(&answer)
     );
 }
 
 #[tokio::test]
 async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
     let reader = Connection::open(desk.path("app.db")).expect("a reader");
     reader
         .execute_batch("BEGIN; SELECT a FROM t;")
@@ -169,7 +169,7 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
 
 #[tokio::test]
 async fn a_lock_of_another_connection_is_named_within_the_time_limit() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('theirs');");
+    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('theirs');");
     let theirs = Connection::open(desk.path("app.db")).expect("a database");
     theirs.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
     let args = |mode: &str, query: &str| json!({"query": query, "mode": mode, "timeout_ms": 1_000});

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::process::worker_program;
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 const USERS: &str = "
     CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL, big INTEGER, photo BLOB);
@@ -37,13 +37,13 @@ const USERS: &str = "
 /// What a desk knows as one of the owner's secrets.
 const SECRET: &str = "zq81Kf93hfLw02mXbT75vRcD";
 
-struct Desk {
+struct SqliteFixture {
     dir: TempDir,
     scratch: TempDir,
     tools: ToolRegistry,
 }
 
-impl Desk {
+impl SqliteFixture {
     fn new(sql: &str) -> Self {
         punie_core::record_locks::install_lock_calls();
         let dir = tempfile::tempdir().expect("a folder");
@@ -66,34 +66,34 @@ impl Desk {
     async fn ask(&self, mut args: Value) -> Result<ToolReply, ToolError> {
         let map = args.as_object_mut().expect("an object");
         map.entry("database_path").or_insert(json!("app.db"));
-        call(&self.tools, "SqliteQuery", args).await
+        call_tool(&self.tools, "SqliteQuery", args).await
     }
 
     async fn answer(&self, args: Value) -> String {
-        text(&self.ask(args).await.expect("an answer")).to_owned()
+        reply_text(&self.ask(args).await.expect("an answer")).to_owned()
     }
 
     async fn refused(&self, args: Value) -> ToolError {
         match self.ask(args.clone()).await {
             Err(error) => error,
-            Ok(reply) => panic!("{args} was answered: {}", text(&reply)),
+            Ok(reply) => panic!("{args} was answered: {}", reply_text(&reply)),
         }
     }
 
     /// Every file of the workspace with its size: to see that nothing was left or changed.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        contents(self.dir.path())
+        read_contents(self.dir.path())
     }
 }
 
 /// The tools of a desk, with another worker.
 #[cfg(target_os = "linux")]
-fn registry_of(desk: &Desk, worker: WorkerProgram) -> ToolRegistry {
+fn registry_with_worker(desk: &SqliteFixture, worker: WorkerProgram) -> ToolRegistry {
     registry_in(desk.dir.path(), desk.scratch.path(), worker)
 }
 
 fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> ToolRegistry {
-    registry(tools(SqliteDeps {
+    build_registry(tools(SqliteDeps {
         workspace: Workspace::open_roots(&[dir.to_owned()]).expect("a workspace"),
         scratch: scratch.join("deeper"),
         home: dir.join("home"),
@@ -102,7 +102,7 @@ fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> ToolRegistr
     }))
 }
 
-fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+fn read_contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(dir)
         .expect("a folder")
         .map(|entry| entry.expect("an entry"))

@@ -8,7 +8,7 @@ use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::Desk;
+use super::SqliteFixture;
 
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const SECTOR: usize = 512;
@@ -52,8 +52,8 @@ fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
 }
 
 /// A desk whose database has such a journal, and a file outside of the workspace that the journal may name.
-fn hostile_desk() -> (Desk, tempfile::TempDir, PathBuf) {
-    let desk = Desk::new("CREATE TABLE t (x); INSERT INTO t VALUES (41);");
+fn hostile_desk() -> (SqliteFixture, tempfile::TempDir, PathBuf) {
+    let desk = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (41);");
     let outside = tempfile::tempdir().expect("a folder");
     let victim = outside.path().join("notes.txt");
     fs::write(&victim, "what the owner wrote").expect("a file");
@@ -168,7 +168,7 @@ async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
 
 #[tokio::test]
 async fn an_empty_file_with_a_log_beside_it_keeps_both() {
-    let desk = Desk::new("CREATE TABLE t (x);");
+    let desk = SqliteFixture::new("CREATE TABLE t (x);");
     fs::write(desk.path("empty.db"), "").expect("a file");
     for ending in ["-wal", "-shm"] {
         fs::write(desk.path(&format!("empty.db{ending}")), "left by somebody").expect("a file");
@@ -183,7 +183,7 @@ async fn an_empty_file_with_a_log_beside_it_keeps_both() {
 
 #[tokio::test]
 async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
-    let desk = Desk::new("CREATE TABLE t (x);");
+    let desk = SqliteFixture::new("CREATE TABLE t (x);");
     // Some 400 MB to be sorted.
     let query = "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, hex(zeroblob(200000)) y FROM c ORDER BY y DESC, x DESC";
@@ -204,7 +204,7 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
 
 #[tokio::test]
 async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() {
-    let desk = Desk::new("CREATE TABLE t (x); INSERT INTO t VALUES (1);");
+    let desk = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (1);");
     let wide = |one: &str| vec![one; 200].join(", ");
     for query in [
         format!(
@@ -249,7 +249,7 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
 #[tokio::test]
 async fn one_long_value_in_many_columns_is_stopped_before_it_fills_the_memory() {
     let long = "hex(zeroblob(3750000))";
-    let desk = Desk::new(&format!(
+    let desk = SqliteFixture::new(&format!(
         "CREATE TABLE t (a, b); INSERT INTO t VALUES ({long}, {long});"
     ));
     let many = vec!["a, b"; 300].join(", ");

@@ -9,7 +9,7 @@ use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::{Desk, registry_of};
+use super::{SqliteFixture, registry_with_worker};
 use crate::harness::tools::call_with;
 
 const ENDLESS: &str =
@@ -32,7 +32,7 @@ fn find_worker(folder: &Path) -> Option<PathBuf> {
 
 #[tokio::test]
 async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
-    let desk = Desk::new("CREATE TABLE t (a);");
+    let desk = SqliteFixture::new("CREATE TABLE t (a);");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": ENDLESS, "timeout_ms": 600_000});
@@ -93,15 +93,15 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
             .expect(limit);
         assert!(!line.contains("unlimited"), "{line}");
     }
-    crate::harness::wait::until("the worker's end", || !worker.join("cwd").exists()).await;
+    crate::harness::wait::wait_until("the worker's end", || !worker.join("cwd").exists()).await;
 }
 
 #[tokio::test]
 async fn the_owner_s_time_zone_is_known_to_it() {
-    let desk = Desk::new("");
+    let desk = SqliteFixture::new("");
     let mut worker = crate::harness::process::worker_program();
     worker.time_zone = Some("JST-9".into());
-    let tools = registry_of(&desk, worker);
+    let tools = registry_with_worker(&desk, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT strftime('%H', 0, 'unixepoch', 'localtime') AS h"});
     let reply = call_with(
         &tools,
@@ -112,15 +112,16 @@ async fn the_owner_s_time_zone_is_known_to_it() {
     .await;
     let reply = reply.expect("an answer");
     assert!(
-        crate::harness::tools::text(&reply).contains("09"),
+        crate::harness::tools::reply_text(&reply).contains("09"),
         "{reply:?}"
     );
 }
 
 #[tokio::test]
 async fn numbers_beyond_json_come_as_they_are() {
-    let desk =
-        Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (9e999), (-9e999), (0.1), (1e-310);");
+    let desk = SqliteFixture::new(
+        "CREATE TABLE t (a); INSERT INTO t VALUES (9e999), (-9e999), (0.1), (1e-310);",
+    );
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
     let lines: Vec<&str> = answer.lines().map(str::trim).collect();
     assert_eq!(lines[2..6], ["Inf", "-Inf", "0.1", "1e-310"], "{answer}");
@@ -132,10 +133,10 @@ async fn numbers_beyond_json_come_as_they_are() {
 
 #[tokio::test]
 async fn a_missing_program_is_an_error_that_says_so() {
-    let desk = Desk::new("");
+    let desk = SqliteFixture::new("");
     let mut worker = crate::harness::process::worker_program();
     worker.program = desk.path("gone");
-    let tools = registry_of(&desk, worker);
+    let tools = registry_with_worker(&desk, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT 1"});
     let failed = call_with(
         &tools,

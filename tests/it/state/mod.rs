@@ -16,17 +16,22 @@ use punie_text::output::OutputStore;
 use punie_tool::{ErrorCode, ToolContext, ToolEntry};
 use serde_json::Value;
 
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 /// ReadOutput's answer.
-pub async fn read(store: &OutputStore, args: Value) -> String {
-    let tools = registry(state_tools(store));
-    text(&call(&tools, "ReadOutput", args).await.expect("an answer")).to_owned()
+pub async fn read_output(store: &OutputStore, args: Value) -> String {
+    let tools = build_registry(state_tools(store));
+    reply_text(
+        &call_tool(&tools, "ReadOutput", args)
+            .await
+            .expect("an answer"),
+    )
+    .to_owned()
 }
 
-async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
-    let tools = registry(state_tools(store));
-    let error = call(&tools, "ReadOutput", args)
+async fn expect_error(store: &OutputStore, args: Value) -> (ErrorCode, String) {
+    let tools = build_registry(state_tools(store));
+    let error = call_tool(&tools, "ReadOutput", args)
         .await
         .expect_err("a refusal");
     (error.stable_code(), error.model_text().to_owned())
@@ -41,14 +46,14 @@ fn state_tools(outputs: &OutputStore) -> Vec<ToolEntry> {
 
 /// A board whose tasks stand as the test says.
 #[derive(Default)]
-struct Stood {
+struct FixedTasks {
     view: Mutex<Option<TaskView>>,
     shell: Mutex<Option<ShellView>>,
     lines: Vec<TaskSummary>,
     request: RequestId,
 }
 
-impl Stood {
+impl FixedTasks {
     fn put(&self, stage: TaskStage) {
         let (request, tool) = (self.request.clone(), "Bash".to_owned());
         let view = TaskView {
@@ -61,7 +66,7 @@ impl Stood {
     }
 }
 
-impl TaskBoard for Stood {
+impl TaskBoard for FixedTasks {
     fn start_task<'a>(
         &'a self,
         _cx: &'a ToolContext,

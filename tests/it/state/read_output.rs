@@ -4,25 +4,25 @@ use punie_core::ids::RequestId;
 use punie_tool::{CallLane, ErrorCode, ToolContext, ToolEffect};
 use serde_json::json;
 
-use super::{read, refused, state_tools};
-use crate::harness::tools::{call_with, registry};
-use crate::output::{kept, lines, store};
+use super::{expect_error, read_output, state_tools};
+use crate::harness::tools::{build_registry, call_with};
+use crate::output::{numbered_lines, output_store, store_text};
 
 #[tokio::test]
 async fn a_page_is_numbered_and_says_how_to_go_on() {
-    let (_dir, store) = store();
-    let handle = kept(&store, &lines(500));
-    let page = read(&store, json!({"handle": handle, "offset": 201, "limit": 2})).await;
+    let (_dir, store) = output_store();
+    let handle = store_text(&store, &numbered_lines(500));
+    let page = read_output(&store, json!({"handle": handle, "offset": 201, "limit": 2})).await;
     let expected = format!(
         "{handle} (500 lines, 4.2 KB)\n   201\tline 201\n   202\tline 202\nShowing 201-202 of 500. Continue with offset=203."
     );
     assert_eq!(page, expected);
-    let last = read(&store, json!({"handle": handle, "offset": 499})).await;
+    let last = read_output(&store, json!({"handle": handle, "offset": 499})).await;
     assert!(
         last.ends_with("   500\tline 500\nShowing 499-500 of 500."),
         "{last}"
     );
-    let past = read(&store, json!({"handle": handle, "offset": 501})).await;
+    let past = read_output(&store, json!({"handle": handle, "offset": 501})).await;
     assert!(
         past.ends_with("There is no line 501: the output has 500 lines."),
         "{past}"
@@ -31,14 +31,14 @@ async fn a_page_is_numbered_and_says_how_to_go_on() {
 
 #[tokio::test]
 async fn every_line_is_reached_by_following_the_footer() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let content: String = (1..=3_000)
         .flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()])
         .collect();
-    let handle = kept(&store, &content);
+    let handle = store_text(&store, &content);
     let (mut offset, mut seen) = (1, String::new());
     loop {
-        let page = read(
+        let page = read_output(
             &store,
             json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}),
         )
@@ -62,11 +62,11 @@ async fn every_line_is_reached_by_following_the_footer() {
 
 #[tokio::test]
 async fn the_tail_is_what_came_last() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     for end in ["", "the end"] {
-        let handle = kept(&store, &(lines(30_000) + end));
+        let handle = store_text(&store, &(numbered_lines(30_000) + end));
         let total = if end.is_empty() { "30,000" } else { "30,001" };
-        let page = read(&store, json!({"handle": handle, "tail": 2})).await;
+        let page = read_output(&store, json!({"handle": handle, "tail": 2})).await;
         assert!(
             page.contains(&format!(
                 "-{} of {total}. Earlier lines: offset=",
@@ -75,7 +75,7 @@ async fn the_tail_is_what_came_last() {
             "{page}"
         );
         assert_eq!(page.lines().count(), 4);
-        let many = read(
+        let many = read_output(
             &store,
             json!({"handle": handle, "tail": 10_000, "max_chars": 1_000}),
         )
@@ -85,9 +85,9 @@ async fn the_tail_is_what_came_last() {
             "{many}"
         );
     }
-    let handle = kept(&store, "");
+    let handle = store_text(&store, "");
     assert!(
-        read(&store, json!({"handle": handle, "tail": 5}))
+        read_output(&store, json!({"handle": handle, "tail": 5}))
             .await
             .ends_with("Nothing was printed (so far).")
     );
@@ -95,9 +95,9 @@ async fn the_tail_is_what_came_last() {
 
 #[tokio::test]
 async fn a_pattern_finds_lines_with_context() {
-    let (_dir, store) = store();
-    let handle = kept(&store, &lines(100));
-    let found = read(
+    let (_dir, store) = output_store();
+    let handle = store_text(&store, &numbered_lines(100));
+    let found = read_output(
         &store,
         json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2}),
     )
@@ -106,7 +106,7 @@ async fn a_pattern_finds_lines_with_context() {
         "{handle} (100 lines, 792 bytes)\n     4-\tline 4\n     5\tline 5\n     6-\tline 6\n--\n    19-\tline 19\n    20\tline 20\n    21-\tline 21\n3 matching lines, 2 shown. Continue with offset=50."
     );
     assert_eq!(found, expected);
-    let rest = read(
+    let rest = read_output(
         &store,
         json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}),
     )
@@ -115,9 +115,9 @@ async fn a_pattern_finds_lines_with_context() {
         rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."),
         "{rest}"
     );
-    let none = read(&store, json!({"handle": handle, "pattern": "LINE"})).await;
+    let none = read_output(&store, json!({"handle": handle, "pattern": "LINE"})).await;
     assert!(none.contains("No line matches"), "{none}");
-    let (code, text) = refused(&store, json!({"handle": handle, "pattern": "("})).await;
+    let (code, text) = expect_error(&store, json!({"handle": handle, "pattern": "("})).await;
     assert!(
         code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"),
         "{text}"
@@ -126,12 +126,12 @@ async fn a_pattern_finds_lines_with_context() {
 
 #[tokio::test]
 async fn a_giant_line_can_be_searched_and_read_by_column() {
-    let (_dir, store) = store();
+    let (_dir, store) = output_store();
     let mut line = "é".repeat(200_000);
     line.push_str("needle");
     line.push_str(&"z".repeat(300_000));
-    let handle = kept(&store, &format!("before\n{line}\nafter needle\n"));
-    let found = read(
+    let handle = store_text(&store, &format!("before\n{line}\nafter needle\n"));
+    let found = read_output(
         &store,
         json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000}),
     )
@@ -144,7 +144,7 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
         found.contains("     3\tafter needle\n2 matching lines."),
         "{found}"
     );
-    let page = read(
+    let page = read_output(
         &store,
         json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001}),
     )
@@ -154,12 +154,12 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
             && page.contains("[... column=202001 of 500,006 characters"),
         "{page}"
     );
-    let whole = read(&store, json!({"handle": handle, "max_chars": 1_000})).await;
+    let whole = read_output(&store, json!({"handle": handle, "max_chars": 1_000})).await;
     assert!(
         whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."),
         "{whole}"
     );
-    let alone = read(
+    let alone = read_output(
         &store,
         json!({"handle": handle, "offset": 2, "max_chars": 1_000}),
     )
@@ -173,18 +173,18 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
 
 #[tokio::test]
 async fn an_unknown_handle_says_how_long_outputs_are_kept() {
-    let (_dir, store) = store();
-    let (code, text) = refused(&store, json!({"handle": "out_0123456789ab"})).await;
+    let (_dir, store) = output_store();
+    let (code, text) = expect_error(&store, json!({"handle": "out_0123456789ab"})).await;
     assert!(
         code == ErrorCode::NotFound && text.contains("kept for 7 days"),
         "{text}"
     );
-    let (code, text) = refused(&store, json!({"handle": "../secrets"})).await;
+    let (code, text) = expect_error(&store, json!({"handle": "../secrets"})).await;
     assert!(
         code == ErrorCode::InvalidArgs && text.contains("is not a handle"),
         "{text}"
     );
-    let (code, _) = refused(
+    let (code, _) = expect_error(
         &store,
         json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"}),
     )
@@ -194,11 +194,11 @@ async fn an_unknown_handle_says_how_long_outputs_are_kept() {
 
 #[tokio::test]
 async fn a_cancelled_call_reads_nothing() {
-    let (_dir, store) = store();
-    let handle = kept(&store, "text");
+    let (_dir, store) = output_store();
+    let handle = store_text(&store, "text");
     let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
-    let tools = registry(state_tools(&store));
+    let tools = build_registry(state_tools(&store));
     let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx)
         .await
         .expect_err("cancelled");
@@ -207,8 +207,8 @@ async fn a_cancelled_call_reads_nothing() {
 
 #[test]
 fn the_tool_bypasses_the_queue_and_changes_nothing() {
-    let (_dir, store) = store();
-    let tools = registry(state_tools(&store));
+    let (_dir, store) = output_store();
+    let tools = build_registry(state_tools(&store));
     let spec = tools
         .find_tool("ReadOutput")
         .expect("it is registered")
@@ -232,23 +232,23 @@ fn the_tool_bypasses_the_queue_and_changes_nothing() {
 
 #[tokio::test]
 async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
-    let (_dir, store) = store();
-    let handle = kept(
+    let (_dir, store) = output_store();
+    let handle = store_text(
         &store,
         "\x1b[32mok\x1b[0m one\r\n 17%\r 18%\nplain\ttext\r\n",
     );
-    let page = read(&store, json!({"handle": handle})).await;
+    let page = read_output(&store, json!({"handle": handle})).await;
     assert!(
         page.contains("     1\tok one\n     2\t 18%\n     3\tplain\ttext\nShowing 1-3 of 3.\n["),
         "{page}"
     );
     assert!(page.ends_with("raw=true shows them]"), "{page}");
-    let plain = read(&store, json!({"handle": handle, "offset": 3})).await;
+    let plain = read_output(&store, json!({"handle": handle, "offset": 3})).await;
     assert!(
         plain.ends_with("     3\tplain\ttext\nShowing 3-3 of 3."),
         "{plain}"
     );
-    let found = read(
+    let found = read_output(
         &store,
         json!({"handle": handle, "pattern": "one", "context": 0}),
     )
@@ -257,7 +257,7 @@ async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
         found.contains("     1\tok one\n1 matching line.\n["),
         "{found}"
     );
-    let raw = read(&store, json!({"handle": handle, "raw": true})).await;
+    let raw = read_output(&store, json!({"handle": handle, "raw": true})).await;
     assert!(
         raw.contains("\x1b[32mok") && raw.contains(" 17%\r 18%") && !raw.contains("raw=true"),
         "{raw}"

@@ -3,21 +3,23 @@
 use punie_tool::{ErrorCode, ToolEffect};
 use serde_json::json;
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::tools::{call, registry};
-use crate::output::store;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::tools::{build_registry, call_tool};
+use crate::output::output_store;
 
 #[tokio::test]
 async fn an_agent_is_refused_and_nothing_is_started() {
-    let (_dir, store) = store();
-    let tools = registry(super::state_tools(&store));
+    let (_dir, store) = output_store();
+    let tools = build_registry(super::state_tools(&store));
     for args in [
         json!({"description": "write a poem"}),
         json!({"args": {"command": "true"}}),
         json!({"tool": null}),
     ] {
-        let refused = call(&tools, "Task", args).await.expect_err("a refusal");
+        let refused = call_tool(&tools, "Task", args)
+            .await
+            .expect_err("a refusal");
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
         assert!(
             refused.model_text().contains("does not run agents")
@@ -37,10 +39,12 @@ async fn an_agent_is_refused_and_nothing_is_started() {
 
 #[tokio::test]
 async fn a_task_needs_a_process_that_stays() {
-    let (_dir, store) = store();
-    let tools = registry(super::state_tools(&store));
+    let (_dir, store) = output_store();
+    let tools = build_registry(super::state_tools(&store));
     let args = json!({"tool": "Bash", "args": {"command": "true"}});
-    let refused = call(&tools, "Task", args).await.expect_err("a refusal");
+    let refused = call_tool(&tools, "Task", args)
+        .await
+        .expect_err("a refusal");
     assert!(
         refused.stable_code() == ErrorCode::PolicyDenied
             && refused.model_text().contains("Nothing was started"),
@@ -50,7 +54,7 @@ async fn a_task_needs_a_process_that_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_cannot_run_is_refused_at_once() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let _runner = stage.run();
     for (args, code, words) in [
         (
@@ -71,13 +75,16 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
         ),
         (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
     ] {
-        let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
+        let answer = stage
+            .caller
+            .call_and_wait(ToolCall::new("Task", &args).of("talk"))
+            .await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert!(answer.text().contains(words), "{args}: {answer:?}");
     }
     let listed = stage
         .caller
-        .have(Ask::new("TaskOutput", &json!({})).of("talk"))
+        .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
         .await;
     assert!(listed.text().contains("There are no tasks"), "{listed:?}");
 }

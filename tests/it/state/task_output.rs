@@ -11,21 +11,21 @@ use punie_tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::Stood;
-use crate::harness::tools::{call, call_with, registry, text};
-use crate::output::{lines, store};
+use super::FixedTasks;
+use crate::harness::tools::{build_registry, call_tool, call_with, reply_text};
+use crate::output::{numbered_lines, output_store};
 
-struct Desk {
+struct TaskFixture {
     _dir: TempDir,
     store: OutputStore,
-    board: Arc<Stood>,
+    board: Arc<FixedTasks>,
     tools: ToolRegistry,
     task: RequestId,
 }
 
-impl Desk {
-    fn with(board: Stood) -> Self {
-        let (dir, store) = store();
+impl TaskFixture {
+    fn with_board(board: FixedTasks) -> Self {
+        let (dir, store) = output_store();
         let task = board.request.clone();
         let board = Arc::new(board);
         let deps = state::StateDeps {
@@ -36,21 +36,21 @@ impl Desk {
             _dir: dir,
             store,
             board,
-            tools: registry(state::tools(deps)),
+            tools: build_registry(state::tools(deps)),
             task,
         }
     }
 
     fn new(stage: TaskStage) -> Self {
-        let board = Stood::default();
+        let board = FixedTasks::default();
         board.put(stage);
-        Self::with(board)
+        Self::with_board(board)
     }
 
     async fn ask(&self, mut args: Value) -> String {
         args["task_id"] = json!(self.task.as_str());
-        text(
-            &call(&self.tools, "TaskOutput", args)
+        reply_text(
+            &call_tool(&self.tools, "TaskOutput", args)
                 .await
                 .expect("an answer"),
         )
@@ -59,7 +59,7 @@ impl Desk {
 }
 
 /// The cursor that an answer names.
-fn cursor(answer: &str) -> u64 {
+fn parse_cursor(answer: &str) -> u64 {
     let (_, behind) = answer.rsplit_once("since=").expect("a cursor");
     behind
         .split(|c: char| !c.is_ascii_digit())
@@ -70,7 +70,7 @@ fn cursor(answer: &str) -> u64 {
 
 #[tokio::test]
 async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
-    let desk = Desk::new(TaskStage::Running);
+    let desk = TaskFixture::new(TaskStage::Running);
     let nothing = desk.ask(json!({})).await;
     assert!(
         nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"),
@@ -86,29 +86,29 @@ async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
     );
     spool.write("dr\u{e9}i".as_bytes());
     spool.flush();
-    let second = desk.ask(json!({"since": cursor(&first)})).await;
+    let second = desk.ask(json!({"since": parse_cursor(&first)})).await;
     assert!(
         second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"),
         "{second}"
     );
-    let third = desk.ask(json!({"since": cursor(&second)})).await;
+    let third = desk.ask(json!({"since": parse_cursor(&second)})).await;
     assert!(
-        third.contains("(nothing new was printed)") && cursor(&third) == 22,
+        third.contains("(nothing new was printed)") && parse_cursor(&third) == 22,
         "{third}"
     );
     let past = desk.ask(json!({"since": 999})).await;
     assert!(
-        past.contains("past the end") && cursor(&past) == 22,
+        past.contains("past the end") && parse_cursor(&past) == 22,
         "{past}"
     );
 }
 
 #[tokio::test]
 async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
-    let desk = Desk::new(TaskStage::Done(
+    let desk = TaskFixture::new(TaskStage::Done(
         json!({"result": "clipped", "meta": {"exitCode": 3}}).to_string(),
     ));
-    let content = lines(20_000);
+    let content = numbered_lines(20_000);
     let mut spool = desk.store.create_spool(&desk.task, 0).expect("a spool");
     spool.write(content.as_bytes());
     drop(spool);
@@ -130,7 +130,7 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
         seen.push_str(shown);
         seen.push('\n');
         assert!(footer.contains(" more: "), "{footer}");
-        at = cursor(&answer);
+        at = parse_cursor(&answer);
     }
     assert_eq!(seen, content);
     let tail = desk.ask(json!({})).await;
@@ -139,22 +139,22 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
 
 #[tokio::test]
 async fn a_task_that_failed_is_said_to_have_failed() {
-    let desk = Desk::new(TaskStage::Done(
+    let desk = TaskFixture::new(TaskStage::Done(
         json!({"error": "it broke", "meta": {"code": "io"}}).to_string(),
     ));
     for args in [json!({}), json!({"since": 0}), json!({"wait_ms": 30_000})] {
         let answer = desk.ask(args).await;
         assert!(answer.contains("failed after 1.5 s:\nit broke"), "{answer}");
     }
-    let desk = Desk::new(TaskStage::Forgotten);
+    let desk = TaskFixture::new(TaskStage::Forgotten);
     assert!(desk.ask(json!({})).await.contains("no longer kept"));
-    let desk = Desk::new(TaskStage::Waiting);
+    let desk = TaskFixture::new(TaskStage::Waiting);
     assert!(desk.ask(json!({})).await.contains("waits for its turn"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
-    let desk = Desk::new(TaskStage::Running);
+    let desk = TaskFixture::new(TaskStage::Running);
     let late = desk.ask(json!({"wait_ms": 600_000})).await;
     assert!(late.contains("has been running"), "{late}");
     let ending = async {
@@ -183,14 +183,14 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
 
 #[tokio::test]
 async fn without_an_id_all_tasks_and_shells_are_listed() {
-    let desk = Desk::with(Stood::default());
-    let none = call(&desk.tools, "TaskOutput", json!({}))
+    let desk = TaskFixture::with_board(FixedTasks::default());
+    let none = call_tool(&desk.tools, "TaskOutput", json!({}))
         .await
         .expect("a list");
     assert!(
-        text(&none).contains("There are no tasks"),
+        reply_text(&none).contains("There are no tasks"),
         "{}",
-        text(&none)
+        reply_text(&none)
     );
     let line = |id: &str, state| TaskSummary {
         name: id.to_owned(),
@@ -199,19 +199,19 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
         elapsed: Duration::from_millis(12_400),
         state,
     };
-    let board = Stood {
+    let board = FixedTasks {
         lines: vec![line("task_2", "running"), line("task_1", "failed")],
-        ..Stood::default()
+        ..FixedTasks::default()
     };
-    *board.shell.lock().expect("a lock") = Some(shell(None, true));
-    let desk = Desk::with(board);
-    let list = call(&desk.tools, "TaskOutput", json!({}))
+    *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
+    let desk = TaskFixture::with_board(board);
+    let list = call_tool(&desk.tools, "TaskOutput", json!({}))
         .await
         .expect("a list");
     let expected = "task_2: running, 12.4 s, Bash {\"command\":\"make\"}\ntask_1: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
                     sh_1: running for 3.0 s, shell: npm run dev\nTaskOutput with a task_id shows what came of it.";
-    assert_eq!(text(&list), expected);
-    let refused = call(&desk.tools, "TaskOutput", json!({"since": 3}))
+    assert_eq!(reply_text(&list), expected);
+    let refused = call_tool(&desk.tools, "TaskOutput", json!({"since": 3}))
         .await
         .expect_err("a refusal");
     assert!(
@@ -220,7 +220,7 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
     );
 }
 
-fn shell(handle: Option<String>, running: bool) -> ShellView {
+fn shell_view(handle: Option<String>, running: bool) -> ShellView {
     ShellView {
         id: "sh_1".to_owned(),
         title: "npm run dev".to_owned(),
@@ -232,17 +232,17 @@ fn shell(handle: Option<String>, running: bool) -> ShellView {
 
 #[tokio::test]
 async fn a_shell_is_shown_by_its_name() {
-    let board = Stood::default();
-    let (_dir, _) = store();
-    *board.shell.lock().expect("a lock") = Some(shell(None, true));
-    let desk = Desk::with(board);
-    let status = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"}))
+    let board = FixedTasks::default();
+    let (_dir, _) = output_store();
+    *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
+    let desk = TaskFixture::with_board(board);
+    let status = call_tool(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"}))
         .await
         .expect("a status");
     assert!(
-        text(&status).starts_with("Shell sh_1: running for 3.0 s: npm run dev\n(nothing"),
+        reply_text(&status).starts_with("Shell sh_1: running for 3.0 s: npm run dev\n(nothing"),
         "{}",
-        text(&status)
+        reply_text(&status)
     );
     let handle = desk
         .store
@@ -250,8 +250,8 @@ async fn a_shell_is_shown_by_its_name() {
         .expect("kept")
         .as_str()
         .to_owned();
-    *desk.board.shell.lock().expect("a lock") = Some(shell(Some(handle), true));
-    let status = call(
+    *desk.board.shell.lock().expect("a lock") = Some(shell_view(Some(handle), true));
+    let status = call_tool(
         &desk.tools,
         "TaskOutput",
         json!({"task_id": "sh_1", "since": 0}),
@@ -259,11 +259,11 @@ async fn a_shell_is_shown_by_its_name() {
     .await
     .expect("a status");
     assert!(
-        text(&status).contains("npm run dev\nlistening\n[since=10 "),
+        reply_text(&status).contains("npm run dev\nlistening\n[since=10 "),
         "{}",
-        text(&status)
+        reply_text(&status)
     );
-    let unknown = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"}))
+    let unknown = call_tool(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"}))
         .await
         .expect_err("unknown");
     assert!(
@@ -275,9 +275,9 @@ async fn a_shell_is_shown_by_its_name() {
 
 #[tokio::test]
 async fn an_unknown_task_says_how_to_find_one() {
-    let desk = Desk::with(Stood::default());
+    let desk = TaskFixture::with_board(FixedTasks::default());
     for id in ["no-such-task", "", "../x"] {
-        let error = call(&desk.tools, "TaskOutput", json!({"task_id": id}))
+        let error = call_tool(&desk.tools, "TaskOutput", json!({"task_id": id}))
             .await
             .expect_err("unknown");
         assert!(

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Store;
+use super::StoreFixture;
 
 const INSTALL: &str = "InstallCanvasPackage";
 
 #[tokio::test]
 async fn w56_a_canvas_is_written_from_the_template() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let args = json!({"packageId": "pack", "workspaceId": "chart", "source": "export default () => null;\n",
         "dependencies": {"d3": "^7.9.0", "@visx/axis": "3.12.0"}});
     let said = store.call(INSTALL, &args).await.expect("installed");
@@ -27,7 +27,7 @@ async fn w56_a_canvas_is_written_from_the_template() {
             .read("apps/chart/index.html")
             .contains("<title>chart</title>")
     );
-    let written = super::files(&store.home.join("apps"));
+    let written = super::read_files(&store.home.join("apps"));
     assert!(
         !written.keys().any(|name| name.contains("node_modules")),
         "nothing was run"
@@ -48,7 +48,7 @@ async fn w56_a_canvas_is_written_from_the_template() {
 
 #[tokio::test]
 async fn w56_a_canvas_with_a_fault_leaves_nothing_and_an_existing_app_stays() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let many: serde_json::Map<String, Value> =
         (0..65).map(|n| (format!("p{n}"), json!("1.0.0"))).collect();
     for (key, value, words) in [

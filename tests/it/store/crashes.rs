@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 
 use serde_json::{Value, json};
 
-use super::{ENABLED, files, shown, skill, theme};
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use super::{ENABLED, read_files, render_files, skill_package, theme_package};
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 /// One kind of package for these tests.
-struct Case {
+struct PackageCase {
     kind: &'static str,
     id: &'static str,
     place: &'static str,
@@ -18,54 +18,60 @@ struct Case {
     new: Value,
 }
 
-fn cases() -> [Case; 2] {
+fn package_cases() -> [PackageCase; 2] {
     [
-        Case {
+        PackageCase {
             kind: "skill",
             id: "notes",
             place: "skills",
             tool: "InstallSkillPackage",
-            old: skill("1.0.0", "Old."),
-            new: skill("2.0.0", "New."),
+            old: skill_package("1.0.0", "Old."),
+            new: skill_package("2.0.0", "New."),
         },
-        Case {
+        PackageCase {
             kind: "theme",
             id: "dusk",
             place: "themes",
             tool: "InstallThemePackage",
-            old: theme("old"),
-            new: theme("new"),
+            old: theme_package("old"),
+            new: theme_package("new"),
         },
     ]
 }
 
 /// What is in place.
-fn placed(stage: &Stage, case: &Case) -> String {
+fn installed_state(stage: &RunnerFixture, case: &PackageCase) -> String {
     let folder = stage.setting.home.join(case.place);
     if folder.exists() {
-        shown(&files(&folder))
+        render_files(&read_files(&folder))
     } else {
         String::new()
     }
 }
 
-async fn done(stage: &Stage, args: &[&str]) {
+async fn run_program(stage: &RunnerFixture, args: &[&str]) {
     let ended = stage.command(args).await;
     assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
 }
 
 /// Kills a command at a point, and checks what is in place then, after the next start, and that nothing else is left.
-async fn kill_and_check(stage: &Stage, case: &Case, args: &[&str], point: &str, after: &str) {
-    let before = placed(stage, case);
+async fn kill_and_check(
+    stage: &RunnerFixture,
+    case: &PackageCase,
+    args: &[&str],
+    point: &str,
+    after: &str,
+) {
+    let before = installed_state(stage, case);
     let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-    let ended = Program::start_with(&stage.setting, args, &armed)
+    let ended = RunningProgram::start_with(&stage.setting, args, &armed)
         .end()
         .await;
     assert_eq!(ended.code, None, "{point}: {ended:?}");
-    let now = placed(stage, case);
+    let now = installed_state(stage, case);
     assert!(now == before || now == after, "{point}: {now}");
     stage.once().await;
-    let now = placed(stage, case);
+    let now = installed_state(stage, case);
     // Before there is a record nothing has begun; with one, the next start finishes it.
     let expected = if point.starts_with("packages.staged") {
         &*before
@@ -88,26 +94,31 @@ async fn kill_and_check(stage: &Stage, case: &Case, args: &[&str], point: &str, 
 }
 
 /// The state of the home after a command without a kill, in a home of its own.
-async fn whole(case: &Case, steps: &[Vec<String>]) -> String {
-    let stage = Stage::unpaired(ENABLED).await;
+async fn final_state(case: &PackageCase, steps: &[Vec<String>]) -> String {
+    let stage = RunnerFixture::with_unpaired_device(ENABLED).await;
     for step in steps {
-        done(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        run_program(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    placed(&stage, case)
+    installed_state(&stage, case)
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+fn owned_words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-async fn check_change(case: &Case, before: &[Vec<String>], change: Vec<String>, points: &[&str]) {
+async fn check_change(
+    case: &PackageCase,
+    before: &[Vec<String>],
+    change: Vec<String>,
+    points: &[&str],
+) {
     let mut steps = before.to_vec();
     steps.push(change.clone());
-    let after = whole(case, &steps).await;
+    let after = final_state(case, &steps).await;
     for point in points {
-        let stage = Stage::with(ENABLED).await;
+        let stage = RunnerFixture::with_config(ENABLED).await;
         for step in before {
-            done(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+            run_program(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
         }
         let change: Vec<&str> = change.iter().map(String::as_str).collect();
         let point = format!("packages.{point}=kill");
@@ -120,37 +131,37 @@ async fn check_change(case: &Case, before: &[Vec<String>], change: Vec<String>, 
     }
 }
 
-fn install(case: &Case, args: &Value) -> Vec<String> {
-    words(&["--json", "call", case.tool, &args.to_string()])
+fn install_words(case: &PackageCase, args: &Value) -> Vec<String> {
+    owned_words(&["--json", "call", case.tool, &args.to_string()])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_kill_at_every_step_of_an_install_leaves_nothing_or_all() {
-    for case in cases() {
+    for case in package_cases() {
         let points = ["staged", "recorded", "moved", "complete"];
-        check_change(&case, &[], install(&case, &case.new), &points).await;
+        check_change(&case, &[], install_words(&case, &case.new), &points).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_kill_at_every_step_of_an_update_leaves_the_old_or_the_new() {
-    for case in cases() {
+    for case in package_cases() {
         let points = ["staged", "recorded", "put_in_place", "moved", "complete"];
-        let before = [install(&case, &case.old)];
-        check_change(&case, &before, install(&case, &case.new), &points).await;
+        let before = [install_words(&case, &case.old)];
+        check_change(&case, &before, install_words(&case, &case.new), &points).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_kill_at_every_step_of_an_uninstall_or_a_restore_loses_nothing() {
     let points = ["recorded", "moved", "complete"];
-    for case in cases() {
+    for case in package_cases() {
         let args = json!({"type": case.kind, "localId": case.id}).to_string();
-        let uninstall = words(&["--json", "call", "UninstallPackage", &args]);
-        let before = [install(&case, &case.old)];
+        let uninstall = owned_words(&["--json", "call", "UninstallPackage", &args]);
+        let before = [install_words(&case, &case.old)];
         check_change(&case, &before, uninstall.clone(), &points).await;
-        let before = [install(&case, &case.old), uninstall];
-        let restore = words(&["--json", "packages", "restore", case.kind, case.id]);
+        let before = [install_words(&case, &case.old), uninstall];
+        let restore = owned_words(&["--json", "packages", "restore", case.kind, case.id]);
         check_change(&case, &before, restore, &points).await;
     }
 }

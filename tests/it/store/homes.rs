@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 
 use serde_json::json;
 
-use super::{files, shown, skill, theme};
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
+use super::{read_files, render_files, skill_package, theme_package};
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w58_every_path_is_of_the_given_home() {
-    let stage = Stage::unpaired(super::ENABLED).await;
+    let stage = RunnerFixture::with_unpaired_device(super::ENABLED).await;
     let folder = tempfile::tempdir().expect("a folder");
     let user = folder.path().join("user");
     let homes = ["a", "b"].map(|name| folder.path().join(name));
@@ -21,11 +21,11 @@ async fn w58_every_path_is_of_the_given_home() {
     }
     std::fs::create_dir_all(user.join(".punie/skills/notes")).expect("made");
     std::fs::write(user.join(".punie/skills/notes/SKILL.md"), "The user's.\n").expect("written");
-    let before = shown(&files(&user));
+    let before = render_files(&read_files(&user));
     let run = async |home: &std::path::Path, args: &[&str]| {
         let variables: [(&str, &OsStr); 2] =
             [("HOME", user.as_ref()), ("PUNIE_HOME", home.as_ref())];
-        let ended = Program::start_with(&stage.setting, args, &variables)
+        let ended = RunningProgram::start_with(&stage.setting, args, &variables)
             .end()
             .await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
@@ -35,8 +35,8 @@ async fn w58_every_path_is_of_the_given_home() {
         let canvas = json!({"packageId": "pack", "workspaceId": "chart"});
         let plugin = json!({"pluginId": "probe", "manifest": {"command": ["bash"]}});
         for (tool, args) in [
-            ("InstallSkillPackage", skill("1.0.0", text)),
-            ("InstallThemePackage", theme(text)),
+            ("InstallSkillPackage", skill_package("1.0.0", text)),
+            ("InstallThemePackage", theme_package(text)),
             ("InstallCanvasPackage", canvas),
             ("InstallPluginPackage", plugin),
         ] {
@@ -54,7 +54,7 @@ async fn w58_every_path_is_of_the_given_home() {
     let listed = run(&homes[1], &["--json", "packages"]).await;
     assert_eq!(listed.out.lines().count(), 4, "{listed:?}");
     assert_eq!(
-        shown(&files(&user)),
+        render_files(&read_files(&user)),
         before,
         "the user's folder is untouched"
     );

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Store, skill};
+use super::{StoreFixture, skill_package};
 
 const BAD_IDS: [&str; 10] = [
     "../../evil",
@@ -17,7 +17,7 @@ const BAD_IDS: [&str; 10] = [
     "-a",
 ];
 
-fn with(args: &Value, key: &str, id: &str) -> Value {
+fn with_id(args: &Value, key: &str, id: &str) -> Value {
     let mut args = args.clone();
     args[key] = json!(id);
     args
@@ -25,11 +25,11 @@ fn with(args: &Value, key: &str, id: &str) -> Value {
 
 #[tokio::test]
 async fn w54_no_id_leads_out_of_its_folder() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let calls = [
         (
             "InstallSkillPackage",
-            skill("1", "Text."),
+            skill_package("1", "Text."),
             vec!["skillId", "packageId"],
         ),
         (
@@ -56,7 +56,7 @@ async fn w54_no_id_leads_out_of_its_folder() {
     for (tool, args, keys) in &calls {
         for key in keys {
             for id in BAD_IDS {
-                let (code, text) = store.refused(tool, &with(args, key, id)).await;
+                let (code, text) = store.refused(tool, &with_id(args, key, id)).await;
                 assert_eq!(code, "invalid_args", "{tool} {key} {id:?}: {text}");
                 assert!(text.contains("a-z 0-9 - _"), "{tool} {key} {id:?}: {text}");
             }
@@ -66,7 +66,7 @@ async fn w54_no_id_leads_out_of_its_folder() {
 
 #[tokio::test]
 async fn w54_no_path_of_a_plugin_leads_out_of_its_folder() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     for path in [
         "../evil.sh",
         "/tmp/evil",
@@ -88,12 +88,12 @@ async fn w54_no_path_of_a_plugin_leads_out_of_its_folder() {
 
 #[tokio::test]
 async fn w54_a_link_on_the_way_is_not_followed() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let elsewhere = tempfile::tempdir().expect("a folder");
     std::fs::write(elsewhere.path().join("SKILL.md"), "mine").expect("written");
     std::os::unix::fs::symlink(elsewhere.path(), store.home.join("skills/notes")).expect("linked");
     let (code, text) = store
-        .refused("InstallSkillPackage", &skill("1", "Text."))
+        .refused("InstallSkillPackage", &skill_package("1", "Text."))
         .await;
     assert_eq!(code, "stale", "{text}");
     assert!(text.contains("is a link"), "{text}");

@@ -25,13 +25,13 @@ use crate::harness::tools;
 const ENABLED: &str = "[store]\nenabled = true\n";
 
 /// The tools over a home of the test's own.
-struct Store {
+struct StoreFixture {
     home: PathBuf,
     tools: ToolRegistry,
     _folder: TempDir,
 }
 
-impl Store {
+impl StoreFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("home");
@@ -39,13 +39,13 @@ impl Store {
         let packages = PackageStore::in_home(&home, Duration::from_hours(24));
         Self {
             home: root,
-            tools: tools::registry(store::tools(StoreDeps { packages })),
+            tools: tools::build_registry(store::tools(StoreDeps { packages })),
             _folder: folder,
         }
     }
 
     async fn call(&self, tool: &str, args: &Value) -> Result<Value, ToolError> {
-        let reply = tools::call(&self.tools, tool, args.clone()).await?;
+        let reply = tools::call_tool(&self.tools, tool, args.clone()).await?;
         match reply.body {
             ReplyBody::Json(value) => Ok(value),
             other => panic!("no JSON: {other:?}"),
@@ -61,9 +61,13 @@ impl Store {
 
     /// The code and the text of a refusal; everything in the home is as before.
     async fn refused(&self, tool: &str, args: &Value) -> (String, String) {
-        let before = files(&self.home);
+        let before = read_files(&self.home);
         let error = self.call(tool, args).await.expect_err(&args.to_string());
-        assert_eq!(shown(&files(&self.home)), shown(&before), "{args}");
+        assert_eq!(
+            render_files(&read_files(&self.home)),
+            render_files(&before),
+            "{args}"
+        );
         (
             error.stable_code().as_str().to_owned(),
             error.model_text().to_owned(),
@@ -82,7 +86,7 @@ impl Store {
 }
 
 /// Every file below a folder with its content, but for lock files; links by their targets.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+fn read_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(top: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -103,7 +107,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-fn shown(files: &BTreeMap<String, Vec<u8>>) -> String {
+fn render_files(files: &BTreeMap<String, Vec<u8>>) -> String {
     files
         .iter()
         .fold(String::new(), |mut text, (name, content)| {
@@ -112,18 +116,18 @@ fn shown(files: &BTreeMap<String, Vec<u8>>) -> String {
         })
 }
 
-fn skill(version: &str, text: &str) -> Value {
+fn skill_package(version: &str, text: &str) -> Value {
     json!({"packageId": "pack", "skillId": "notes", "name": "Notes", "version": version,
         "markdown": format!("# Notes\n\n{text}\n")})
 }
 
-fn theme(color: &str) -> Value {
+fn theme_package(color: &str) -> Value {
     json!({"packageId": "pack", "themeId": "dusk", "name": "Dusk", "light": {"ground": color}, "dark": {}})
 }
 
 #[test]
 fn the_catalog_of_packages_is_as_it_was_agreed() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let mut text = String::new();
     for spec in store.tools.device_specs() {
         let view = Value::Object(spec.model_view());

@@ -3,23 +3,23 @@
 
 use serde_json::{Value, json};
 
-use super::{ENABLED, Store, skill};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use super::{ENABLED, StoreFixture, skill_package};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 const INSTALL: &str = "InstallPluginPackage";
 const SERVER: &str = "#!/usr/bin/env bash\nwhile read -r line; do :; done\n";
 
-fn plugin() -> Value {
+fn plugin_package() -> Value {
     json!({"packageId": "pack", "pluginId": "probe", "version": "1.0.0", "description": "It probes.",
         "manifest": {"command": ["./server.sh", "--all"], "paths": "read", "network": "ask",
             "effects": {"look": "reads"}},
         "files": {"server.sh": SERVER, "lib/data.txt": "Data.\n"}})
 }
 
-async fn question(stage: &Stage) -> Value {
-    eventually("a question", async || {
+async fn await_question(stage: &RunnerFixture) -> Value {
+    wait_for_some("a question", async || {
         let open = stage.caller.questions().await;
         open.into_iter().next()
     })
@@ -28,8 +28,8 @@ async fn question(stage: &Stage) -> Value {
 
 #[tokio::test]
 async fn a_plugin_is_written_with_its_manifest_and_checked_before() {
-    let store = Store::new();
-    assert_eq!(store.install(INSTALL, &plugin()).await, "installed");
+    let store = StoreFixture::new();
+    assert_eq!(store.install(INSTALL, &plugin_package()).await, "installed");
     let manifest = store.read("plugins/probe/plugin.toml");
     let read: toml::Table = manifest.parse().expect("TOML");
     assert_eq!(read["description"].as_str(), Some("It probes."));
@@ -78,13 +78,15 @@ async fn a_plugin_is_written_with_its_manifest_and_checked_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_plugin_is_a_question_with_its_declared_access() {
     // A rule that allows whatever writes says nothing about programs.
-    let stage = Stage::with(ENABLED).await;
+    let stage = RunnerFixture::with_config(ENABLED).await;
     let rules = "[[rule]]\nname = \"all-writes\"\ndecision = \"allow\"\ntools = [\"writes\"]\n";
     std::fs::write(stage.setting.home.join("policy.toml"), rules).expect("written");
     let _runner = stage.run();
     for (option, outcome) in [("reject_once", "error"), ("allow_always", "ok")] {
-        let id = stage.ask(Ask::new(INSTALL, &plugin()).of("talk")).await;
-        let asked = question(&stage).await;
+        let id = stage
+            .ask(ToolCall::new(INSTALL, &plugin_package()).of("talk"))
+            .await;
+        let asked = await_question(&stage).await;
         let title = asked["title"].as_str().expect("a title");
         for words in [
             "\\\"probe\\\"",
@@ -104,10 +106,10 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
     }
     assert!(stage.setting.home.join("plugins/probe/server.sh").exists());
     // A yes for the conversation is one to these arguments.
-    let mut other = plugin();
+    let mut other = plugin_package();
     other["files"]["server.sh"] = json!("#!/bin/sh\n");
-    let id = stage.ask(Ask::new(INSTALL, &other).of("talk")).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::new(INSTALL, &other).of("talk")).await;
+    let asked = await_question(&stage).await;
     stage.caller.choose(&asked, "reject_once").await;
     assert_eq!(
         stage.answer(&id).await.verdict(),
@@ -117,18 +119,18 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_cannot_allow_a_plugin_of_which_it_saw_a_part() {
-    let stage = Stage::with(ENABLED).await;
+    let stage = RunnerFixture::with_config(ENABLED).await;
     let _runner = stage.run();
-    let mut args = plugin();
+    let mut args = plugin_package();
     args["files"]["lib/data.txt"] = json!("x".repeat(10_000));
-    let id = stage.ask(Ask::new(INSTALL, &args)).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::new(INSTALL, &args)).await;
+    let asked = await_question(&stage).await;
     stage.caller.choose(&asked, "allow_once").await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(!stage.setting.home.join("plugins/probe").exists());
     // The person at the device reads all of it.
-    let id = stage.ask(Ask::new(INSTALL, &args)).await;
+    let id = stage.ask(ToolCall::new(INSTALL, &args)).await;
     let listed = stage.listed_question().await;
     for word in ["show", "allow"] {
         let answer = ["approvals", word, listed["id"].as_str().expect("an id")];
@@ -140,20 +142,20 @@ async fn a_caller_cannot_allow_a_plugin_of_which_it_saw_a_part() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_names_the_tool_stands_for_the_owners_yes() {
-    let stage = Stage::without_listener(ENABLED).await;
+    let stage = RunnerFixture::without_listener(ENABLED).await;
     let policy = stage.setting.home.join("policy.toml");
     let rule = |tools: &str| {
         let text = format!("[[rule]]\nname = \"a\"\ndecision = \"allow\"\ntools = [{tools}]\n");
         std::fs::write(&policy, text).expect("written");
     };
     rule("\"writes\"");
-    let first = stage.ask(Ask::new(INSTALL, &plugin())).await;
+    let first = stage.ask(ToolCall::new(INSTALL, &plugin_package())).await;
     stage.once().await;
     let answer = stage.answer(&first).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
     rule("\"InstallPluginPackage\"");
-    let second = stage.ask(Ask::new(INSTALL, &plugin())).await;
+    let second = stage.ask(ToolCall::new(INSTALL, &plugin_package())).await;
     stage.once().await;
     let answer = stage.answer(&second).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
@@ -168,18 +170,21 @@ async fn a_rule_that_names_the_tool_stands_for_the_owners_yes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_skill_asks_only_if_it_requests_secrets() {
-    let stage = Stage::with(ENABLED).await;
+    let stage = RunnerFixture::with_config(ENABLED).await;
     let _runner = stage.run();
     let plain = stage
         .caller
-        .have(Ask::new("InstallSkillPackage", &skill("1", "One.")))
+        .call_and_wait(ToolCall::new(
+            "InstallSkillPackage",
+            &skill_package("1", "One."),
+        ))
         .await;
     assert_eq!(plain.outcome, "ok", "{plain:?}");
     let markdown =
         "---\nname: deploy\nsecretMounts:\n  env:\n    TOKEN: DEPLOY_TOKEN\n---\nDeploy.\n";
     let args = json!({"skillId": "deploy", "name": "Deploy", "markdown": markdown});
-    let id = stage.ask(Ask::new("InstallSkillPackage", &args)).await;
-    let asked = question(&stage).await;
+    let id = stage.ask(ToolCall::new("InstallSkillPackage", &args)).await;
+    let asked = await_question(&stage).await;
     let title = asked["title"].as_str().expect("a title");
     assert!(
         title.contains("these secrets of yours: DEPLOY_TOKEN"),

@@ -3,16 +3,16 @@
 use punie_home::{CopyTexts, Home, load_skills};
 use serde_json::{Value, json};
 
-use super::{ENABLED, Store, skill, theme};
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use super::{ENABLED, StoreFixture, skill_package, theme_package};
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 const SKILL: &str = "skills/notes/SKILL.md";
 
 #[tokio::test]
 async fn w55_a_skill_without_a_head_gets_one_that_adds_no_keys() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let args = json!({"packageId": "pack", "skillId": "notes", "name": "x\nenabled: false\n---\n",
         "markdown": "# Notes\n\nTake: \"notes\".\n", "agentTypes": ["general", "a: b"], "tags": ["#1", "- x"],
         "version": "1.2.0"});
@@ -38,7 +38,7 @@ async fn w55_a_skill_without_a_head_gets_one_that_adds_no_keys() {
 
 #[tokio::test]
 async fn w55_a_skill_with_a_head_is_written_as_given_and_must_load() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let markdown = "---\nname: notes\ndescription: Takes notes.\n---\nBody.\n";
     let args = json!({"skillId": "notes", "name": "Notes", "markdown": markdown});
     assert_eq!(
@@ -78,10 +78,10 @@ async fn w55_a_skill_with_a_head_is_written_as_given_and_must_load() {
 
 #[tokio::test]
 async fn w55_the_owners_own_files_and_changes_stay() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     store.write(SKILL, "Mine.\n");
     let (code, text) = store
-        .refused("InstallSkillPackage", &skill("1.0.0", "One."))
+        .refused("InstallSkillPackage", &skill_package("1.0.0", "One."))
         .await;
     assert_eq!(code, "stale", "{text}");
     for words in [
@@ -95,15 +95,21 @@ async fn w55_the_owners_own_files_and_changes_stay() {
 
     let install = "InstallSkillPackage";
     assert_eq!(
-        store.install(install, &skill("1.0.0", "One.")).await,
+        store
+            .install(install, &skill_package("1.0.0", "One."))
+            .await,
         "installed"
     );
     assert_eq!(
-        store.install(install, &skill("1.0.0", "One.")).await,
+        store
+            .install(install, &skill_package("1.0.0", "One."))
+            .await,
         "unchanged"
     );
     assert_eq!(
-        store.install(install, &skill("1.1.0", "Two.")).await,
+        store
+            .install(install, &skill_package("1.1.0", "Two."))
+            .await,
         "updated"
     );
     assert!(
@@ -111,17 +117,21 @@ async fn w55_the_owners_own_files_and_changes_stay() {
         "{}",
         store.read(SKILL)
     );
-    let (_, text) = store.refused(install, &skill("1.0.9", "Three.")).await;
+    let (_, text) = store
+        .refused(install, &skill_package("1.0.9", "Three."))
+        .await;
     assert!(text.contains("1.1.0, which is newer than 1.0.9"), "{text}");
 
-    let mut other = skill("2.0.0", "Other.");
+    let mut other = skill_package("2.0.0", "Other.");
     other["packageId"] = json!("other");
     let (_, text) = store.refused(install, &other).await;
     assert!(text.contains("belongs to the package \"pack\""), "{text}");
 
     store.write("skills/notes/more.md", "Mine.\n");
     store.write(SKILL, "Mine.\n");
-    let (_, text) = store.refused(install, &skill("2.0.0", "Three.")).await;
+    let (_, text) = store
+        .refused(install, &skill_package("2.0.0", "Three."))
+        .await;
     for words in [
         "changed since it was installed (changed SKILL.md, added more.md)",
         "UninstallPackage",
@@ -133,8 +143,8 @@ async fn w55_the_owners_own_files_and_changes_stay() {
 
 #[tokio::test]
 async fn w55_arguments_with_another_hash_are_not_installed() {
-    let store = Store::new();
-    let mut args = skill("1.0.0", "One.");
+    let store = StoreFixture::new();
+    let mut args = skill_package("1.0.0", "One.");
     args["sha256"] = json!("0".repeat(64));
     let (code, text) = store.refused("InstallSkillPackage", &args).await;
     assert_eq!(code, "invalid_args");
@@ -152,37 +162,48 @@ async fn w55_arguments_with_another_hash_are_not_installed() {
 
 #[tokio::test]
 async fn a_theme_is_a_file_of_two_maps() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     assert_eq!(
-        store.install("InstallThemePackage", &theme("#fff")).await,
+        store
+            .install("InstallThemePackage", &theme_package("#fff"))
+            .await,
         "installed"
     );
     let written: Value = serde_json::from_str(&store.read("themes/dusk.json")).expect("JSON");
     let expected = json!({"id": "dusk", "name": "Dusk", "light": {"ground": "#fff"}, "dark": {}});
     assert_eq!(written, expected);
     assert_eq!(
-        store.install("InstallThemePackage", &theme("#eee")).await,
+        store
+            .install("InstallThemePackage", &theme_package("#eee"))
+            .await,
         "updated"
     );
     assert_eq!(
-        store.install("InstallThemePackage", &theme("#eee")).await,
+        store
+            .install("InstallThemePackage", &theme_package("#eee"))
+            .await,
         "unchanged"
     );
     store.write("themes/dusk.json", "{}");
-    let (_, text) = store.refused("InstallThemePackage", &theme("#ddd")).await;
+    let (_, text) = store
+        .refused("InstallThemePackage", &theme_package("#ddd"))
+        .await;
     assert!(text.contains("changed dusk.json"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
-    let stage = Stage::with(ENABLED).await;
+    let stage = RunnerFixture::with_config(ENABLED).await;
     let _runner = stage.run();
     let answer = stage
         .caller
-        .have(Ask::new("InstallSkillPackage", &skill("1.0.0", "One.")))
+        .call_and_wait(ToolCall::new(
+            "InstallSkillPackage",
+            &skill_package("1.0.0", "One."),
+        ))
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
-    let body = eventually("the skill in the catalog", async || {
+    let body = wait_for_some("the skill in the catalog", async || {
         let skills = stage.caller.catalog("skill").await;
         skills.into_iter().find(|(id, _)| id == "notes")
     })
@@ -191,9 +212,12 @@ async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
     assert_eq!(body["version"], "1.0.0");
     assert_eq!(body["body"], "# Notes\n\nOne.\n");
     let gone = json!({"packageId": "pack", "type": "skill", "localId": "notes"});
-    let answer = stage.caller.have(Ask::new("UninstallPackage", &gone)).await;
+    let answer = stage
+        .caller
+        .call_and_wait(ToolCall::new("UninstallPackage", &gone))
+        .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
-    eventually("the catalog without the skill", async || {
+    wait_for_some("the catalog without the skill", async || {
         stage.caller.catalog("skill").await.is_empty().then_some(())
     })
     .await;
@@ -201,10 +225,13 @@ async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_device_offers_no_tools_for_packages() {
-    let stage = Stage::new().await;
+    let stage = RunnerFixture::new().await;
     let answer = stage
         .caller
-        .ask(Ask::new("InstallSkillPackage", &skill("1", "One.")))
+        .ask(ToolCall::new(
+            "InstallSkillPackage",
+            &skill_package("1", "One."),
+        ))
         .await;
     stage.once().await;
     assert_eq!(

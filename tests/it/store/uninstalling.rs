@@ -3,13 +3,13 @@
 use punie_core::clock::{Clock, ExpiryClock};
 use serde_json::json;
 
-use super::{ENABLED, Store, files, shown, skill};
-use crate::harness::process::Ended;
-use crate::harness::stage::Stage;
+use super::{ENABLED, StoreFixture, read_files, render_files, skill_package};
+use crate::harness::process::EndedProgram;
+use crate::harness::stage::RunnerFixture;
 
 #[tokio::test]
 async fn w54_only_what_a_package_installed_is_removed() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     store.write("skills/mine/SKILL.md", "Mine.\n");
     let uninstall = "UninstallPackage";
     let (code, text) = store
@@ -22,7 +22,7 @@ async fn w54_only_what_a_package_installed_is_removed() {
         .await;
     assert_eq!(code, "not_found");
     store
-        .install("InstallSkillPackage", &skill("1", "One."))
+        .install("InstallSkillPackage", &skill_package("1", "One."))
         .await;
     let wrong = json!({"packageId": "other", "type": "skill", "localId": "notes"});
     let (_, text) = store.refused(uninstall, &wrong).await;
@@ -43,52 +43,64 @@ async fn w54_only_what_a_package_installed_is_removed() {
     );
 }
 
-fn done(ended: Ended) -> String {
+fn success_output(ended: EndedProgram) -> String {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.out
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
-    let stage = Stage::unpaired(ENABLED).await;
+    let stage = RunnerFixture::with_unpaired_device(ENABLED).await;
     let call = async |tool: &str, args: &str| stage.command(&["--json", "call", tool, args]).await;
-    done(call("InstallSkillPackage", &skill("1.0.0", "One.").to_string()).await);
+    success_output(
+        call(
+            "InstallSkillPackage",
+            &skill_package("1.0.0", "One.").to_string(),
+        )
+        .await,
+    );
     let folder = stage.setting.home.join("skills/notes");
     std::fs::write(folder.join("more.md"), "Mine.\n").expect("written");
-    let before = shown(&files(&folder));
+    let before = render_files(&read_files(&folder));
     let listed = stage.command(&["--json", "packages"]).await.json();
     assert_eq!(
         (&listed["state"], &listed["id"]),
         (&json!("changed"), &json!("notes"))
     );
     assert_eq!(listed["changes"], json!(["added more.md"]));
-    let table = done(stage.command(&["packages"]).await);
+    let table = success_output(stage.command(&["packages"]).await);
     for words in ["notes", "pack", "1.0.0", "changed since: added more.md"] {
         assert!(table.contains(words), "{words}: {table}");
     }
-    done(call("UninstallPackage", r#"{"type":"skill","localId":"notes"}"#).await);
+    success_output(call("UninstallPackage", r#"{"type":"skill","localId":"notes"}"#).await);
     assert!(!folder.exists());
     let listed = stage.command(&["--json", "packages"]).await.json();
     assert_eq!(listed["state"], "removed");
-    done(
+    success_output(
         stage
             .command(&["packages", "restore", "skill", "notes"])
             .await,
     );
-    assert_eq!(shown(&files(&folder)), before);
+    assert_eq!(render_files(&read_files(&folder)), before);
 
     // It is a package's again: it can be uninstalled, and is not replaced by a restore.
     let again = stage
         .command(&["packages", "restore", "skill", "notes"])
         .await;
     assert_eq!(again.code, Some(1), "{again:?}");
-    let out = done(
+    let out = success_output(
         stage
             .command(&["packages", "uninstall", "skill", "notes"])
             .await,
     );
     assert!(out.contains("packages restore skill notes"), "{out}");
-    done(call("InstallSkillPackage", &skill("2.0.0", "Two.").to_string()).await);
+    success_output(
+        call(
+            "InstallSkillPackage",
+            &skill_package("2.0.0", "Two.").to_string(),
+        )
+        .await,
+    );
     let there = stage
         .command(&["packages", "restore", "skill", "notes"])
         .await;
@@ -102,12 +114,12 @@ async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
 
 #[tokio::test]
 async fn of_replaced_versions_the_last_is_kept() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     let removed = store.home.join("state/packages/removed");
     let count = || std::fs::read_dir(&removed).expect("a folder").count();
     for (version, left) in [("1", 0), ("2", 1), ("3", 1), ("4", 1)] {
         store
-            .install("InstallSkillPackage", &skill(version, version))
+            .install("InstallSkillPackage", &skill_package(version, version))
             .await;
         assert_eq!(count(), left, "version {version}");
     }
@@ -121,9 +133,9 @@ async fn of_replaced_versions_the_last_is_kept() {
 
 #[tokio::test]
 async fn a_removed_package_is_kept_for_its_time() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     store
-        .install("InstallSkillPackage", &skill("1", "One."))
+        .install("InstallSkillPackage", &skill_package("1", "One."))
         .await;
     store
         .call(
@@ -158,14 +170,14 @@ async fn a_removed_package_is_kept_for_its_time() {
 
 #[tokio::test]
 async fn w90_a_damaged_record_refuses_changes_and_stays() {
-    let store = Store::new();
+    let store = StoreFixture::new();
     store
-        .install("InstallSkillPackage", &skill("1", "One."))
+        .install("InstallSkillPackage", &skill_package("1", "One."))
         .await;
     let file = store.home.join("state/packages.json");
     std::fs::write(&file, "{\"sha256\": \"torn").expect("written");
     let calls = [
-        ("InstallSkillPackage", skill("2", "Two.")),
+        ("InstallSkillPackage", skill_package("2", "Two.")),
         (
             "UninstallPackage",
             json!({"type": "skill", "localId": "notes"}),
@@ -182,7 +194,7 @@ async fn w90_a_damaged_record_refuses_changes_and_stays() {
     std::fs::rename(store.home.join("state/packages.json.previous"), &file).expect("moved");
     assert_eq!(
         store
-            .install("InstallSkillPackage", &skill("2", "Two."))
+            .install("InstallSkillPackage", &skill_package("2", "Two."))
             .await,
         "updated"
     );
@@ -190,11 +202,11 @@ async fn w90_a_damaged_record_refuses_changes_and_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w90_a_runner_with_a_damaged_record_does_everything_else() {
-    let stage = Stage::with(ENABLED).await;
+    let stage = RunnerFixture::with_config(ENABLED).await;
     std::fs::write(stage.setting.home.join("state/packages.json"), "torn").expect("written");
     stage.write("a.txt", "Text.\n");
     let read = stage
-        .ask(crate::harness::caller::Ask::new(
+        .ask(crate::harness::caller::ToolCall::new(
             "Read",
             &json!({"file_path": "a.txt"}),
         ))

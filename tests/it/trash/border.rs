@@ -8,13 +8,13 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::commands::{build, tree};
+use super::commands::{build_tree, read_tree};
 use super::forged::{FOLDER, REQUEST};
-use super::{Owner, said};
+use super::{OwnerFixture, run_command};
 
 /// The same without the times of folders, which a copy of their files changes.
-pub(super) fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
-    let mut all = tree(folder);
+pub(super) fn folder_state(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+    let mut all = read_tree(folder);
     for (path, (_, modified, _)) in &mut all {
         if folder
             .join(path)
@@ -30,18 +30,18 @@ pub(super) fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
 
 #[test]
 fn a_copy_to_another_file_system_comes_back_as_well() {
-    let owner = Owner::with_a_home_far_away();
-    build(&owner.path("work/folder"));
-    let before = held(&owner.path("work/folder"));
+    let owner = OwnerFixture::with_a_home_far_away();
+    build_tree(&owner.path("work/folder"));
+    let before = folder_state(&owner.path("work/folder"));
     let (request, code, text) = owner.runs("rm -r folder");
     assert!(code == 0 && !owner.path("work/folder").exists(), "{text}");
-    owner.undoes(&request);
-    assert_eq!(held(&owner.path("work/folder")), before);
+    owner.undo_request(&request);
+    assert_eq!(folder_state(&owner.path("work/folder")), before);
 }
 
 #[test]
 fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     let git = |args: &[&str]| {
         let mut git = Command::new("git");
         git.args([
@@ -61,8 +61,8 @@ fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
     git(&["add", "a.txt"]);
     git(&["commit", "-qm", "one"]);
     git(&["worktree", "add", "-q", "tree"]);
-    build(&owner.path("work/tree/folder"));
-    let before = held(&owner.path("work/tree"));
+    build_tree(&owner.path("work/tree/folder"));
+    let before = folder_state(&owner.path("work/tree"));
     // A worktree's `.git` is protected: it cannot be removed, and what is beside it can.
     let (request, code, text) = owner.runs("rm -rf tree");
     assert!(
@@ -76,13 +76,13 @@ fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
         1,
         "{text}"
     );
-    owner.undoes(&request);
-    assert_eq!(held(&owner.path("work/tree")), before);
+    owner.undo_request(&request);
+    assert_eq!(folder_state(&owner.path("work/tree")), before);
 }
 
 #[test]
 fn a_file_that_cannot_be_removed_keeps_nothing_else_from_coming_back() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.write("work/closed/stays", "stays\n");
     owner.set_mode("work/closed", 0o555);
     owner.write("work/goes", "goes\n");
@@ -91,7 +91,7 @@ fn a_file_that_cannot_be_removed_keeps_nothing_else_from_coming_back() {
         code == 1 && text.contains("cannot remove 'closed/stays': Permission denied"),
         "{text}"
     );
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         (owner.read("work/closed/stays"), owner.read("work/goes")),
         ("stays\n".into(), "goes\n".into())
@@ -101,7 +101,7 @@ fn a_file_that_cannot_be_removed_keeps_nothing_else_from_coming_back() {
 
 #[test]
 fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     for n in 0..2_000 {
         owner.write(&format!("work/busy/{n}"), "x");
     }
@@ -114,7 +114,7 @@ fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
     assert!(left <= 2, "{left} files stay");
     assert_eq!(code == 0, !owner.path("work/busy").exists(), "{text}");
     let _ = fs::remove_dir_all(owner.path("work/busy"));
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert!(
         fs::read_dir(owner.path("work/busy"))
             .expect("there")
@@ -125,7 +125,7 @@ fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
 
 #[test]
 fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.has_a_trash_of(4);
     owner.write("work/first", "first\n");
     let (first, _, _) = owner.runs("rm first");
@@ -135,8 +135,8 @@ fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
     let (request, code, text) = owner.runs("rm disk.img");
     assert!(code == 0 && !text.contains("for good"), "{text}");
     owner.runs("true");
-    owner.undoes(&first);
-    owner.undoes(&request);
+    owner.undo_request(&first);
+    owner.undo_request(&request);
     let back = fs::read(owner.path("work/disk.img")).expect("there");
     assert_eq!(
         (back.len(), &back[50 << 20..][..13]),
@@ -151,7 +151,7 @@ fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
 
 #[test]
 fn files_with_names_elsewhere_count_as_what_the_trash_may_be_the_last_to_have() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(4);
     owner.write("work/important", "important\n");
     let (request, _, _) = owner.runs("rm important");
@@ -165,13 +165,13 @@ fn files_with_names_elsewhere_count_as_what_the_trash_may_be_the_last_to_have() 
     let (_, code, text) = owner.runs("rm -rf node_modules");
     assert!(code == 0 && text.contains("removed for good"), "{text}");
     owner.runs("true");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/important"), "important\n");
 }
 
 #[test]
 fn more_folders_come_back_than_a_process_may_have_open() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     for n in 0..300 {
         owner.write(&format!("work/many/{n}/file"), "x");
     }
@@ -179,22 +179,22 @@ fn more_folders_come_back_than_a_process_may_have_open() {
     assert_eq!(code, 0, "{text}");
     let mut undo = Command::new("sh");
     undo.args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""]);
-    let undone = said(owner.instead(&mut undo, &["undo", &request]));
+    let undone = run_command(owner.instead(&mut undo, &["undo", &request]));
     assert!(undone.was_undone(), "{undone:?}");
-    assert_eq!(tree(&owner.path("work/many")).len(), 601);
+    assert_eq!(read_tree(&owner.path("work/many")).len(), 601);
 }
 
 #[test]
 fn protected_names_in_a_tree_that_went_come_back_with_it_and_alone_they_do_not() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.write("work/app/src/work.txt", "x");
     owner.write("work/app/src/.vscode/tasks.json", "{}");
     owner.write("work/app/src/.envrc", "x");
-    let before = held(&owner.path("work/app"));
+    let before = folder_state(&owner.path("work/app"));
     let (request, code, text) = owner.runs("rm -rf app");
     assert_eq!(code, 0, "{text}");
-    owner.undoes(&request);
-    assert_eq!(held(&owner.path("work/app")), before);
+    owner.undo_request(&request);
+    assert_eq!(folder_state(&owner.path("work/app")), before);
     let (request, code, text) = owner.runs("rm app/src/.envrc");
     assert_eq!(code, 0, "{text}");
     owner.is_refused(&request, "protected-path");
@@ -202,13 +202,13 @@ fn protected_names_in_a_tree_that_went_come_back_with_it_and_alone_they_do_not()
 
 #[test]
 fn what_several_remove_beside_each_other_comes_back_whole() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     for n in 0..150 {
         for folder in ["a", "b", "a/deep"] {
             owner.write(&format!("work/both/{folder}/{n}"), "x");
         }
     }
-    let before = held(&owner.path("work/both"));
+    let before = folder_state(&owner.path("work/both"));
     for line in [
         "rm -rf both/a both/b both & rm -rf both/b both/a both; wait",
         "rm -rf both/b & rm -rf both; wait",
@@ -219,14 +219,14 @@ fn what_several_remove_beside_each_other_comes_back_whole() {
             !owner.path("work/both").exists() && !text.contains("cannot"),
             "{line}: {text}"
         );
-        owner.undoes(&request);
-        assert!(held(&owner.path("work/both")) == before, "{line}");
+        owner.undo_request(&request);
+        assert!(folder_state(&owner.path("work/both")) == before, "{line}");
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read_goes_all_the_same_and_that_is_said() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.write("work/unread", "x");
     owner.set_mode("work/unread", 0o000);
     let (request, code, text) = owner.runs("rm -f unread");
@@ -239,7 +239,7 @@ fn a_file_that_cannot_be_read_goes_all_the_same_and_that_is_said() {
 
 #[test]
 fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.has_a_trash_of(4);
     for n in 0..30 {
         owner.write(
@@ -254,7 +254,7 @@ fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
 
 #[test]
 fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/conf", "old\n");
     owner.write("work/conf.new", "new\n");
     let (request, _, _) = owner.runs("rm conf; mv conf.new conf; rm conf");
@@ -287,7 +287,7 @@ fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
 
 #[test]
 fn the_list_counts_what_came_and_not_what_was_announced() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     fs::create_dir_all(owner.path("work/.git")).expect("made");
     for n in 0..20 {
         owner.write(&format!("work/.git/own/a/b/{n}"), "x");
@@ -302,7 +302,7 @@ fn the_list_counts_what_came_and_not_what_was_announced() {
         (&serde_json::json!(request), &serde_json::json!(20)),
         "{kept}"
     );
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         fs::read_dir(owner.path("work/.git/own/a/b"))
             .expect("there")
@@ -313,11 +313,11 @@ fn the_list_counts_what_came_and_not_what_was_announced() {
 
 #[test]
 fn what_was_copied_back_before_an_undo_was_cut_off_is_no_reason_to_refuse_the_rest() {
-    let owner = Owner::with_a_home_far_away();
-    build(&owner.path("work/folder"));
+    let owner = OwnerFixture::with_a_home_far_away();
+    build_tree(&owner.path("work/folder"));
     owner.write("work/file", "file\n");
     owner.write("work/rest", "rest\n");
-    let before = tree(&owner.path("work"));
+    let before = read_tree(&owner.path("work"));
     let (request, _, _) = owner.runs("rm file rest; rm -r folder");
     // The state behind a copy whose original is still there.
     let to = owner.path("back");
@@ -337,18 +337,18 @@ fn what_was_copied_back_before_an_undo_was_cut_off_is_no_reason_to_refuse_the_re
     for name in ["file", "folder"] {
         fs::rename(copies.join(name), owner.path("work").join(name)).expect("moved");
     }
-    owner.undoes(&request);
+    owner.undo_request(&request);
     let contents = |all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| -> Vec<_> {
         all.into_iter()
             .map(|(path, (_, _, held))| (path, held))
             .collect()
     };
-    assert_eq!(contents(tree(&owner.path("work"))), contents(before));
+    assert_eq!(contents(read_tree(&owner.path("work"))), contents(before));
 }
 
 #[test]
 fn a_forged_name_leads_through_no_link_to_what_lies_outside() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     owner.write("victim/own.txt", "own\n");
     for item in ["1/", "1/.", "1/../1/"] {
         let line = json!({"kind": "removed", "path": owner.path("work/innocent"), "item": item, "files": 1, "bytes": 4});

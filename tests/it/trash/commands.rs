@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::forged::FOLDER;
-use super::{Owner, said};
+use super::{OwnerFixture, run_command};
 
 /// Everything below a folder: what each thing is, its mode, its time and what it holds.
-pub(super) fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
+pub(super) fn read_tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
         let metadata = fs::symlink_metadata(path).expect("there");
         let holds = if metadata.is_symlink() {
@@ -40,7 +40,7 @@ pub(super) fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     all
 }
 
-pub(super) fn build(folder: &Path) {
+pub(super) fn build_tree(folder: &Path) {
     fs::create_dir_all(folder.join("deep/empty")).expect("made");
     fs::write(folder.join("plain.txt"), "text\n").expect("written");
     fs::write(folder.join("new\nline"), "odd\n").expect("written");
@@ -56,7 +56,7 @@ pub(super) fn build(folder: &Path) {
     symlink("nowhere", folder.join("dangling")).expect("linked");
 }
 
-impl Owner {
+impl OwnerFixture {
     /// Runs a command; its request, exit code and what it printed.
     pub(super) fn runs(&self, command: &str) -> (String, i64, String) {
         let said = self.types(&[
@@ -82,15 +82,15 @@ impl Owner {
 
 #[test]
 fn w53_a_folder_that_was_removed_comes_back_byte_for_byte() {
-    let owner = Owner::new();
-    build(&owner.path("work/folder"));
-    let before = tree(&owner.path("work"));
+    let owner = OwnerFixture::new();
+    build_tree(&owner.path("work/folder"));
+    let before = read_tree(&owner.path("work"));
     let (request, code, text) = owner.runs("rm -rf folder && ls -A");
     assert_eq!(code, 0, "{text}");
     assert!(!owner.path("work/folder").exists());
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
-        tree(&owner.path("work/folder")),
+        read_tree(&owner.path("work/folder")),
         tree_below(&before, "folder")
     );
     owner.is_refused(&request, "was undone already");
@@ -107,39 +107,47 @@ fn tree_below(
 
 #[test]
 fn everything_that_one_command_removed_comes_back_and_what_it_had_made_itself_does_not() {
-    let owner = Owner::new();
-    build(&owner.path("work/a"));
+    let owner = OwnerFixture::new();
+    build_tree(&owner.path("work/a"));
     owner.write("work/single.txt", "single\n");
     fs::create_dir_all(owner.path("work/empty/inner")).expect("made");
-    let before = tree(&owner.path("work"));
+    let before = read_tree(&owner.path("work"));
     let (request, code, text) = owner.runs(
         "rm a/plain.txt && unlink single.txt && rmdir -p empty/inner && rm -r a && mkdir a && touch a/mine && rm -r a",
     );
-    assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
-    owner.undoes(&request);
+    assert_eq!(
+        (code, read_tree(&owner.path("work")).len()),
+        (0, 1),
+        "{text}"
+    );
+    owner.undo_request(&request);
     let paths = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
         all.iter()
             .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(paths(&tree(&owner.path("work"))), paths(&before));
+    assert_eq!(paths(&read_tree(&owner.path("work"))), paths(&before));
 }
 
 #[test]
 fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/build/out", "old\n");
     owner.write("work/build/kept", "kept\n");
     owner.write("work/set/sub/f", "f\n");
     owner.write("work/turned/file", "file\n");
     fs::create_dir(owner.path("work/turned/bare")).expect("made");
-    let before = tree(&owner.path("work"));
+    let before = read_tree(&owner.path("work"));
     let (request, code, text) = owner.runs(
         "rm build/out && echo new > build/out && rm -r build && \
          rm set/sub/f && rmdir set/sub && mkdir set/sub && touch set/sub/other && rm -r set && \
          rm turned/file && mkdir -p turned/file/deep && rmdir turned/bare && echo x > turned/bare && rm -r turned",
     );
-    assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
+    assert_eq!(
+        (code, read_tree(&owner.path("work")).len()),
+        (0, 1),
+        "{text}"
+    );
     let held = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
         all.iter()
             .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
@@ -155,14 +163,18 @@ fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
     ]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let copy = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
-    assert_eq!(held(&tree(&copy))[1..], held(&before)[1..], "{restored:?}");
-    owner.undoes(&request);
-    assert_eq!(held(&tree(&owner.path("work"))), held(&before));
+    assert_eq!(
+        held(&read_tree(&copy))[1..],
+        held(&before)[1..],
+        "{restored:?}"
+    );
+    owner.undo_request(&request);
+    assert_eq!(held(&read_tree(&owner.path("work"))), held(&before));
 }
 
 #[test]
 fn what_is_there_again_is_not_replaced() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a/b.txt", "old\n");
     let (request, _, _) = owner.runs("rm -rf a");
     let later = owner.writes("a/b.txt", "new\n");
@@ -188,13 +200,13 @@ fn what_is_there_again_is_not_replaced() {
     );
     assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n");
     fs::remove_dir_all(owner.path("work/a")).expect("there");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/a/b.txt"), "old\n");
 }
 
 #[test]
 fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a/b.txt", "old\n");
     // A command's environment is not the tester's to set, so the shim is started as the command would.
     let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms; printf '%s' \"$PATH\" > path");
@@ -206,7 +218,7 @@ fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_und
         .env("PUNIE_TRASH", owner.read("work/terms").trim())
         .env("PUNIE_FAILPOINTS", "shim.announced=kill")
         .current_dir(owner.path("work"));
-    assert_eq!(said(&mut command).code, -1);
+    assert_eq!(run_command(&mut command).code, -1);
     assert_eq!(owner.read("work/a/b.txt"), "old\n");
     owner.is_refused(&request, "there is nothing to undo");
     assert!(
@@ -221,7 +233,7 @@ fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_und
 
 #[test]
 fn outside_of_the_workspaces_it_removes_as_rm_does() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("elsewhere/a.txt", "gone\n");
     // Where commands may write at all.
     owner.write(
@@ -245,19 +257,19 @@ fn outside_of_the_workspaces_it_removes_as_rm_does() {
 #[test]
 fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_for_what() {
     for nth in 1..=8 {
-        let owner = Owner::new();
+        let owner = OwnerFixture::new();
         owner.write("work/build/out", "first\n");
         owner.write("work/build/sub/deep/old", "first\n");
         owner.write("work/build/rest", "rest\n");
         owner.write("work/build/gone/old", "first\n");
-        let before = tree(&owner.path("work/build"));
+        let before = read_tree(&owner.path("work/build"));
         let (request, code, text) = owner.runs(
             "rm build/out build/sub/deep/old build/gone/old; rmdir build/sub/deep build/gone; echo second > build/out; \
              mkdir build/sub/deep; echo second > build/sub/deep/new; rm -r build",
         );
         assert_eq!(code, 0, "{text}");
         let point = format!("undo.step=kill@{nth}");
-        let cut = said(
+        let cut = run_command(
             owner
                 .command(&["undo", &request])
                 .env("PUNIE_FAILPOINTS", point),
@@ -283,7 +295,7 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
             all
         };
         assert_eq!(
-            times_aside(tree(&owner.path("work/build"))),
+            times_aside(read_tree(&owner.path("work/build"))),
             times_aside(before),
             "{nth}"
         );
@@ -294,14 +306,16 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
 fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wherever_an_undo_is_cut_off()
  {
     for nth in 1..=3 {
-        let owner = Owner::new();
+        let owner = OwnerFixture::new();
         owner.write("work/d/s/f", "first\n");
-        let before = tree(&owner.path("work/d")).into_keys().collect::<Vec<_>>();
+        let before = read_tree(&owner.path("work/d"))
+            .into_keys()
+            .collect::<Vec<_>>();
         let (request, code, text) =
             owner.runs("rm -r d/s; mkdir d/s; echo two > d/s/g; rm -r d/s; echo x > d/y; rm -r d");
         assert_eq!(code, 0, "{text}");
         let point = format!("undo.step=kill@{nth}");
-        let cut = said(
+        let cut = run_command(
             owner
                 .command(&["undo", &request])
                 .env("PUNIE_FAILPOINTS", point),
@@ -326,9 +340,11 @@ fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wh
                 "first\n",
                 "{restored:?}"
             );
-            owner.undoes(&request);
+            owner.undo_request(&request);
         }
-        let mut now = tree(&owner.path("work/d")).into_keys().collect::<Vec<_>>();
+        let mut now = read_tree(&owner.path("work/d"))
+            .into_keys()
+            .collect::<Vec<_>>();
         now.retain(|path| path != Path::new("y"));
         assert_eq!(now, before, "{nth}: {cut:?}");
         assert_eq!(owner.read("work/d/s/f"), "first\n");
@@ -337,7 +353,7 @@ fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wh
 
 #[test]
 fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/one", "one\n");
     owner.write("work/two", "two\n");
     let gate = owner.path("work/gate");
@@ -358,7 +374,7 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
             .expect("the command reads");
         let listed = owner.types(&["trash", "list", "--json"]);
         let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-        owner.undoes(kept["requestId"].as_str().expect("an id"));
+        owner.undo_request(kept["requestId"].as_str().expect("an id"));
         drop(open);
         running.join().expect("no panic")
     });
@@ -368,7 +384,7 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
         ("one\n".into(), false)
     );
     owner.write("work/one", "by hand\n");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         (owner.read("work/one"), owner.read("work/two")),
         ("by hand\n".into(), "two\n".into())
@@ -378,7 +394,7 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
 
 #[test]
 fn undo_of_a_command_says_what_it_does_not_put_back() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a", "a\n");
     owner.write("work/kept", "old\n");
     let (request, ..) = owner.runs("echo new > kept; rm a");
@@ -400,8 +416,8 @@ fn undo_of_a_command_says_what_it_does_not_put_back() {
 
 #[test]
 fn a_removal_that_was_killed_and_run_again_is_one_removal() {
-    let owner = Owner::new();
-    let remove = |owner: &Owner| {
+    let owner = OwnerFixture::new();
+    let remove = |owner: &OwnerFixture| {
         owner.write("work/a", "old\n");
         let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms");
         for failpoints in ["shim.announced=kill", ""] {
@@ -409,7 +425,7 @@ fn a_removal_that_was_killed_and_run_again_is_one_removal() {
             shim.arg("a")
                 .env_clear()
                 .env("PUNIE_TRASH", owner.read("work/terms").trim());
-            let done = said(
+            let done = run_command(
                 shim.env("PUNIE_FAILPOINTS", failpoints)
                     .current_dir(owner.path("work")),
             );
@@ -445,7 +461,7 @@ fn a_removal_that_was_killed_and_run_again_is_one_removal() {
 
 #[test]
 fn what_programs_run_is_named_before_it_comes_back_and_no_name_forges_a_line() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/keep/file", "x\n");
     owner.write("work/x\nrequest 42 was undone\n", "x\n");
     let (request, code, text) = owner.runs(&format!(
@@ -476,7 +492,7 @@ fn what_programs_run_is_named_before_it_comes_back_and_no_name_forges_a_line() {
 
 #[test]
 fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     let deep: PathBuf = std::iter::repeat_n("d", 600).collect();
     owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
     // A place that cannot go in one step, so that every folder is gone through.
@@ -487,7 +503,7 @@ fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
         (0, false),
         "{text}"
     );
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         owner.read(&format!("work/top/{}/file", deep.display())),
         "deep\n"
@@ -496,7 +512,7 @@ fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
 
 #[test]
 fn a_tree_with_paths_too_long_for_the_system_goes_by_the_systems_rm_which_is_told() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     let build = "python3 -c \"import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('file', 'w')\"";
     for (around, rest) in [("top", ""), ("around/top", "; ls around")] {
         let (request, code, text) = owner.runs(&format!(
@@ -512,7 +528,7 @@ fn a_tree_with_paths_too_long_for_the_system_goes_by_the_systems_rm_which_is_tol
 
 #[test]
 fn a_deep_tree_is_divided_only_at_its_top() {
-    let owner = Owner::with_a_home_far_away();
+    let owner = OwnerFixture::with_a_home_far_away();
     let deep: PathBuf = std::iter::repeat_n("d", 900).collect();
     owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
     owner.write("work/top/beside", "kept\n");
@@ -526,7 +542,7 @@ fn a_deep_tree_is_divided_only_at_its_top() {
 
 #[test]
 fn ten_thousand_files_go_and_come_back() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     for folder in 0..100 {
         let folder = owner.path("work/many").join(folder.to_string());
         fs::create_dir_all(&folder).expect("made");
@@ -543,13 +559,13 @@ fn ten_thousand_files_go_and_come_back() {
         (&json!(10_000), &json!(10_000)),
         "{kept}"
     );
-    owner.undoes(&request);
-    assert_eq!(tree(&owner.path("work/many")).len(), 10_101);
+    owner.undo_request(&request);
+    assert_eq!(read_tree(&owner.path("work/many")).len(), 10_101);
 }
 
 #[test]
 fn the_trash_is_emptied_only_by_a_clear_word() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "old\n");
     let request = owner.writes("a.txt", "new\n");
     let (removed, _, _) = owner.runs("rm a.txt");
@@ -573,7 +589,7 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
 
 #[test]
 fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
-    let owner = Owner::below(Path::new("/dev/shm"));
+    let owner = OwnerFixture::below(Path::new("/dev/shm"));
     let home = tempfile::tempdir().expect("a folder");
     let far = fs::metadata(owner.path("work")).expect("there").dev();
     assert_ne!(
@@ -588,7 +604,7 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
         }
     }
     let args = json!({"command": "rm -r folder"}).to_string();
-    let call = said(
+    let call = run_command(
         owner
             .command(&["call", "Bash", &args, "--json"])
             .env("PUNIE_HOME", home.path()),

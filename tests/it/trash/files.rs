@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use super::{Owner, said};
+use super::{OwnerFixture, run_command};
 
 #[test]
 fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/run.sh", "#!/bin/sh\necho before\n");
     owner.set_mode("work/run.sh", 0o750);
     let changed = owner.writes("run.sh", "#!/bin/sh\necho after\n");
     let made = owner.writes("new/file.txt", "new\n");
-    owner.undoes(&changed);
+    owner.undo_request(&changed);
     assert_eq!(owner.read("work/run.sh"), "#!/bin/sh\necho before\n");
     assert_eq!(owner.mode("work/run.sh"), 0o750);
-    owner.undoes(&made);
+    owner.undo_request(&made);
     assert!(!owner.path("work/new/file.txt").exists());
     let left: Vec<_> = std::fs::read_dir(owner.path("work"))
         .expect("there")
@@ -24,7 +24,7 @@ fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
 
 #[test]
 fn every_tool_that_writes_is_taken_back() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\ntwo\n");
     let edits =
         json!([{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]);
@@ -46,7 +46,7 @@ fn every_tool_that_writes_is_taken_back() {
             owner.read("work/a.txt") != "one\ntwo\n" || owner.mode("work/a.txt") & 0o100 != 0,
             "{tool}"
         );
-        owner.undoes(&request);
+        owner.undo_request(&request);
         assert_eq!(owner.read("work/a.txt"), "one\ntwo\n", "{tool}");
         assert_eq!(owner.mode("work/a.txt") & 0o100, 0, "{tool}");
     }
@@ -54,7 +54,7 @@ fn every_tool_that_writes_is_taken_back() {
 
 #[test]
 fn a_patch_is_taken_back_whole() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/edited.txt", "one\ntwo\n");
     owner.write("work/deleted.txt", "gone soon\n");
     owner.set_mode("work/deleted.txt", 0o700);
@@ -78,7 +78,7 @@ fn a_patch_is_taken_back_whole() {
         owner.path("work/added.txt").exists(),
         "a dry run does nothing"
     );
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/edited.txt"), "one\ntwo\n");
     assert_eq!(owner.read("work/deleted.txt"), "gone soon\n");
     assert_eq!(owner.mode("work/deleted.txt"), 0o700);
@@ -92,7 +92,7 @@ fn a_patch_is_taken_back_whole() {
 
 #[test]
 fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "a\n");
     owner.write("work/b.txt", "b\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n";
@@ -115,7 +115,7 @@ fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
     );
     std::fs::remove_file(owner.path("work/b.txt")).expect("there");
     owner.write("work/b.txt", "B\n");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         (owner.read("work/a.txt"), owner.read("work/b.txt")),
         ("a\n".into(), "b\n".into())
@@ -124,7 +124,7 @@ fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
 
 #[test]
 fn of_two_requests_on_a_file_the_later_is_undone_first() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\n");
     let first = owner.writes("a.txt", "two\n");
     let second = owner.writes("a.txt", "three\n");
@@ -135,17 +135,17 @@ fn of_two_requests_on_a_file_the_later_is_undone_first() {
     let short = &first[first.len() - 8..];
     owner.is_refused(&first, &format!("trash restore {short} --to DIR"));
     owner.is_refused("99999999", "the journal knows no request \"99999999\"");
-    owner.undoes(&second);
-    owner.undoes(&first);
+    owner.undo_request(&second);
+    owner.undo_request(&first);
     assert_eq!(owner.read("work/a.txt"), "one\n");
 }
 
 #[test]
 fn a_call_that_was_cut_off_before_it_changed_anything_leaves_nothing_to_undo() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\n");
     let args = json!({"file_path": "a.txt", "content": "two\n"}).to_string();
-    let cut = said(
+    let cut = run_command(
         owner
             .command(&["call", "Write", &args])
             .env("PUNIE_FAILPOINTS", "trash.kept=kill"),
@@ -168,12 +168,12 @@ fn a_call_that_was_cut_off_before_it_changed_anything_leaves_nothing_to_undo() {
 
 #[test]
 fn an_undo_that_was_cut_off_is_finished_by_the_next() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "a\n");
     owner.write("work/b.txt", "b\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n";
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
-    let cut = said(
+    let cut = run_command(
         owner
             .command(&["undo", &request])
             .env("PUNIE_FAILPOINTS", "undo.step=kill@1"),
@@ -183,7 +183,7 @@ fn an_undo_that_was_cut_off_is_finished_by_the_next() {
         (owner.read("work/a.txt"), owner.read("work/b.txt")),
         ("a\n".into(), "B\n".into())
     );
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         (owner.read("work/a.txt"), owner.read("work/b.txt")),
         ("a\n".into(), "b\n".into())
@@ -192,7 +192,7 @@ fn an_undo_that_was_cut_off_is_finished_by_the_next() {
 
 #[test]
 fn a_restore_gives_what_a_file_was_first() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "first\n");
     let request = owner.writes("a.txt", "second\n");
     let later = owner.writes("a.txt", "third\n");
@@ -227,7 +227,7 @@ fn a_restore_gives_what_a_file_was_first() {
 
 #[test]
 fn a_step_that_fails_takes_back_those_before_it() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "a\n");
     owner.write("work/b.txt", "b\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n";
@@ -253,7 +253,7 @@ fn a_step_that_fails_takes_back_those_before_it() {
 
 #[test]
 fn two_undos_at_once_are_one() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\n");
     let request = owner.writes("a.txt", "two\n");
     let both: Vec<_> = (0..4)
@@ -279,7 +279,7 @@ fn two_undos_at_once_are_one() {
 
 #[test]
 fn a_file_over_the_limit_is_changed_and_the_answer_says_that_this_cannot_be_undone() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     let big = "x".repeat((64 << 20) + 1);
     owner.write("work/big.txt", &big);
     let (request, answer) = owner.calls(

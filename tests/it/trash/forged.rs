@@ -5,14 +5,14 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::Owner;
+use super::OwnerFixture;
 
 /// What a shell says to have the folder of its command's trash in `$d`, and in `$r` the request and in `$p` its proof.
 pub(super) const FOLDER: &str = r#"d=$(echo "$PUNIE_TRASH" | sed 's/.*"into":"\([^"]*\).*/\1/')"#;
 pub(super) const REQUEST: &str = r#"r=$(echo "$PUNIE_TRASH" | sed 's/.*"request":"\([^"]*\)".*/\1/'); p=$(echo "$PUNIE_TRASH" | sed 's/.*"proof":"\([^"]*\)".*/\1/')"#;
 
 /// A command that writes a manifest as if another request had done what a line tells.
-fn forged(request: &str, line: &str) -> String {
+fn forged_manifest(request: &str, line: &str) -> String {
     let begun = json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1});
     let line = line.replace('"', "\\\"");
     format!(
@@ -22,7 +22,7 @@ fn forged(request: &str, line: &str) -> String {
 
 #[test]
 fn a_forged_manifest_leads_nowhere_outside_of_the_workspaces() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/own.txt", "x\n");
     let (request, code, _) = owner.runs(&format!(
         "{FOLDER}; {REQUEST}; f=$d/$r.forged; mkdir \"$f\"; \
@@ -37,7 +37,7 @@ fn a_forged_manifest_leads_nowhere_outside_of_the_workspaces() {
 
 #[test]
 fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/own.txt", "own\n");
     let write = owner.writes("made.txt", "made\n");
     // As if that request had made the owner's file; the hash is that of what it holds.
@@ -45,45 +45,49 @@ fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
         r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
     let (_, code, text) = owner.runs(&format!(
         "{}; mkdir $d/piped; ln -s /tmp $d/linked; mkfifo $d/piped/manifest.jsonl; cat $d/forged/manifest.jsonl",
-        forged(&write, line)
+        forged_manifest(&write, line)
     ));
     assert!(code == 0 && text.contains("own.txt"), "{text}");
-    owner.undoes(&write);
+    owner.undo_request(&write);
     assert_eq!(owner.read("work/own.txt"), "own\n");
     assert!(!owner.path("work/made.txt").exists());
 }
 
 #[test]
 fn what_a_command_says_of_another_request_does_not_keep_that_from_being_undone() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/own.txt", "own\n");
     let write = owner.writes("made.txt", "made\n");
     let line = r#"{"kind":"removed","path":"$PWD/own.txt","item":"1","files":1,"bytes":1}"#;
-    let (_, code, text) = owner.runs(&format!("{}; echo x > $d/forged/1", forged(&write, line)));
+    let (_, code, text) = owner.runs(&format!(
+        "{}; echo x > $d/forged/1",
+        forged_manifest(&write, line)
+    ));
     assert_eq!(code, 0, "{text}");
-    owner.undoes(&write[write.len() - 8..]);
+    owner.undo_request(&write[write.len() - 8..]);
     assert_eq!(owner.read("work/own.txt"), "own\n");
     assert!(!owner.path("work/made.txt").exists());
 }
 
 #[test]
 fn what_a_command_says_of_another_request_is_not_the_last_to_undo() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.writes("made.txt", "made\n");
     let line = r#"{"kind":"removed","path":"$PWD/planted.txt","item":"1","files":1,"bytes":1}"#;
-    let later = forged("another-request", line).replace("\"at_ms\":1", "\"at_ms\":9999999999999");
+    let later =
+        forged_manifest("another-request", line).replace("\"at_ms\":1", "\"at_ms\":9999999999999");
     let (_, code, text) = owner.runs(&format!("{later}; echo x > $d/forged/1"));
     assert_eq!(code, 0, "{text}");
     let listed = owner.types(&["trash", "list"]);
     assert!(listed.out.contains("planted.txt"), "{listed:?}");
-    owner.undoes("@last");
+    owner.undo_request("@last");
     assert!(!owner.path("work/made.txt").exists());
     assert!(!owner.path("work/planted.txt").exists());
 }
 
 #[test]
 fn what_a_later_command_says_of_an_earlier_ones_request_is_no_part_of_it() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/own.txt", "own\n");
     let (request, ..) = owner.runs("rm own.txt");
     for line in [
@@ -93,18 +97,18 @@ fn what_a_later_command_says_of_an_earlier_ones_request_is_no_part_of_it() {
     ] {
         let (_, code, text) = owner.runs(&format!(
             "{}; echo x > $d/forged/1; mv $d/forged $d/0$RANDOM",
-            forged(&request, line)
+            forged_manifest(&request, line)
         ));
         assert_eq!(code, 0, "{text}");
     }
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/own.txt"), "own\n");
     assert!(!owner.path("work/planted.txt").exists());
 }
 
 #[test]
 fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     fs::create_dir(owner.path("outside")).expect("made");
     owner.write("work/b/one", "one\n");
     let (request, ..) = owner.runs("rm b/one; rm -r b");

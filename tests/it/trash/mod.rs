@@ -30,7 +30,7 @@ use tempfile::TempDir;
 const WITHOUT_SNAPSHOTS: &str = "[trash]\nsnapshots = false\n";
 
 /// An owner with a home and a workspace.
-struct Owner {
+struct OwnerFixture {
     dir: TempDir,
     /// With `home` in it, where that is on another file system.
     far: Option<TempDir>,
@@ -38,13 +38,13 @@ struct Owner {
 
 /// How a command ended.
 #[derive(Debug)]
-struct Said {
+struct CommandEnd {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Owner {
+impl OwnerFixture {
     fn new() -> Self {
         Self::below(&std::env::temp_dir())
     }
@@ -152,8 +152,8 @@ impl Owner {
             .stdin(Stdio::null())
     }
 
-    fn types(&self, args: &[&str]) -> Said {
-        said(&mut self.command(args))
+    fn types(&self, args: &[&str]) -> CommandEnd {
+        run_command(&mut self.command(args))
     }
 
     /// Calls a tool, which succeeds; its request and the answer.
@@ -174,7 +174,7 @@ impl Owner {
 
     /// Undoes a request, which succeeds.
     #[track_caller]
-    fn undoes(&self, request: &str) {
+    fn undo_request(&self, request: &str) {
         let said = self.types(&["undo", request]);
         assert!(said.was_undone(), "{said:?}");
     }
@@ -187,7 +187,7 @@ impl Owner {
     }
 }
 
-impl Said {
+impl CommandEnd {
     /// Whether an undo was carried out. One that put back only a part exits with 1.
     fn was_undone(&self) -> bool {
         let is_partial = self.out.starts_with("Undone in part: ");
@@ -195,10 +195,10 @@ impl Said {
     }
 }
 
-fn said(command: &mut Command) -> Said {
+fn run_command(command: &mut Command) -> CommandEnd {
     let output = command.output().expect("started");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said {
+    CommandEnd {
         code: output.status.code().unwrap_or(-1),
         out: text(output.stdout),
         err: text(output.stderr),

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::border::held;
-use super::commands::{build, tree};
-use super::{Owner, said};
+use super::border::folder_state;
+use super::commands::{build_tree, read_tree};
+use super::{OwnerFixture, run_command};
 
 /// Waits until a command of the runner has written a file.
 fn wait_for(path: &Path) {
@@ -26,7 +26,7 @@ fn wait_for(path: &Path) {
 }
 
 /// Runs a line in the workspace, with the shims first on its PATH, where each of the two folders is a mount.
-fn run_between_mounts(owner: &Owner, terms: &str, line: &str) {
+fn run_between_mounts(owner: &OwnerFixture, terms: &str, line: &str) {
     let script = "mount --bind \"$1\" \"$1\" && mount --bind \"$2\" \"$2\" && cd \"$1\" || exit 99\n\
                   ! ln file \"$2/linked\" 2>/dev/null || exit 98\n";
     let mut command = Command::new("unshare");
@@ -43,12 +43,12 @@ fn run_between_mounts(owner: &Owner, terms: &str, line: &str) {
                 owner.path("home/state/trash/programs").display()
             ),
         );
-    let end = said(&mut command);
+    let end = run_command(&mut command);
     assert!(end.code == 0 && end.err.is_empty(), "{line}: {end:?}");
 }
 
 /// The inodes of what lies in the folders of `incoming`.
-fn inodes_in_trash(owner: &Owner) -> Vec<u64> {
+fn inodes_in_trash(owner: &OwnerFixture) -> Vec<u64> {
     let folders = fs::read_dir(owner.path("home/state/trash/incoming")).expect("there");
     let items = folders
         .flat_map(|folder| fs::read_dir(folder.expect("an entry").path()).expect("a folder"));
@@ -59,11 +59,14 @@ fn inodes_in_trash(owner: &Owner) -> Vec<u64> {
 
 #[test]
 fn what_is_on_another_mount_than_the_trash_is_moved_by_the_runner_or_else_copied() {
-    let owner = Owner::new();
-    build(&owner.path("work/folder"));
-    build(&owner.path("work/later"));
+    let owner = OwnerFixture::new();
+    build_tree(&owner.path("work/folder"));
+    build_tree(&owner.path("work/later"));
     owner.write("work/file", "file\n");
-    let before = (held(&owner.path("work")), tree(&owner.path("work/folder")));
+    let before = (
+        folder_state(&owner.path("work")),
+        read_tree(&owner.path("work/folder")),
+    );
     let inodes = ["folder", "file", "later"].map(|name| {
         fs::metadata(owner.path("work").join(name))
             .expect(name)
@@ -95,7 +98,10 @@ fn what_is_on_another_mount_than_the_trash_is_moved_by_the_runner_or_else_copied
         fs::remove_file(owner.path("work").join(name)).expect(name);
     }
     let terms: Value = serde_json::from_str(&terms).expect("JSON");
-    owner.undoes(terms["request"].as_str().expect("an id"));
-    let after = (held(&owner.path("work")), tree(&owner.path("work/folder")));
+    owner.undo_request(terms["request"].as_str().expect("an id"));
+    let after = (
+        folder_state(&owner.path("work")),
+        read_tree(&owner.path("work/folder")),
+    );
     assert_eq!(after, before);
 }

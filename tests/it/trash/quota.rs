@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::Owner;
+use super::OwnerFixture;
 
 #[test]
 fn w53_the_oldest_goes_when_the_trash_is_full() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     let mut requests = Vec::new();
     for name in ["a", "b", "c"] {
@@ -18,14 +18,14 @@ fn w53_the_oldest_goes_when_the_trash_is_full() {
         requests.push(owner.writes(name, "small\n"));
     }
     owner.is_refused(&requests[0], "nothing is kept of request");
-    owner.undoes(&requests[2]);
-    owner.undoes(&requests[1]);
+    owner.undo_request(&requests[2]);
+    owner.undo_request(&requests[1]);
     assert_eq!(owner.read("work/b"), "b".repeat(400 << 10));
 }
 
 #[test]
 fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     owner.write("work/big", "x".repeat(2 << 20));
     owner.write("work/target/built", "x".repeat(200 << 10));
@@ -43,7 +43,7 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
         "{text}"
     );
     assert_eq!(fs::read_dir(owner.path("work")).expect("there").count(), 0);
-    owner.undoes(&request);
+    owner.undo_request(&request);
     let back: Vec<_> = fs::read_dir(owner.path("work"))
         .expect("there")
         .map(|e| e.expect("one").file_name())
@@ -60,7 +60,7 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
 
 #[test]
 fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_not_divided() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     owner.write("work/project/large.bin", "x".repeat(2 << 20));
     for n in 0..40 {
@@ -75,9 +75,11 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
     assert_eq!(text.matches("removed for good").count(), 1, "{text}");
     assert!(!owner.path("work/project").exists());
     let incoming = owner.path("home/state/trash");
-    let lines = manifests(&incoming).matches("\"kind\":\"removed\"").count();
+    let lines = read_manifests(&incoming)
+        .matches("\"kind\":\"removed\"")
+        .count();
     assert_eq!(lines, 1, "all that is kept of the sources went in one step");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/project/src/deep/39.rs"), "39\n");
     assert!(
         !owner.path("work/project/large.bin").exists()
@@ -87,7 +89,7 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
 
 #[test]
 fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     for folder in ["a", "b", "c", "d"] {
         for n in 0..50 {
@@ -100,7 +102,7 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
         "small files take more than they hold: {answer}"
     );
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
-    owner.undoes(&request);
+    owner.undo_request(&request);
     let files = |folder: &str| {
         let entries = fs::read_dir(owner.path(&format!("work/many/{folder}")));
         entries.map_or(0, Iterator::count)
@@ -114,13 +116,13 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
     }
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf \"$PWD\""}));
     assert!(!answer.to_string().contains("for good"), "{answer}");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/second"), "second".repeat(25 << 10));
 }
 
 #[test]
 fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_count_once() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     for n in 0..5 {
         owner.write(&format!("work/a/{n}"), "x".repeat(150 << 10));
@@ -129,7 +131,7 @@ fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_coun
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r a b"}));
     assert!(answer.to_string().contains("removed for good"), "{answer}");
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/b/one").len(), 400 << 10);
     for name in ["c", "d"] {
         owner.write(&format!("work/linked/{name}"), name.repeat(300 << 10));
@@ -142,7 +144,7 @@ fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_coun
         "600 KiB of 512: {answer}"
     );
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         fs::read_dir(owner.path("work/linked"))
             .expect("there")
@@ -153,12 +155,12 @@ fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_coun
 
 #[test]
 fn a_folder_that_went_and_came_again_hides_what_came_with_it() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/keep", "kept\n");
     fs::create_dir(owner.path("work/e")).expect("made");
     let remade = "rm keep; rmdir e; mkdir e; touch e/x; rm -r e; mkdir e";
     let (request, _) = owner.calls("Bash", &json!({"command": remade}));
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/keep"), "kept\n");
     assert_eq!(
         fs::read_dir(owner.path("work/e")).expect("there").count(),
@@ -167,11 +169,11 @@ fn a_folder_that_went_and_came_again_hides_what_came_with_it() {
 }
 
 /// Every manifest below a folder.
-fn manifests(folder: &Path) -> String {
+fn read_manifests(folder: &Path) -> String {
     let below = |entry: fs::DirEntry| {
         let path = entry.path();
         match entry.file_type().expect("known") {
-            kind if kind.is_dir() => manifests(&path),
+            kind if kind.is_dir() => read_manifests(&path),
             _ if path.ends_with("manifest.jsonl") => fs::read_to_string(&path).expect("text"),
             _ => String::new(),
         }
@@ -184,7 +186,7 @@ fn manifests(folder: &Path) -> String {
 
 #[test]
 fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_cannot_be_undone() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "old\n");
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     // As on a full disk: what is opened to be written cannot be.
@@ -197,7 +199,7 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
 
 #[test]
 fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(0);
     owner.write("work/a.txt", "old\n");
     let (request, answer) =
@@ -213,7 +215,7 @@ fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
 
 #[test]
 fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbers() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     owner.write("work/a.txt", "old\n");
     let request = owner.writes("a.txt", "new\n");
@@ -241,7 +243,7 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
         listed.out.contains(&request[..8]) && listed.out.contains(&second[..8]),
         "{listed:?}"
     );
-    owner.undoes(&second);
+    owner.undo_request(&second);
     let kept = fs::read_dir(owner.path("home/state/trash/objects"))
         .expect("there")
         .count();
@@ -250,7 +252,7 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
 
 #[test]
 fn what_was_made_in_the_place_of_what_went_for_good_does_not_come_back_as_that() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.has_a_trash_of(1);
     owner.write("work/target/theirs", "x".repeat(2 << 20));
     let command = "rm -rf target; mkdir target; echo made > target/ours; rm -rf target; rm kept";
@@ -271,7 +273,7 @@ fn what_was_made_in_the_place_of_what_went_for_good_does_not_come_back_as_that()
 
 #[test]
 fn a_command_looks_at_a_bounded_part_of_what_others_left_and_removes_it() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/a.txt", "old\n");
     owner.runs("true");
     let incoming = owner.path("home/state/trash/incoming");
@@ -284,14 +286,14 @@ fn a_command_looks_at_a_bounded_part_of_what_others_left_and_removes_it() {
         assert_eq!(count(), left);
     }
     let (request, ..) = owner.runs("rm a.txt");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/a.txt"), "old\n");
     assert_eq!(count(), 0);
 }
 
 #[test]
 fn emptying_the_trash_removes_what_no_shim_put_there() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/kept/file", "kept\n");
     owner.runs("true");
     let incoming = owner.path("home/state/trash/incoming");

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Owner, Said, said};
+use super::{CommandEnd, OwnerFixture, run_command};
 
 /// What is there afterwards.
-fn names(folder: &Path) -> Vec<String> {
+fn file_names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).expect("there") {
         let entry = entry.expect("an entry");
@@ -22,14 +22,14 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn names_below(above: &str, folder: &Path) -> Vec<String> {
-    names(folder)
+    file_names(folder)
         .into_iter()
         .map(|name| format!("{above}/{name}"))
         .collect()
 }
 
 /// A workspace with something of each kind.
-fn stage(work: &Path) {
+fn make_files(work: &Path) {
     for folder in ["full/inner", "empty", "other"] {
         fs::create_dir_all(work.join(folder)).expect("made");
     }
@@ -40,7 +40,7 @@ fn stage(work: &Path) {
 }
 
 /// Keeps what the runner tells the shims of its commands, for shims that are started here.
-fn learn_terms(owner: &Owner) {
+fn learn_terms(owner: &OwnerFixture) {
     owner.calls(
         "Bash",
         &serde_json::json!({"command": "echo \"$PUNIE_TRASH\" > terms"}),
@@ -48,11 +48,11 @@ fn learn_terms(owner: &Owner) {
     fs::rename(owner.path("work/terms"), owner.path("terms")).expect("told");
 }
 
-fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
+fn run_line(owner: &OwnerFixture, line: &str, shimmed: bool) -> (CommandEnd, Vec<String>) {
     let work = owner.path("work");
     fs::remove_dir_all(&work).expect("there");
     fs::create_dir(&work).expect("made");
-    stage(&work);
+    make_files(&work);
     let programs = owner.path("home/state/trash/programs");
     let path = if shimmed {
         format!("{}:/usr/bin:/bin", programs.display())
@@ -66,7 +66,7 @@ fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
         .env_clear()
         .env("PATH", path)
         .env("PUNIE_TRASH", terms.trim());
-    (said(command.current_dir(&work)), names(&work))
+    (run_command(command.current_dir(&work)), file_names(&work))
 }
 
 /// What is typed into both.
@@ -154,11 +154,11 @@ const HANDED_OVER: &[&str] = &[
 
 #[test]
 fn what_the_trash_does_not_handle_the_systems_program_does_and_its_loss_is_announced() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     learn_terms(&owner);
     for line in HANDED_OVER {
-        let (theirs, left) = run(&owner, line, false);
-        let (ours, here) = run(&owner, line, true);
+        let (theirs, left) = run_line(&owner, line, false);
+        let (ours, here) = run_line(&owner, line, true);
         let (announced, err) = ours.err.split_once('\n').expect("a line about the trash");
         assert!(
             announced.starts_with("rm: the trash does not handle -"),
@@ -175,7 +175,7 @@ fn what_the_trash_does_not_handle_the_systems_program_does_and_its_loss_is_annou
 
 #[test]
 fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.write("work/asked", "x");
     let (request, _, text) = owner.runs("yes | rm -i asked");
     assert!(
@@ -204,12 +204,12 @@ fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
 
 #[test]
 fn w51_options_messages_and_exit_codes_are_the_systems() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     learn_terms(&owner);
     let mut differences = Vec::new();
     for line in LINES {
-        let (theirs, left) = run(&owner, line, false);
-        let (ours, here) = run(&owner, line, true);
+        let (theirs, left) = run_line(&owner, line, false);
+        let (ours, here) = run_line(&owner, line, true);
         if (ours.code, &ours.out, &ours.err, &here)
             != (theirs.code, &theirs.out, &theirs.err, &left)
         {
@@ -223,11 +223,11 @@ fn w51_options_messages_and_exit_codes_are_the_systems() {
 
 #[test]
 fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     learn_terms(&owner);
     fs::remove_dir(owner.path("home/state/trash/incoming")).expect("empty");
     fs::write(owner.path("home/state/trash/incoming"), "no folder").expect("written");
-    let (ours, left) = run(&owner, "rm -r full a", true);
+    let (ours, left) = run_line(&owner, "rm -r full a", true);
     assert_eq!(
         (
             ours.code,
@@ -245,7 +245,7 @@ fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
 
 #[test]
 fn a_shim_that_nobody_sent_is_the_systems_program() {
-    let owner = Owner::new();
+    let owner = OwnerFixture::new();
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     owner.write("work/a", "x");
     let shim = owner.path("home/state/trash/programs/rm");
@@ -254,7 +254,7 @@ fn a_shim_that_nobody_sent_is_the_systems_program() {
         "PATH",
         owner.path("home/state/trash/programs:/usr/bin:/bin"),
     );
-    let ours = said(command.current_dir(owner.path("work")));
+    let ours = run_command(command.current_dir(owner.path("work")));
     assert_eq!(
         (ours.code, ours.out.as_str()),
         (0, "removed 'a'\n"),

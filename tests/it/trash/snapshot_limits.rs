@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use punie_core::ids::RequestId;
 use punie_tool::{BeforeImages as _, CallIntent};
 
-use super::snapshots::{Snapshots, covered, random_bytes};
-use super::{Owner, said};
+use super::snapshots::{SnapshotFixture, covered_files, random_bytes};
+use super::{OwnerFixture, run_command};
 use crate::faults::disk::SmallDisk;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 /// What the git commands of these tests begin with.
 const GIT: &str = "set -e; export HOME=/nonexistent GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=n \
                    GIT_COMMITTER_EMAIL=e@x;";
 
-impl Snapshots {
+impl SnapshotFixture {
     fn text(&self, name: &str) -> String {
         fs::read_to_string(self.work().join(name)).expect(name)
     }
@@ -46,12 +46,12 @@ impl Snapshots {
 
 #[tokio::test]
 async fn runners_of_two_homes_do_not_disturb_each_other() {
-    let one = Snapshots::new();
+    let one = SnapshotFixture::new();
     let other = one.beside("other-home");
-    let before = covered(&one.work());
+    let before = covered_files(&one.work());
     let mut requests = Vec::new();
     for number in 0..5 {
-        let (a, b) = tokio::join!(one.begins(), other.begins());
+        let (a, b) = tokio::join!(one.begin_command(), other.begin_command());
         let (a, b) = (a.expect("begun"), b.expect("begun"));
         one.shell(&format!("echo a > a{number}; echo b > b{number}"));
         let ended = tokio::join!(one.ends(&a), other.ends(&b));
@@ -64,12 +64,12 @@ async fn runners_of_two_homes_do_not_disturb_each_other() {
         let refused = other.undo(b).expect_err("it is done");
         assert!(refused.contains("nothing to undo"), "{refused}");
     }
-    assert_eq!(covered(&one.work()), before);
+    assert_eq!(covered_files(&one.work()), before);
 }
 
 #[tokio::test]
 async fn processes_of_one_home_keep_their_own_trees() {
-    let one = Snapshots::new();
+    let one = SnapshotFixture::new();
     let other = one.beside("home");
     let file = one.work().join("file");
     fs::write(&file, "first").expect("written");
@@ -78,7 +78,7 @@ async fn processes_of_one_home_keep_their_own_trees() {
     other.runs("true").await;
     fs::write(&file, "first").expect("written");
     // For the first, nothing has changed since its own last snapshot.
-    let request = one.begins().await.expect("begun");
+    let request = one.begin_command().await.expect("begun");
     fs::write(&file, "third").expect("written");
     drop(one);
     // A process that another test starts has the lock of the first as well, until it executes its program.
@@ -86,7 +86,7 @@ async fn processes_of_one_home_keep_their_own_trees() {
         Err(refused) if refused.contains("still runs") => None,
         undone => Some(undone),
     };
-    let undone = eventually("the first is gone", undo).await;
+    let undone = wait_for_some("the first is gone", undo).await;
     let lines = undone.expect("undone").join("\n");
     assert!(lines.contains("did not see the end"), "{lines}");
     assert_eq!(other.text("file"), "first");
@@ -94,11 +94,11 @@ async fn processes_of_one_home_keep_their_own_trees() {
 
 #[tokio::test]
 async fn undo_names_who_else_changed_something_meanwhile() {
-    let one = Snapshots::new();
+    let one = SnapshotFixture::new();
     let other = one.beside("home");
-    let server = other.begins().await.expect("begun");
+    let server = other.begin_command().await.expect("begun");
     one.shell("echo server > log");
-    let request = one.begins().await.expect("begun");
+    let request = one.begin_command().await.expect("begun");
     one.shell("echo 1 > command; echo server >> log");
     let tool = RequestId::new();
     let intents = [CallIntent::File {
@@ -137,12 +137,12 @@ async fn undo_names_who_else_changed_something_meanwhile() {
         lines.contains(&format!("request {request} ran at the same time")),
         "{lines}"
     );
-    assert_eq!(covered(&one.work()).len(), 0);
+    assert_eq!(covered_files(&one.work()).len(), 0);
 }
 
 #[tokio::test]
 async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others_need() {
-    let this = Snapshots::with_trash_of(1 << 20);
+    let this = SnapshotFixture::with_trash_of(1 << 20);
     let mut held = vec![random_bytes(100_000)];
     fs::write(this.work().join("big"), &held[0]).expect("written");
     let mut requests = Vec::new();
@@ -167,7 +167,7 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
         undone += 1;
     }
     assert!((2..8).contains(&undone), "{undone}");
-    let stored: u64 = covered(&this.dir.path().join("home/state/trash/snapshots/contents"))
+    let stored: u64 = covered_files(&this.dir.path().join("home/state/trash/snapshots/contents"))
         .values()
         .map(|(_, bytes)| bytes.len() as u64)
         .sum();
@@ -176,7 +176,7 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
 
 #[tokio::test]
 async fn what_snapshots_take_counts_for_file_tools_at_once() {
-    let this = Snapshots::with_trash_of(1 << 20);
+    let this = SnapshotFixture::with_trash_of(1 << 20);
     let path = this.work().join("file");
     let intent = [CallIntent::File {
         path: path.display().to_string(),
@@ -199,7 +199,7 @@ async fn what_snapshots_take_counts_for_file_tools_at_once() {
     assert!(keep(&RequestId::new()).await.is_empty());
     let refused = this.undo(&oldest).expect_err("it was let go of");
     assert!(refused.contains("its backups were deleted"), "{refused}");
-    let stored: u64 = covered(&this.dir.path().join("home/state/trash"))
+    let stored: u64 = covered_files(&this.dir.path().join("home/state/trash"))
         .values()
         .map(|(_, bytes)| bytes.len() as u64)
         .sum();
@@ -212,7 +212,7 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let Some(disk) = SmallDisk::mount(dir.path().join("disk"), 8) else {
         return;
     };
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     let home = disk.at.join("home");
     let home = home.to_str().expect("text");
     for number in 0..10 {
@@ -229,12 +229,12 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     this.shell("rm big*");
     // As the runner does hourly.
     small.trash.apply_limits().expect("applied");
-    let request = small.begins().await.expect("begun");
+    let request = small.begin_command().await.expect("begun");
     this.shell("echo new > y");
     disk.fill();
     let cause = small.ends(&request).await.expect_err("no room");
     assert!(cause.contains("No space left"), "{cause}");
-    let cause = small.begins().await.expect_err("no room");
+    let cause = small.begin_command().await.expect_err("no room");
     assert!(cause.contains("No space left"), "{cause}");
     disk.empty();
     let refused = small.undo(&request).expect_err("not recorded");
@@ -247,7 +247,7 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
 #[tokio::test]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     this.git(
         "git init -q .; for d in $(seq 600); do mkdir d$d; (cd d$d; seq 100 | xargs touch); done; git add .; \
          git commit -qm all",
@@ -272,7 +272,7 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
 
 #[tokio::test]
 async fn odd_files_that_were_there_before_are_put_back_or_named() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     let work = this.work();
     fs::create_dir(this.dir.path().join("outside")).expect("made");
     fs::write(this.dir.path().join("outside/file"), "old").expect("written");
@@ -300,7 +300,7 @@ async fn odd_files_that_were_there_before_are_put_back_or_named() {
 
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     fs::write(this.work().join("calm"), "old").expect("written");
     let busy = this.work().join("busy");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -330,7 +330,7 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
 
 #[test]
 fn folders_that_cannot_be_read_are_left_out() {
-    let owner = Owner::with_snapshots();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/file", "old\n");
     for (folder, mode) in [("closed", 0o000), ("names", 0o444), ("shut", 0o755)] {
         owner.write(&format!("work/{folder}/file"), "kept\n");
@@ -341,18 +341,19 @@ fn folders_that_cannot_be_read_are_left_out() {
     let runs = |command: &str| {
         let mut setpriv = Command::new("setpriv");
         let args = serde_json::json!({ "command": command }).to_string();
-        let said = said(owner.instead(setpriv.args(without), &["call", "Bash", &args, "--json"]));
+        let said =
+            run_command(owner.instead(setpriv.args(without), &["call", "Bash", &args, "--json"]));
         let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
         answer["requestId"].as_str().expect("an id").to_owned()
     };
     let request = runs("echo new > file");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(owner.read("work/file"), "old\n");
     let request = runs("echo new > file; chmod 000 shut");
     owner.is_refused(&request, "it cannot be read");
     assert_eq!(owner.read("work/file"), "new\n", "nothing is done half");
     fs::rename(owner.path("work/shut"), owner.path("moved")).expect("moved");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     assert_eq!(
         [owner.read("work/file"), owner.read("work/shut/file")],
         ["old\n", "kept\n"]
@@ -361,7 +362,7 @@ fn folders_that_cannot_be_read_are_left_out() {
 
 #[tokio::test]
 async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     this.git("git init -q -b main; echo old > file");
     let request = this
         .runs(&format!(
@@ -392,7 +393,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
 
 #[tokio::test]
 async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     this.git(
         "git init -q -b main; echo old > file; git add .; git commit -qm first; echo older > file",
     );
@@ -420,7 +421,7 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
 
 #[test]
 fn a_repository_that_rm_removed_comes_back_from_the_trash() {
-    let owner = Owner::with_snapshots();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/.git/HEAD", "ref: refs/heads/main\n");
     owner.write("work/file", "old\n");
     let (request, code, text) = owner.runs("rm -rf .git; echo new > file");
@@ -441,7 +442,7 @@ async fn tracked_files_are_covered_in_every_kind_of_repository() {
         // The folder is a linked working tree.
         "git init -q -b first ../main; cd ../main; git commit -q --allow-empty -m m; git worktree add -q -b main ../work; cd ../work",
     ] {
-        let this = Snapshots::new();
+        let this = SnapshotFixture::new();
         this.git(&format!("{init}; {FILL}"));
         let request = this
             .runs(&format!(
@@ -460,7 +461,7 @@ async fn tracked_files_are_covered_in_every_kind_of_repository() {
 
 #[tokio::test]
 async fn a_submodule_is_covered_as_plain_files() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     this.git("git init -q -b main ../lib; cd ../lib; echo f > .gitignore; echo old > f; echo old > g; git add -f .; git commit -qm l
               cd ../work; git init -q -b main; git -c protocol.file.allow=always submodule --quiet add ../lib sub 2>/dev/null
               git commit -qm s");

@@ -15,17 +15,17 @@ use punie_host::Workspace;
 use punie_tool::{BeforeImages as _, DeclaredAccess, RequestedCommand};
 use punie_undo::{BeforeImageStore, Trash, TrashLimits};
 
-use super::Owner;
+use super::OwnerFixture;
 
 /// A workspace with its trash, without a runner.
-pub(super) struct Snapshots {
+pub(super) struct SnapshotFixture {
     pub dir: Arc<tempfile::TempDir>,
     pub trash: Trash,
     pub workspace: Workspace,
     pub images: BeforeImageStore,
 }
 
-impl Snapshots {
+impl SnapshotFixture {
     pub fn new() -> Self {
         Self::with_trash_of(1 << 30)
     }
@@ -65,14 +65,14 @@ impl Snapshots {
 
     /// Runs a command as a call does, between two snapshots.
     pub async fn runs(&self, command: &str) -> RequestId {
-        let request = self.begins().await.expect("begun");
+        let request = self.begin_command().await.expect("begun");
         self.shell(command);
         self.ends(&request).await.expect("ended");
         request
     }
 
     /// Begins a call.
-    pub async fn begins(&self) -> Result<RequestId, String> {
+    pub async fn begin_command(&self) -> Result<RequestId, String> {
         let request = RequestId::new();
         let line = RequestedCommand::Line("make".to_owned());
         let access = DeclaredAccess::running_command(line, None);
@@ -110,7 +110,7 @@ impl Snapshots {
 }
 
 /// Everything below a folder: kind and mode, and what it holds.
-pub(super) fn covered(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+pub(super) fn covered_files(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     fn walk(top: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
         for entry in fs::read_dir(folder).expect("readable") {
             let path = entry.expect("an entry").path();
@@ -139,9 +139,9 @@ pub(super) fn covered(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 }
 
 /// Numbers that are the same in each run.
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn below(&mut self, most: usize) -> usize {
         self.0 = self
             .0
@@ -193,8 +193,8 @@ impl Dice {
 #[tokio::test]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn two_hundred_random_commands_are_undone_to_the_byte() {
-    let this = Snapshots::new();
-    let mut dice = Dice(4_711);
+    let this = SnapshotFixture::new();
+    let mut dice = SeededNumbers(4_711);
     for round in 0..200 {
         // A tree that grew by commands itself.
         if round % 10 == 0 {
@@ -208,12 +208,12 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
                 .join("; ");
             this.runs(&grown).await;
         }
-        let before = covered(&this.work());
+        let before = covered_files(&this.work());
         let commands = dice.commands();
         let request = this.runs(&commands).await;
-        let after = covered(&this.work());
+        let after = covered_files(&this.work());
         let undone = this.undo(&request);
-        let now = covered(&this.work());
+        let now = covered_files(&this.work());
         assert_eq!(now, before, "round {round}: {commands}\n{undone:?}");
         let is_unchanged = before == after;
         assert_eq!(
@@ -228,7 +228,7 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
 
 #[tokio::test]
 async fn what_changed_since_is_kept_and_nothing_is_done_half() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     let work = this.work();
     fs::write(work.join("one"), "old\n").expect("written");
     fs::write(work.join("two"), "old\n").expect("written");
@@ -250,7 +250,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
     assert!(refused.contains(later.as_str()), "{refused}");
     this.undo(&later).expect("undone");
     this.undo(&request).expect("undone");
-    assert_eq!(covered(&work).len(), 2);
+    assert_eq!(covered_files(&work).len(), 2);
     assert_eq!([read("one"), read("two")], ["old\n", "old\n"]);
     // What it had made is in the trash.
     let made = this.trash.list_entries().expect("listed");
@@ -264,7 +264,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
 
 #[tokio::test]
 async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_ignores() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     let work = this.work();
     let git = |line: &str| {
         let script = format!("export HOME=/nonexistent; {line}");
@@ -281,12 +281,12 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
          echo a > kept/a; echo l > tracked.log; echo x > other.log
          git add .; git add -f ignored/tracked tracked.log; git commit -qm first");
     let first = git("git rev-parse HEAD");
-    let before = covered(&work.join("kept"));
+    let before = covered_files(&work.join("kept"));
     let request = this
         .runs("rm -rf .git kept; echo 2 > ignored/tracked; echo 2 > ignored/untracked; echo 2 > tracked.log; echo 2 > other.log")
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert_eq!(covered(&work.join("kept")), before);
+    assert_eq!(covered_files(&work.join("kept")), before);
     let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
     assert_eq!(
         [read("ignored/tracked"), read("tracked.log")],
@@ -322,7 +322,7 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
 
 #[tokio::test]
 async fn odd_files_are_left_alone_and_named() {
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     let work = this.work();
     fs::write(work.join("plain"), "old").expect("written");
     symlink("plain", work.join("link")).expect("linked");
@@ -356,7 +356,7 @@ async fn odd_files_are_left_alone_and_named() {
 
 #[tokio::test]
 async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_finished() {
-    let this = Snapshots::with_trash_of(1 << 20);
+    let this = SnapshotFixture::with_trash_of(1 << 20);
     let big: String = (0..400_000_u32)
         .map(|n| {
             char::from(b'!' + u8::try_from(n.wrapping_mul(2_654_435_761) >> 26).expect("small"))
@@ -368,9 +368,9 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
     let refused = this.undo(&request).expect_err("no room");
     assert!(refused.contains("max_mb"), "{refused}");
 
-    let this = Snapshots::new();
+    let this = SnapshotFixture::new();
     fs::write(this.work().join("file"), "old").expect("written");
-    let request = this.begins().await.expect("begun");
+    let request = this.begin_command().await.expect("begun");
     fs::write(this.work().join("file"), "new").expect("written");
     let refused = this.undo(&request).expect_err("it runs");
     assert!(refused.contains("still runs"), "{refused}");
@@ -386,7 +386,7 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
 }
 
 pub(super) fn random_bytes(count: usize) -> Vec<u8> {
-    let mut dice = Dice(1);
+    let mut dice = SeededNumbers(1);
     (0..count)
         .map(|_| u8::try_from(dice.below(256)).expect("a byte"))
         .collect()
@@ -394,12 +394,12 @@ pub(super) fn random_bytes(count: usize) -> Vec<u8> {
 
 #[test]
 fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
-    let owner = Owner::with_snapshots();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/.gitignore", "build/\n");
     owner.write("work/kept/file", "old\n");
     owner.write("work/kept/build/out", "made\n");
     owner.write("work/edited", "old\n");
-    let before = super::commands::tree(&owner.path("work/kept"));
+    let before = super::commands::read_tree(&owner.path("work/kept"));
     let (request, code, text) =
         owner.runs("rm -rf kept; echo new > edited; mkdir -p made/deep; echo x > made/deep/file");
     assert_eq!(code, 0, "{text}");
@@ -407,9 +407,9 @@ fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
     assert!(diff.out.contains("-old\n+new\n"), "{diff:?}");
     let diff = owner.types(&["undo", &request, "--diff"]);
     assert!(diff.out.contains("-new\n+old\n"), "{diff:?}");
-    owner.undoes(&request);
+    owner.undo_request(&request);
     // What rm removed comes back whole, with times, and with what git ignores.
-    assert_eq!(super::commands::tree(&owner.path("work/kept")), before);
+    assert_eq!(super::commands::read_tree(&owner.path("work/kept")), before);
     assert_eq!(owner.read("work/edited"), "old\n");
     assert!(!owner.path("work/made").exists());
     // Without snapshots it says what it does not do.
@@ -423,11 +423,11 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
     let command =
         "echo new > file; rm -rf gone; mkdir -p made/deep; echo x > made/deep/file; chmod 700 kept";
     let prepare = || {
-        let owner = Owner::with_snapshots();
+        let owner = OwnerFixture::with_snapshots();
         owner.write("work/file", "old\n");
         owner.write("work/gone/deep/file", "gone\n");
         owner.write("work/kept/file", "kept\n");
-        let before = covered(&owner.path("work"));
+        let before = covered_files(&owner.path("work"));
         (owner, before)
     };
     for point in ["snapshot.begun", "snapshot.compared", "snapshot.written"] {
@@ -439,27 +439,27 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
         ];
         let mut killed = owner.command(&call);
         killed.env("PUNIE_FAILPOINTS", format!("{point}=kill"));
-        assert_ne!(super::said(&mut killed).code, 0, "{point}");
+        assert_ne!(super::run_command(&mut killed).code, 0, "{point}");
         let id = pending_request(&owner);
-        if covered(&owner.path("work")) == before {
+        if covered_files(&owner.path("work")) == before {
             owner.is_refused(&id, "nothing to undo");
         } else {
-            owner.undoes(&id);
+            owner.undo_request(&id);
         }
-        assert_eq!(covered(&owner.path("work")), before, "{point}");
+        assert_eq!(covered_files(&owner.path("work")), before, "{point}");
     }
     for step in 1..20 {
         let (owner, before) = prepare();
         let (request, _, _) = owner.runs(command);
         let mut killed = owner.command(&["undo", &request]);
         killed.env("PUNIE_FAILPOINTS", format!("undo.step=kill@{step}"));
-        let is_killed = super::said(&mut killed).code != 0;
+        let is_killed = super::run_command(&mut killed).code != 0;
         if is_killed {
             let said = owner.types(&["undo", &request]);
             let is_done = said.code == 0 || said.err.contains("nothing to undo");
             assert!(is_done, "{step}: {said:?}");
         }
-        assert_eq!(covered(&owner.path("work")), before, "{step}");
+        assert_eq!(covered_files(&owner.path("work")), before, "{step}");
         if !is_killed {
             assert!(step > 3);
             return;
@@ -469,7 +469,7 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
 }
 
 /// The request of a call that was cut off.
-fn pending_request(owner: &Owner) -> String {
+fn pending_request(owner: &OwnerFixture) -> String {
     let trash = owner.path("home/state/trash");
     let folders = fs::read_dir(trash.join("snapshots/calls")).expect("there");
     let below = folders
@@ -491,21 +491,21 @@ fn pending_request(owner: &Owner) -> String {
 
 #[test]
 fn what_a_background_command_changed_is_undone_too() {
-    let owner = Owner::with_snapshots();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/file", "old\n");
     let line = "echo new > file; touch began; sleep 600";
     let args = serde_json::json!({ "command": line, "run_in_background": true }).to_string();
     // The end of a single call ends its commands.
     let said = owner.types(&["call", "Bash", &args, "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
-    owner.undoes(answer["requestId"].as_str().expect("an id"));
+    owner.undo_request(answer["requestId"].as_str().expect("an id"));
     assert!(!owner.path("work/began").exists());
     assert_eq!(owner.read("work/file"), "old\n");
 }
 
 #[test]
 fn a_command_that_only_reads_has_no_snapshot() {
-    let owner = Owner::with_snapshots();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/a", "a\n");
     let (request, code, _) = owner.runs("cat a | wc -l");
     assert_eq!(code, 0);

@@ -5,23 +5,25 @@ use serde_json::{Value, json};
 
 use rustix::process::Signal;
 
-use super::{asked_caller, asking, color, listed};
+use super::{asked_caller, color_question, listed_questions, question_call};
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::Program;
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::process::RunningProgram;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 const PROMPT: &str = "1 to 2, or your own words ([r]efuse): ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     stage.until_asker_announced().await;
     let several = json!({ "question": "Which days?", "multiSelect": true,
         "options": ["Monday", "Tuesday", "Friday"] });
     let own = json!({ "question": "Which name?" });
-    let id = stage.ask(asking(&json!([color(), several, own]))).await;
+    let id = stage
+        .ask(question_call(&json!([color_question(), several, own])))
+        .await;
     runner.shows(PROMPT).await;
     for words in [
         "AskUserQuestion asks you:\n  Color: Which color?\n",
@@ -57,7 +59,9 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
     );
     // A refusal ends the rest. Its prompt is one of its own: a line of the runner's has an earlier one drawn again.
     let first = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green"] });
-    let id = stage.ask(asking(&json!([first, color()]))).await;
+    let id = stage
+        .ask(question_call(&json!([first, color_question()])))
+        .await;
     runner.shows("1 to 3, or your own words ([r]efuse): ").await;
     runner.types("r\n");
     runner.shows("Refused.").await;
@@ -67,7 +71,7 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
     );
     // One that is cancelled goes away.
     let last = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green", "Grey"] });
-    let id = stage.ask(asking(&json!([last]))).await;
+    let id = stage.ask(question_call(&json!([last]))).await;
     runner.shows("1 to 4, or your own words ([r]efuse): ").await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
@@ -76,12 +80,12 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_lists_and_answers_and_says_how() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let _runner = stage.run();
     let none = stage.command(&["questions"]).await.out;
     assert_eq!(none, "The agent asks nothing now.\n");
-    let id = stage.ask(asking(&json!([color()]))).await;
-    let question = listed(&stage).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    let question = listed_questions(&stage).await;
     assert_eq!(
         (&question["requestId"], &question["title"]),
         (&json!(id), &json!("Color: Which color?"))
@@ -123,8 +127,8 @@ async fn the_command_lists_and_answers_and_says_how() {
     assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
     let late = stage.command(&["questions", "answer", short, "1"]).await;
     assert_eq!(late.code, Some(1), "{late:?}");
-    let id = stage.ask(asking(&json!([color()]))).await;
-    listed(&stage).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&stage).await;
     let refused = stage.command(&["questions", "refuse", &id]).await;
     assert_eq!(refused.out, "Refused.\n", "{refused:?}");
     assert_eq!(
@@ -135,9 +139,9 @@ async fn the_command_lists_and_answers_and_says_how() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let _runner = stage.run();
-    let id = stage.ask(asking(&json!([color()]))).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
     let question = asked_caller(&stage).await;
     assert_eq!(
         question["title"],
@@ -166,14 +170,14 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
             "neither\\u{202e}\\n of\\u{1b}[2J",
         ),
     ] {
-        let id = stage.ask(asking(&json!([color()]))).await;
+        let id = stage.ask(question_call(&json!([color_question()]))).await;
         let question = asked_caller(&stage).await;
         let given = stage.caller.answer_with_text(&question, text).await;
         assert_eq!(given["answer"]["text"], text, "{given}");
         let answered = stage.answer(&id).await.text();
         assert_eq!(answered, format!("Which color? -> {answer}"));
     }
-    let id = stage.ask(asking(&json!([color()]))).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
     let question = asked_caller(&stage).await;
     stage.caller.choose(&question, "reject_once").await;
     assert_eq!(
@@ -181,9 +185,9 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
         "Which color? -> (refused to answer)"
     );
     // What is answered at the device reaches the caller's side as a text.
-    let id = stage.ask(asking(&json!([color()]))).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
     let question = asked_caller(&stage).await;
-    listed(&stage).await;
+    listed_questions(&stage).await;
     stage
         .command(&["questions", "answer", &id, "--text", "Green"])
         .await;
@@ -198,9 +202,12 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
-    let stage = Stage::with("[questions]\npatience_ms = 1000\n").await;
+    let stage = RunnerFixture::with_config("[questions]\npatience_ms = 1000\n").await;
     let runner = stage.run();
-    let silent = stage.caller.have(asking(&json!([color(), color()]))).await;
+    let silent = stage
+        .caller
+        .call_and_wait(question_call(&json!([color_question(), color_question()])))
+        .await;
     assert_eq!(silent.outcome, "ok");
     let line = "Which color? -> (nobody answered within 1 s)";
     assert_eq!(silent.text(), format!("{line}\n{line}"));
@@ -211,7 +218,10 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
         "[questions]\ndefault = \"decide yourself\"\n",
     );
     let _runner = stage.run();
-    let silent = stage.caller.have(asking(&json!([color()]))).await;
+    let silent = stage
+        .caller
+        .call_and_wait(question_call(&json!([color_question()])))
+        .await;
     assert_eq!(
         silent.text(),
         "Which color? -> decide yourself (the owner's default: nobody answered within 1 s)"
@@ -220,9 +230,12 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     let _runner = stage.run();
-    let answer = stage.caller.have(asking(&json!([color()]))).await;
+    let answer = stage
+        .caller
+        .call_and_wait(question_call(&json!([color_question()])))
+        .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
         answer.text().contains("Nobody can be asked now"),
@@ -232,24 +245,24 @@ async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_on() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let _runner = stage.run();
-    let question = |text: &str| asking(&json!([{ "question": text }])).of("one");
+    let question = |text: &str| question_call(&json!([{ "question": text }])).of("one");
     let first = stage.ask(question("First?")).await;
-    let asked = listed(&stage).await;
+    let asked = listed_questions(&stage).await;
     assert_eq!(asked["title"], "First?");
     let second = stage.ask(question("Second?")).await;
     // An approval and a question of another conversation are not held up.
-    let bash = crate::harness::caller::Ask::bash("echo ran > effect").of("one");
+    let bash = crate::harness::caller::ToolCall::bash("echo ran > effect").of("one");
     let bash = stage.ask(bash).await;
     let call = stage.listed_question().await;
     assert_eq!(call["tool"], "Bash");
     stage.command(&["approvals", "allow", &bash]).await;
     assert_eq!(stage.answer(&bash).await.outcome, "ok");
     let other = stage
-        .ask(asking(&json!([{ "question": "Other?" }])).of("other"))
+        .ask(question_call(&json!([{ "question": "Other?" }])).of("other"))
         .await;
-    let out = eventually("the other's question", async || {
+    let out = wait_for_some("the other's question", async || {
         let out = stage.command(&["questions"]).await.out;
         out.contains("Other?").then_some(out)
     })
@@ -259,7 +272,7 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
         stage.command(&["questions", "answer", id, answer]).await;
         stage.answer(id).await;
     }
-    let asked = listed(&stage).await;
+    let asked = listed_questions(&stage).await;
     assert_eq!(asked["title"], "Second?");
     stage
         .command(&["questions", "answer", &second, "2nd"])
@@ -269,21 +282,21 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_question_of_a_killed_runner_is_asked_again() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let runner = stage.run();
-    let id = stage.ask(asking(&json!([color()]))).await;
-    let before = listed(&stage).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    let before = listed_questions(&stage).await;
     runner.kill();
     // A process that the runner was starting may hold its lock a moment longer.
-    eventually("the next runner to be named", async || {
+    wait_for_some("the next runner to be named", async || {
         let out = stage.command(&["questions"]).await.out;
         out.contains("(asked again when the runner starts)")
             .then_some(())
     })
     .await;
     let _runner = stage.run();
-    let again = eventually("the question again", async || {
-        let again = listed(&stage).await;
+    let again = wait_for_some("the question again", async || {
+        let again = listed_questions(&stage).await;
         (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
     })
     .await;
@@ -297,18 +310,19 @@ async fn w79_a_question_of_a_killed_runner_is_asked_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     for is_killed in [true, false] {
         let runner = stage.run();
         // The question may not get more time than before.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let deadline = now.expect("after 1970").as_secs_f64() * 1_000.0 + 120_000.0;
-        let question = asking(&json!([color()])).with("deadlineMs", json!(deadline));
+        let question =
+            question_call(&json!([color_question()])).with("deadlineMs", json!(deadline));
         let id = stage.ask(question).await;
         let bash = stage
-            .ask(crate::harness::caller::Ask::bash("echo ran"))
+            .ask(crate::harness::caller::ToolCall::bash("echo ran"))
             .await;
-        let asked = eventually("both questions", async || {
+        let asked = wait_for_some("both questions", async || {
             let asked = stage.caller.questions().await;
             (asked.len() == 2).then_some(asked)
         })
@@ -336,8 +350,8 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
-    let stage = Stage::without_listener("").await;
-    let arguments = json!({ "questions": [color()] }).to_string();
+    let stage = RunnerFixture::without_listener("").await;
+    let arguments = json!({ "questions": [color_question()] }).to_string();
     let words = ["call", "AskUserQuestion", &arguments];
     let mut call = OnTerminal::start(&stage.setting, &words);
     call.shows(PROMPT).await;
@@ -349,17 +363,17 @@ async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start() {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let bash = |talk: &str| {
-        let call = crate::harness::caller::Ask::bash(&format!("echo {talk} >> ran"));
+        let call = crate::harness::caller::ToolCall::bash(&format!("echo {talk} >> ran"));
         call.of(talk)
     };
     for is_killed in [true, false] {
         let runner = stage.run();
-        let question = stage.ask(asking(&json!([color()]))).await;
+        let question = stage.ask(question_call(&json!([color_question()]))).await;
         let (allowed, denied) = (stage.ask(bash("yes")).await, stage.ask(bash("no")).await);
         let listed = async |word: &str, count: usize| {
-            eventually("the questions on the list", async || {
+            wait_for_some("the questions on the list", async || {
                 let out = stage.command(&[word, "--json"]).await.out;
                 (out.lines().count() == count).then_some(())
             })
@@ -373,7 +387,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
             runner.terminate();
             runner.end().await;
         }
-        eventually("the next runner to be named", async || {
+        wait_for_some("the next runner to be named", async || {
             let status = stage.command(&["status"]).await.out;
             status
                 .contains("Which color? (asked again when the runner starts)")
@@ -404,14 +418,14 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     assert_eq!(stage.read("ran"), "yes\nyes\n");
     // One that the next runner has not asked again yet is waited for.
     let runner = stage.run();
-    let id = stage.ask(asking(&json!([color()]))).await;
-    listed(&stage).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&stage).await;
     runner.terminate();
     runner.end().await;
     stage.command(&["pause"]).await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
-    let command = Program::start(&stage.setting, &["questions", "answer", &id, "1"]);
+    let command = RunningProgram::start(&stage.setting, &["questions", "answer", &id, "1"]);
     stage.command(&["resume"]).await;
     let given = command.end().await;
     assert!(
@@ -423,8 +437,8 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     runner.end().await;
     // Of a question that the caller takes back while no runner runs, the next one says so.
     let runner = stage.run();
-    let id = stage.ask(asking(&json!([color()]))).await;
-    listed(&stage).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&stage).await;
     runner.terminate();
     runner.end().await;
     stage.caller.cancel(&id).await;
@@ -436,19 +450,19 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_that_it_came_too_late()
  {
-    let stage = Stage::with("[policy]\nask = [\"executes\"]\n").await;
+    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let runner = stage.run();
-    let question = stage.ask(asking(&json!([color()]))).await;
-    listed(&stage).await;
+    let question = stage.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&stage).await;
     let asked = asked_caller(&stage).await;
     // The runner stands still while both sides answer, the caller first.
     runner.signal(Signal::STOP);
     let given = stage.caller.choose(&asked, "choice-2").await;
     assert_eq!(given["accepted"], true, "{given}");
     let words = ["questions", "answer", &question, "1"];
-    let command = Program::start(&stage.setting, &words);
+    let command = RunningProgram::start(&stage.setting, &words);
     let stored = stage.setting.home.join("state/approvals");
-    until("the answer at the device", || {
+    wait_until("the answer at the device", || {
         let files = std::fs::read_dir(&stored).expect("a folder").flatten();
         files
             .into_iter()
@@ -466,18 +480,18 @@ async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stopped_leaves_its_question_for_the_next_one() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     stage.until_asker_announced().await;
-    let id = stage.ask(asking(&json!([color()]))).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
     runner.shows(PROMPT).await;
-    let before = listed(&stage).await;
+    let before = listed_questions(&stage).await;
     runner.interrupt();
     assert_eq!(runner.end().await, Some(0));
     // Nobody listens at the caller's side, but the question is an old one.
     let next = stage.run();
-    let again = eventually("the question again", async || {
-        let again = listed(&stage).await;
+    let again = wait_for_some("the question again", async || {
+        let again = listed_questions(&stage).await;
         (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
     })
     .await;

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{asked_caller, asking, color, listed};
-use crate::harness::stage::Stage;
-use crate::harness::tools::{call, registry};
+use super::{asked_caller, color_question, listed_questions, question_call};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::tools::{build_registry, call_tool};
 use crate::harness::whole::user_deps;
 use punie_handlers::user;
 use punie_home::Home;
 use punie_tool::ErrorCode;
 
-async fn refusal(tool: &str, args: Value) -> String {
+async fn refusal_text(tool: &str, args: Value) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let home = Home::open_home(&folder.path().join("home")).expect("a home");
-    let tools = registry(user::tools(user_deps(&home)));
-    let error = call(&tools, tool, args).await.expect_err("a refusal");
+    let tools = build_registry(user::tools(user_deps(&home)));
+    let error = call_tool(&tools, tool, args).await.expect_err("a refusal");
     let code = error.stable_code();
     assert_eq!(code, ErrorCode::InvalidArgs, "{}", error.model_text());
     error.model_text().to_owned()
@@ -33,7 +33,13 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
         (question(json!([{ "label": " " }])), "1 to 200 characters"),
         (json!([]), "ask 1 to 4 questions, not 0"),
         (
-            json!([color(), color(), color(), color(), color()]),
+            json!([
+                color_question(),
+                color_question(),
+                color_question(),
+                color_question(),
+                color_question()
+            ]),
             "not 5",
         ),
         (json!([{ "question": " \n" }]), "1 to 2000 characters"),
@@ -43,7 +49,7 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
         ),
         (json!([{ "options": [] }]), "question"),
     ] {
-        let text = refusal("AskUserQuestion", json!({ "questions": questions })).await;
+        let text = refusal_text("AskUserQuestion", json!({ "questions": questions })).await;
         assert!(text.contains(words), "{words}: {text}");
     }
     for (args, words) in [
@@ -61,19 +67,19 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
             "must begin with https://",
         ),
     ] {
-        let text = refusal("RequestCredential", args).await;
+        let text = refusal_text("RequestCredential", args).await;
         assert!(text.contains(words), "{words}: {text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let _runner = stage.run();
     let question = json!({ "question": "Delete\u{202e}txt.\u{1b}[2K\nAll?", "header": "\u{1b}]0;x\u{7}",
         "options": [{ "label": "Y\u{200f}es\n2. No", "description": "\u{9b}31m" }] });
-    let id = stage.ask(asking(&json!([question]))).await;
-    let listed = listed(&stage).await;
+    let id = stage.ask(question_call(&json!([question]))).await;
+    let listed = listed_questions(&stage).await;
     let shown = stage.command(&["questions"]).await.out;
     let caller = asked_caller(&stage).await;
     for text in [
@@ -103,9 +109,9 @@ async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_choice_takes_no_yes_and_no_answer_of_another_caller() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let _runner = stage.run();
-    let id = stage.ask(asking(&json!([color()]))).await;
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
     let question = asked_caller(&stage).await;
     let mut stranger = stage.caller.clone();
     stranger.token = "wrong".to_owned();

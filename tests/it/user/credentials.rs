@@ -6,21 +6,21 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{asked_caller, listed};
-use crate::harness::caller::Ask;
+use super::{asked_caller, listed_questions};
+use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
 use crate::harness::process::PROGRAM;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// The planted value.
 const VALUE: &str = "planted-Zx81-credential-value";
 
-fn credential(more: &Value) -> Ask {
+fn credential_call(more: &Value) -> ToolCall {
     let mut args = json!({ "name": "ACME_TOKEN", "purpose": "open pull requests" });
     let more = more.as_object().expect("an object").clone();
     args.as_object_mut().expect("an object").extend(more);
-    Ask::new("RequestCredential", &args)
+    ToolCall::new("RequestCredential", &args)
 }
 
 /// Every file below a folder that holds these bytes.
@@ -42,11 +42,11 @@ fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let mut runner = OnTerminal::start(&stage.setting, &["run", "--log", "trace"]);
     stage.until_asker_announced().await;
     let id = stage
-        .ask(credential(&json!({ "for_host": "acme.example" })))
+        .ask(credential_call(&json!({ "for_host": "acme.example" })))
         .await;
     runner
         .shows("The value of ACME_TOKEN (not shown; empty refuses): ")
@@ -102,7 +102,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     // It is in no file of the home, of the logs or of the backend, in no result, and was never on the terminal.
     let everything = stage.setting.home.parent().expect("the folder of the test");
     assert!(stage.setting.home.join("state/journal.sqlite3").exists());
-    let encoded = [VALUE.to_owned(), hex(VALUE), base64(VALUE)];
+    let encoded = [VALUE.to_owned(), encode_hex(VALUE), encode_base64(VALUE)];
     for text in &encoded {
         assert_eq!(
             files_with(everything, text.as_bytes()),
@@ -116,73 +116,73 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     assert!(audit.contains(&id) && !audit.contains(VALUE), "{audit}");
 }
 
-fn hex(text: &str) -> String {
+fn encode_hex(text: &str) -> String {
     let digits = |byte: u8| [byte >> 4, byte & 15].map(|n| char::from_digit(n.into(), 16));
     text.bytes().flat_map(digits).flatten().collect()
 }
 
 /// The same in base64, but for its end, which depends on what follows.
-fn base64(text: &str) -> String {
+fn encode_base64(text: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD_NO_PAD.encode(&text[..text.len() / 3 * 3])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_is_also_given_by_command_refused_or_not_given() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let runner = stage.run();
     // By the name of the secret.
-    let id = stage.ask(credential(&json!({}))).await;
-    listed(&stage).await;
-    let set = pipe(&stage, &["secrets", "set", "ACME_TOKEN"], VALUE);
+    let id = stage.ask(credential_call(&json!({}))).await;
+    listed_questions(&stage).await;
+    let set = run_with_input(&stage, &["secrets", "set", "ACME_TOKEN"], VALUE);
     assert_eq!(set, "ACME_TOKEN is kept.\n");
     assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
     // By the id of the question.
-    let id = stage.ask(credential(&json!({}))).await;
-    listed(&stage).await;
+    let id = stage.ask(credential_call(&json!({}))).await;
+    listed_questions(&stage).await;
     let on_line = stage.command(&["questions", "answer", &id, VALUE]).await;
     assert_eq!(on_line.code, Some(2), "{on_line:?}");
     assert_eq!(
-        pipe(&stage, &["questions", "answer", &id], "another-value"),
+        run_with_input(&stage, &["questions", "answer", &id], "another-value"),
         "Answered.\n"
     );
     assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
-    let id = stage.ask(credential(&json!({}))).await;
+    let id = stage.ask(credential_call(&json!({}))).await;
     let question = asked_caller(&stage).await;
     let yes = stage.caller.try_answer(&question, "allow_once", None).await;
     assert_eq!(yes["errorData"]["code"], "INVALID_ARGUMENT", "{yes}");
     stage.caller.choose(&question, "reject_once").await;
     assert_eq!(stage.answer(&id).await.text(), "refused");
-    let id = stage.ask(credential(&json!({ "timeout": 1 }))).await;
+    let id = stage.ask(credential_call(&json!({ "timeout": 1 }))).await;
     let silent = stage.answer(&id).await.text();
     assert!(
         silent.starts_with("Nobody answered within 1 s."),
         "{silent}"
     );
-    let id = stage.ask(credential(&json!({}))).await;
-    listed(&stage).await;
+    let id = stage.ask(credential_call(&json!({}))).await;
+    listed_questions(&stage).await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
     // Asked again by the next process.
-    let id = stage.ask(credential(&json!({}))).await;
-    let before = listed(&stage).await;
+    let id = stage.ask(credential_call(&json!({}))).await;
+    let before = listed_questions(&stage).await;
     runner.kill();
     let _runner = stage.run();
-    eventually("the question again", async || {
-        (listed(&stage).await["askedAtMs"] != before["askedAtMs"]).then_some(())
+    wait_for_some("the question again", async || {
+        (listed_questions(&stage).await["askedAtMs"] != before["askedAtMs"]).then_some(())
     })
     .await;
-    pipe(&stage, &["questions", "answer", &id], "third-value-3");
+    run_with_input(&stage, &["questions", "answer", &id], "third-value-3");
     assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
-    let stage = Stage::with("").await;
+    let stage = RunnerFixture::with_config("").await;
     let mut runner = OnTerminal::start(&stage.setting, &["run"]);
     stage.until_asker_announced().await;
     let sign_in = json!({ "url": "https://acme.example/device", "code": "WDJB-MJHT" });
-    let id = stage.ask(credential(&sign_in)).await;
+    let id = stage.ask(credential_call(&sign_in)).await;
     runner.shows("Type d when it is done ([r]efuse): ").await;
     let shown = runner.shown();
     assert!(
@@ -191,7 +191,7 @@ async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
     );
     runner.types("d\n");
     assert_eq!(stage.answer(&id).await.text(), "done");
-    let id = stage.ask(credential(&sign_in)).await;
+    let id = stage.ask(credential_call(&sign_in)).await;
     let question = asked_caller(&stage).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
@@ -205,7 +205,7 @@ async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
 }
 
 /// Runs a command with this on stdin; what it prints.
-fn pipe(stage: &Stage, args: &[&str], input: &str) -> String {
+fn run_with_input(stage: &RunnerFixture, args: &[&str], input: &str) -> String {
     let mut child = Command::new(PROGRAM)
         .args(args)
         .env_clear()

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::{asking, color, listed};
-use crate::harness::editor::{Editor, Reaction, choosing};
-use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use super::{color_question, listed_questions, question_call};
+use crate::harness::editor::{EditorProcess, EditorReaction, choose_option};
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::{wait_for_some, wait_until};
 
 const REQUEST: &str = "session/request_permission";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_choice_is_answered_or_refused_in_the_editor() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     for (option, answer) in [
         ("1", "Blue"),
         ("refuse", "(refused to answer)"),
         ("7", "(refused to answer)"),
     ] {
-        let mut editor = Editor::launch(&stage.setting, choosing(option));
+        let mut editor = EditorProcess::launch(&stage.setting, choose_option(option));
         let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-        let id = stage.ask(asking(&json!([color()]))).await;
+        let id = stage.ask(question_call(&json!([color_question()]))).await;
         let answered = stage.answer(&id).await.text();
         assert_eq!(answered, format!("Which color? -> {answer}"));
         editor.shows(&session, &id, "completed").await;
@@ -34,51 +34,55 @@ async fn a_single_choice_is_answered_or_refused_in_the_editor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_editor_leaves_it_to_others_and_ends_with_the_time_or_the_call() {
-    let stage = Stage::with("[questions]\npatience_ms = 2000\n").await;
-    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    let stage = RunnerFixture::with_config("[questions]\npatience_ms = 2000\n").await;
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
     editor.attached(&json!({}), &stage.setting).await;
-    let asked = |editor: &Editor| editor.requests(REQUEST).len();
+    let asked = |editor: &EditorProcess| editor.requests(REQUEST).len();
     let long = |questions: &Value| {
         let args = json!({ "questions": questions, "timeout": 600 });
-        crate::harness::caller::Ask::new("AskUserQuestion", &args)
+        crate::harness::caller::ToolCall::new("AskUserQuestion", &args)
     };
-    let silent = stage.caller.have(asking(&json!([color()]))).await.text();
+    let silent = stage
+        .caller
+        .call_and_wait(question_call(&json!([color_question()])))
+        .await
+        .text();
     assert_eq!(silent, "Which color? -> (nobody answered within 2 s)");
-    until("the question in the editor", || asked(&editor) == 1).await;
+    wait_until("the question in the editor", || asked(&editor) == 1).await;
     // Several choices and own words are not asked there.
     let id = stage.ask(long(&json!([{ "question": "Name?" }]))).await;
-    listed(&stage).await;
+    listed_questions(&stage).await;
     assert_eq!(asked(&editor), 1);
     stage.command(&["questions", "answer", &id, "Fox"]).await;
     assert_eq!(stage.answer(&id).await.text(), "Name? -> Fox");
-    let id = stage.ask(long(&json!([color()]))).await;
-    until("the question in the editor", || asked(&editor) == 2).await;
-    listed(&stage).await;
+    let id = stage.ask(long(&json!([color_question()]))).await;
+    wait_until("the question in the editor", || asked(&editor) == 2).await;
+    listed_questions(&stage).await;
     stage.command(&["questions", "answer", &id, "1"]).await;
     assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
-    let id = stage.ask(long(&json!([color()]))).await;
-    until("the question in the editor", || asked(&editor) == 3).await;
+    let id = stage.ask(long(&json!([color_question()]))).await;
+    wait_until("the question in the editor", || asked(&editor) == 3).await;
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
     let is_empty = async || {
         let list = stage.command(&["questions"]).await.out;
         (list == "The agent asks nothing now.\n").then_some(())
     };
-    eventually("an empty list", is_empty).await;
+    wait_for_some("an empty list", is_empty).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_in_an_editor_alone_is_listed_and_stays_when_the_editor_goes() {
-    let stage = Stage::without_listener("").await;
+    let stage = RunnerFixture::without_listener("").await;
     let _runner = stage.run();
-    let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
+    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
     editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(asking(&json!([color()]))).await;
-    until("the question in the editor", || {
+    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    wait_until("the question in the editor", || {
         editor.requests(REQUEST).len() == 1
     })
     .await;
-    let question = listed(&stage).await;
+    let question = listed_questions(&stage).await;
     assert_eq!(question["requestId"], json!(id));
     editor.close();
     stage.command(&["questions", "answer", &id, "2"]).await;

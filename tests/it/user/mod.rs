@@ -8,24 +8,24 @@ mod undumpable;
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::Ask;
-use crate::harness::stage::Stage;
-use crate::harness::wait::eventually;
+use crate::harness::caller::ToolCall;
+use crate::harness::stage::RunnerFixture;
+use crate::harness::wait::wait_for_some;
 
 /// A question with two options.
-fn color() -> Value {
+fn color_question() -> Value {
     json!({ "question": "Which color?", "header": "Color", "options": [
         { "label": "Red", "description": "like a rose" }, { "label": "Blue" }
     ] })
 }
 
-fn asking(questions: &Value) -> Ask {
-    Ask::new("AskUserQuestion", &json!({ "questions": questions }))
+fn question_call(questions: &Value) -> ToolCall {
+    ToolCall::new("AskUserQuestion", &json!({ "questions": questions }))
 }
 
 /// The one question on the device's list, once it is there.
-pub async fn listed(stage: &Stage) -> Value {
-    eventually("a question on the device's list", async || {
+pub async fn listed_questions(stage: &RunnerFixture) -> Value {
+    wait_for_some("a question on the device's list", async || {
         let out = stage.command(&["questions", "--json"]).await.out;
         serde_json::from_str(out.trim())
             .ok()
@@ -35,8 +35,8 @@ pub async fn listed(stage: &Stage) -> Value {
 }
 
 /// The one question that waits, as the caller's side sees it.
-async fn asked_caller(stage: &Stage) -> Value {
-    eventually("a question at the caller's side", async || {
+async fn asked_caller(stage: &RunnerFixture) -> Value {
+    wait_for_some("a question at the caller's side", async || {
         let mut open = stage.caller.questions().await;
         (open.len() == 1).then(|| open.remove(0))
     })

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use crate::harness::process::PROGRAM;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 /// A user without rights, for a test that runs as root.
 const NOBODY: u32 = 65_534;
@@ -36,7 +36,7 @@ async fn no_dump_of_the_program_can_be_made() {
     let mut child = command.spawn().expect("started");
     let place = std::path::PathBuf::from(format!("/proc/{}", child.id()));
     let lock = folder.path().join("home/state/approver.lock");
-    until("the program to run", || lock.exists()).await;
+    wait_until("the program to run", || lock.exists()).await;
     let limits = std::fs::read_to_string(place.join("limits")).expect("its limits");
     let core = limits
         .lines()

@@ -3,12 +3,12 @@
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::harness::wait::until;
-use crate::harness::worker::Worker;
+use crate::harness::wait::wait_until;
+use crate::harness::worker::WorkerProcess;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let slow = "until [ -e go ]; do sleep 0.02; done; echo ran | tee -a effects";
@@ -20,8 +20,8 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
         &json!({"command": "echo quick | tee -a effects"}),
     )
     .await;
-    let both = || journalled(&worker, "slow") && journalled(&worker, "quick");
-    until("the calls to be in the journal", both).await;
+    let both = || is_journalled(&worker, "slow") && is_journalled(&worker, "quick");
+    wait_until("the calls to be in the journal", both).await;
     // Without a closing word, while the call runs.
     drop(line);
     worker.write("go", "");
@@ -38,7 +38,7 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let runner = worker.run();
     let mut line = worker.accept().await;
     line.call(
@@ -78,7 +78,7 @@ async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_id_with_other_arguments_is_not_run() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
     line.done(
@@ -104,18 +104,18 @@ async fn the_same_id_with_other_arguments_is_not_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_sent_again_while_it_runs_runs_once() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let slow = json!({"command": "echo ran >> effects; until [ -e go ]; do sleep 0.02; done"});
     for _ in 0..4 {
         let mut line = worker.accept().await;
         line.call("slow", "run_command", &slow).await;
-        until("the call to be in the journal", || {
-            journalled(&worker, "slow")
+        wait_until("the call to be in the journal", || {
+            is_journalled(&worker, "slow")
         })
         .await;
     }
-    until("its beginning", || worker.file("effects").exists()).await;
+    wait_until("its beginning", || worker.file("effects").exists()).await;
     worker.write("go", "");
     let mut line = worker.accept().await;
     line.call("slow", "run_command", &slow).await;
@@ -125,7 +125,7 @@ async fn a_call_sent_again_while_it_runs_runs_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what_comes() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let runner = worker.run();
     let mut line = worker.accept().await;
     line.call(
@@ -135,7 +135,7 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
     )
     .await;
     // Nobody reads; the result cannot have arrived. The shell creates the file before it writes, and ends with the runner.
-    until("its effect", || worker.read("effects") == "ran\n").await;
+    wait_until("its effect", || worker.read("effects") == "ran\n").await;
     runner.kill();
     drop(line);
     let serving = async {
@@ -163,7 +163,7 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
     );
 }
 
-fn journalled(worker: &Worker, id: &str) -> bool {
+fn is_journalled(worker: &WorkerProcess, id: &str) -> bool {
     let id = punie_core::ids::RequestId::parse(id).expect("an id");
     let reader = punie_engine::journal::JournalReader::open_read_only(
         &worker.setting.home.join("state/journal.sqlite3"),

@@ -4,11 +4,11 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::harness::worker::Worker;
+use crate::harness::worker::WorkerProcess;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_errors_of_the_plain_tools_come_to_the_letter() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     std::fs::write(worker.setting.logs.join("outside"), "secret").expect("written");
     let _runner = worker.run();
     let mut line = worker.accept().await;
@@ -63,7 +63,7 @@ async fn the_errors_of_the_plain_tools_come_to_the_letter() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     worker.write("note", "here\n");
     let _runner = worker.run();
     let mut line = worker.accept().await;
@@ -124,7 +124,7 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_beyond_the_limit_closes_the_connection_with_the_reason() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let content = "x".repeat(9 << 20);
@@ -161,7 +161,7 @@ async fn a_message_beyond_the_limit_closes_the_connection_with_the_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_taken_back_is_stopped() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
     line.call(
@@ -170,7 +170,7 @@ async fn a_call_that_is_taken_back_is_stopped() {
         &json!({"command": "echo begun > begun; sleep 600"}),
     )
     .await;
-    crate::harness::wait::until("its beginning", || worker.file("begun").exists()).await;
+    crate::harness::wait::wait_until("its beginning", || worker.file("begun").exists()).await;
     line.say("{\"type\":\"tool_cancel\",\"id\":\"long\"}").await;
     let (status, output) = line.result("long").await;
     assert_eq!(status, "error");
@@ -179,7 +179,7 @@ async fn a_call_that_is_taken_back_is_stopped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_calls_is_answered_call_by_call() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     worker.write("note", "here\n");
     let _runner = worker.run();
     let line = worker.accept().await;

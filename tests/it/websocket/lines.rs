@@ -10,10 +10,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::harness::wait::eventually;
-use crate::harness::worker::Worker;
+use crate::harness::wait::wait_for_some;
+use crate::harness::worker::WorkerProcess;
 
-fn put_token(worker: &Worker, token: &str) {
+fn put_token(worker: &WorkerProcess, token: &str) {
     let dir = worker.setting.tokens();
     std::fs::DirBuilder::new()
         .mode(0o700)
@@ -33,7 +33,7 @@ fn put_token(worker: &Worker, token: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_peace_for_a_while() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     put_token(&worker, "a-token-of-the-worker-0123456789");
     let _runner = worker.run();
     worker.refuse("401 Unauthorized").await;
@@ -67,7 +67,7 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_of_the_worker_is_answered_with_its_own_code() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     for code in [1000, 1001, 1012, 4000] {
         let mut line = worker.accept().await;
@@ -89,12 +89,14 @@ async fn a_close_of_the_worker_is_answered_with_its_own_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
-    let worker = Worker::with("[backend.websocket]\nping_ms = 100\npong_timeout_ms = 200\n").await;
+    let worker =
+        WorkerProcess::with_config("[backend.websocket]\nping_ms = 100\npong_timeout_ms = 200\n")
+            .await;
     let runner = worker.run();
     let line = worker.accept().await;
     runner.logs("the runner is up").await;
     let shows = async |word: &str| {
-        eventually("the connection in status", async || {
+        wait_for_some("the connection in status", async || {
             let status = worker.command(&["--json", "status"]).await.json();
             // The trouble of before is over with the next call, which may be a moment later.
             let is_over = word != "up" || status["backend"]["trouble"].is_null();
@@ -125,7 +127,7 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     let _runner = worker.run();
     let mut gaps = Vec::new();
     let call = json!({"type": "tool_call", "tool": "no_such_tool", "id": "x", "args": {}});
@@ -150,7 +152,7 @@ async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
     // No disk has so much room, so that the runner takes nothing on; its heartbeat opens the connection.
-    let worker = Worker::with("[limits]\nleast_free_mb = 1000000\n").await;
+    let worker = WorkerProcess::with_config("[limits]\nleast_free_mb = 1000000\n").await;
     let runner = worker.run();
     let mut line = worker.accept().await;
     let call =
@@ -190,7 +192,7 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_needs_another_kind_of_backend_says_so() {
-    let worker = Worker::new().await;
+    let worker = WorkerProcess::new().await;
     for (args, words) in [
         (vec!["pair", "123"], "neither pairing nor callers"),
         (vec!["run", "--pairing-code", "123"], "no pairing"),

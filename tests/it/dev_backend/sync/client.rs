@@ -19,13 +19,13 @@ pub const NPM: &str = "/api/1.48.0/sync";
 /// The address of one that does not.
 pub const OTHERS: &str = "/api/sync";
 
-pub struct Socket {
+pub struct SyncSocket {
     ws: WebSocketStream<TcpStream>,
     version: Value,
 }
 
 /// A time of the commit clock, as a number that can be compared.
-pub fn time(ts: &Value) -> u64 {
+pub fn parse_timestamp(ts: &Value) -> u64 {
     use base64::Engine as _;
     let text = ts.as_str().unwrap_or_else(|| panic!("no timestamp: {ts}"));
     let bytes = base64::engine::general_purpose::STANDARD
@@ -35,7 +35,7 @@ pub fn time(ts: &Value) -> u64 {
 }
 
 /// That time as it is written.
-pub fn timestamp(time: u64) -> Value {
+pub fn format_timestamp(time: u64) -> Value {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD
         .encode(time.to_le_bytes())
@@ -43,11 +43,11 @@ pub fn timestamp(time: u64) -> Value {
 }
 
 /// Asks for a socket, with these headers beside what must be there.
-pub async fn knock(
+pub async fn open_socket(
     url: &str,
     path: &str,
     headers: &[(&'static str, &str)],
-) -> Result<Socket, Error> {
+) -> Result<SyncSocket, Error> {
     let address = url.strip_prefix("http://").expect("plain http");
     let mut request = format!("ws://{address}{path}").into_client_request()?;
     for (name, value) in headers {
@@ -57,16 +57,16 @@ pub async fn knock(
     }
     let stream = TcpStream::connect(address).await.expect("it listens");
     let (ws, _) = tokio_tungstenite::client_async(request, stream).await?;
-    Ok(Socket {
+    Ok(SyncSocket {
         ws,
-        version: json!({ "querySet": 0, "identity": 0, "ts": timestamp(0) }),
+        version: json!({ "querySet": 0, "identity": 0, "ts": format_timestamp(0) }),
     })
 }
 
-impl Socket {
+impl SyncSocket {
     /// An open socket that has said nothing yet.
     pub async fn open(url: &str, path: &str) -> Self {
-        knock(url, path, &[]).await.expect("a socket")
+        open_socket(url, path, &[]).await.expect("a socket")
     }
 
     /// A connected socket of a session of its own.
@@ -105,7 +105,7 @@ impl Socket {
 
     /// Subscribes, and gives what is told at once.
     pub async fn subscribe(&mut self, query_id: u32, path: &str, args: Value) -> Value {
-        self.modify(json!([add(query_id, path, args)])).await;
+        self.modify(json!([add_query(query_id, path, args)])).await;
         self.transition().await
     }
 
@@ -125,7 +125,8 @@ impl Socket {
                 "a Transition goes on from the last one"
             );
             assert!(
-                time(&message["endVersion"]["ts"]) >= time(&self.version["ts"]),
+                parse_timestamp(&message["endVersion"]["ts"])
+                    >= parse_timestamp(&self.version["ts"]),
                 "{message}"
             );
             self.version = message["endVersion"].clone();
@@ -178,12 +179,12 @@ impl Socket {
 }
 
 /// A query to hold.
-pub fn add(query_id: u32, path: &str, args: Value) -> Value {
+pub fn add_query(query_id: u32, path: &str, args: Value) -> Value {
     json!({ "type": "Add", "queryId": query_id, "udfPath": path, "args": Value::Array(vec![args]) })
 }
 
 /// What a Transition says of one query.
-pub fn value(transition: &Value, query_id: u32) -> Option<&Value> {
+pub fn query_value(transition: &Value, query_id: u32) -> Option<&Value> {
     let changes = transition["modifications"]
         .as_array()
         .expect("modifications");

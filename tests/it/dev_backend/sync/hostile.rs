@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use uuid::Uuid;
 
 use super::super::server::TestBackend;
-use super::client::{NPM, OTHERS, Socket, add, knock, value};
+use super::client::{NPM, OTHERS, SyncSocket, add_query, open_socket, query_value};
 use super::{fill_catalog, get_result};
 use crate::harness::stepped_time::SteppedTime;
 
@@ -17,7 +17,7 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
     let many: Vec<_> = (0..5000)
         .map(|id| json!({ "type": "Remove", "queryId": id }))
         .collect();
-    let query = add(0, "events:nothing", json!({}));
+    let query = add_query(0, "events:nothing", json!({}));
     let cases = [
         (
             vec![modify(0, 1, json!([]))],
@@ -58,7 +58,7 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
         ),
     ];
     for (messages, words) in cases {
-        let mut socket = Socket::open(&server.wire.url, NPM).await;
+        let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
         for message in &messages {
             socket.say(message).await;
         }
@@ -69,7 +69,7 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
         );
         assert_eq!(socket.hear().await, None);
     }
-    let mut socket = Socket::open(&server.wire.url, NPM).await;
+    let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
     socket.send(Message::binary(vec![0; 8])).await;
     socket.expect("FatalError").await;
 }
@@ -78,10 +78,10 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
 async fn a_query_too_many_is_refused_and_the_others_stay() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let queries: Vec<_> = (0..1026)
         .map(|id| {
-            add(
+            add_query(
                 id,
                 "events:getResult",
                 get_result(&server, &format!("r-{id}")),
@@ -117,18 +117,18 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
     let told = socket
         .subscribe(1024, "events:getResult", get_result(&server, "r-1024"))
         .await;
-    assert_eq!(value(&told, 1024), Some(&Value::Null));
+    assert_eq!(query_value(&told, 1024), Some(&Value::Null));
 
     server.caller().append("r-3", &device.id, "{}").await;
     device.claim("r-3", "lease").await;
     device.post("r-3", "lease", "{}").await;
     assert_eq!(
-        value(&socket.transition().await, 3).expect("the result")["outcome"],
+        query_value(&socket.transition().await, 3).expect("the result")["outcome"],
         "ok"
     );
 
     // So many bytes of arguments are too many as well.
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let long = "x".repeat(9 * 1024 * 1024);
     for (id, held) in [(0, true), (1, false)] {
         let told = socket
@@ -149,7 +149,7 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_has_a_limit() {
     let server = TestBackend::start().await;
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let args = |bytes: usize| json!({ "callerToken": "x".repeat(bytes), "requestId": "none" });
     socket.mutate(0, "events:cancel", &args(15 << 20)).await;
     assert_eq!(
@@ -174,11 +174,11 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
     let list = |kind: &str| json!({ "callerToken": server.caller_token, "deviceId": device.id, "kind": kind });
     let mut deaf = Vec::new();
     for _ in 0..2 {
-        let mut socket = Socket::connected(&server.wire.url).await;
+        let mut socket = SyncSocket::connected(&server.wire.url).await;
         // Some 70 MiB, which no buffer of the system takes.
         let queries: Vec<_> = (0..12)
             .map(|id| {
-                add(
+                add_query(
                     id,
                     "catalog:list",
                     list(if id % 2 == 0 { "tool" } else { "skill" }),
@@ -188,7 +188,7 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
         socket.modify(json!(queries)).await;
         deaf.push(socket);
     }
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket
         .subscribe(0, "events:getResult", get_result(&server, "r-1"))
         .await;
@@ -196,7 +196,7 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
     device.claim("r-1", "lease").await;
     device.post("r-1", "lease", "{}").await;
     assert_eq!(
-        value(&socket.transition().await, 0).expect("the result")["outcome"],
+        query_value(&socket.transition().await, 0).expect("the result")["outcome"],
         "ok"
     );
 
@@ -228,14 +228,17 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_other_hosts_get_no_socket() {
     let server = TestBackend::start().await;
-    let status =
-        async |headers: &[(&'static str, &str)]| match knock(&server.wire.url, OTHERS, headers)
-            .await
-        {
-            Ok(_) => 101,
-            Err(Error::Http(answer)) => answer.status().as_u16(),
-            Err(other) => panic!("{other}"),
-        };
+    let status = async |headers: &[(&'static str, &str)]| match open_socket(
+        &server.wire.url,
+        OTHERS,
+        headers,
+    )
+    .await
+    {
+        Ok(_) => 101,
+        Err(Error::Http(answer)) => answer.status().as_u16(),
+        Err(other) => panic!("{other}"),
+    };
     assert_eq!(status(&[]).await, 101);
     assert_eq!(status(&[("origin", "http://localhost:5173")]).await, 101);
     assert_eq!(status(&[("convex-client", "python-0.8.1")]).await, 101);
@@ -249,7 +252,7 @@ async fn pages_of_other_hosts_get_no_socket() {
 async fn silence_is_broken_by_pings_and_a_silent_client_is_let_go() {
     let mut time = SteppedTime::stop();
     let server = TestBackend::start().await;
-    let mut socket = Socket::open(&server.wire.url, NPM).await;
+    let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
     let second = std::time::Duration::from_secs(1);
     // One that reads answers the pings of its WebSocket, and may say nothing for as long as it likes.
     for _ in 0..12 {

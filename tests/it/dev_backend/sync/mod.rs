@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::server::TestBackend;
-use client::{NPM, OTHERS, Socket, add, knock, time, timestamp, value};
+use client::{
+    NPM, OTHERS, SyncSocket, add_query, format_timestamp, open_socket, parse_timestamp, query_value,
+};
 
 fn get_result(server: &TestBackend, request: &str) -> Value {
     json!({ "callerToken": server.caller_token, "requestId": request })
 }
 
-fn append(server: &TestBackend, device: &str, request: &str) -> Value {
+fn append_arguments(server: &TestBackend, device: &str, request: &str) -> Value {
     json!({
         "callerToken": server.caller_token, "requestId": request, "deviceId": device, "toolName": "Read", "args": "{}",
     })
@@ -30,14 +32,14 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
         caller.append(request, &device.id, "{}").await;
         device.claim(request, "lease").await;
     }
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let head = json!({ "deviceId": device.id, "token": device.token });
     socket
         .modify(json!([
-            add(0, "events:getResult", get_result(&server, "r-1")),
-            add(1, "events:getResult", get_result(&server, "r-2")),
-            add(2, "events:head", head.clone()),
-            add(
+            add_query(0, "events:getResult", get_result(&server, "r-1")),
+            add_query(1, "events:getResult", get_result(&server, "r-2")),
+            add_query(2, "events:head", head.clone()),
+            add_query(
                 3,
                 "devices:list",
                 json!({ "callerToken": server.caller_token })
@@ -47,15 +49,17 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
     let first = socket.transition().await;
     assert_eq!(first["endVersion"]["querySet"], 1);
     assert_eq!(
-        (value(&first, 0), value(&first, 1)),
+        (query_value(&first, 0), query_value(&first, 1)),
         (Some(&Value::Null), Some(&Value::Null))
     );
-    let seq = value(&first, 2)
+    let seq = query_value(&first, 2)
         .and_then(Value::as_str)
         .expect("a seq")
         .to_owned();
     assert_eq!(
-        value(&first, 3).and_then(Value::as_array).map(Vec::len),
+        query_value(&first, 3)
+            .and_then(Value::as_array)
+            .map(Vec::len),
         Some(1)
     );
 
@@ -69,11 +73,13 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
         Some(1),
         "{told}"
     );
-    assert_eq!(value(&told, 0).expect("the result")["outcome"], "ok");
+    assert_eq!(query_value(&told, 0).expect("the result")["outcome"], "ok");
 
     caller.append("r-3", &device.id, "{}").await;
     let told = socket.transition().await;
-    let newer = value(&told, 2).and_then(Value::as_str).expect("a seq");
+    let newer = query_value(&told, 2)
+        .and_then(Value::as_str)
+        .expect("a seq");
     assert!(
         newer.parse::<u64>().expect("digits") > seq.parse::<u64>().expect("digits"),
         "{told}"
@@ -95,21 +101,21 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
     );
     caller.append("r-4", &device.id, "{}").await;
     device.post("r-2", "lease", "{}").await;
-    assert!(value(&socket.transition().await, 1).is_some());
+    assert!(query_value(&socket.transition().await, 1).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscription_that_fails_says_why_and_recovers() {
     let server = TestBackend::start().await;
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let args = json!({ "deviceId": "dev-1", "token": "none" });
     socket
         .modify(json!([
-            add(0, "events:head", args),
-            add(1, "events:nothing", json!({})),
-            add(2, "events:cancel", json!({})),
-            add(3, "no path", json!({})),
-            add(4, "events:getResult", json!({ "odd": 1 })),
+            add_query(0, "events:head", args),
+            add_query(1, "events:nothing", json!({})),
+            add_query(2, "events:cancel", json!({})),
+            add_query(3, "no path", json!({})),
+            add_query(4, "events:getResult", json!({ "odd": 1 })),
         ]))
         .await;
     let told = socket.transition().await;
@@ -151,12 +157,12 @@ async fn a_subscription_that_fails_says_why_and_recovers() {
 async fn a_mutation_is_answered_and_then_seen() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket
         .mutate(
             0,
             "events:appendRequest",
-            &append(&server, &device.id, "r-1"),
+            &append_arguments(&server, &device.id, "r-1"),
         )
         .await;
     let done = socket.expect("MutationResponse").await;
@@ -170,7 +176,7 @@ async fn a_mutation_is_answered_and_then_seen() {
     );
     let seen = socket.transition().await;
     assert!(
-        time(&seen["endVersion"]["ts"]) >= time(&done["ts"]),
+        parse_timestamp(&seen["endVersion"]["ts"]) >= parse_timestamp(&done["ts"]),
         "{seen}"
     );
 
@@ -211,12 +217,12 @@ async fn a_mutation_is_answered_and_then_seen() {
             .mutate(
                 id,
                 "events:appendRequest",
-                &append(&server, &device.id, request),
+                &append_arguments(&server, &device.id, request),
             )
             .await;
     }
     socket
-        .modify(json!([add(
+        .modify(json!([add_query(
             0,
             "events:listOpen",
             json!({ "deviceId": device.id, "token": device.token })
@@ -228,7 +234,9 @@ async fn a_mutation_is_answered_and_then_seen() {
     }
     let open = socket.transition().await;
     assert_eq!(
-        value(&open, 0).and_then(Value::as_array).map(Vec::len),
+        query_value(&open, 0)
+            .and_then(Value::as_array)
+            .map(Vec::len),
         Some(3),
         "{open}"
     );
@@ -246,9 +254,9 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
     };
     let server = server.restart_with(options).await;
     let session = Uuid::new_v4();
-    let args = append(&server, &device.id, "r-1");
+    let args = append_arguments(&server, &device.id, "r-1");
 
-    let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
+    let mut socket = SyncSocket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
     assert_eq!(
         socket.hear().await,
@@ -256,25 +264,28 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
         "the socket is cut after the commit"
     );
 
-    let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
+    let mut socket = SyncSocket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
     let first = socket.expect("MutationResponse").await;
     assert_eq!(
         first["result"]["created"], true,
         "the value of the one time that it ran: {first}"
     );
-    assert!(time(&socket.transition().await["endVersion"]["ts"]) >= time(&first["ts"]));
+    assert!(
+        parse_timestamp(&socket.transition().await["endVersion"]["ts"])
+            >= parse_timestamp(&first["ts"])
+    );
     assert_eq!(faults.calls("events:appendRequest"), 2);
 
     let server = server.restart().await;
     assert_eq!(socket.hear().await, None);
-    let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
+    let mut socket = SyncSocket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
     assert_eq!(socket.expect("MutationResponse").await, first);
     socket.transition().await;
 
     // Another session's call of this number is another call, and this session's number is taken.
-    let mut other = Socket::connected(&server.wire.url).await;
+    let mut other = SyncSocket::connected(&server.wire.url).await;
     other.mutate(7, "events:appendRequest", &args).await;
     assert_eq!(
         other.expect("MutationResponse").await["result"]["created"],
@@ -284,7 +295,7 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
         .mutate(
             7,
             "events:appendRequest",
-            &append(&server, &device.id, "r-2"),
+            &append_arguments(&server, &device.id, "r-2"),
         )
         .await;
     let refused = socket.expect("MutationResponse").await;
@@ -302,7 +313,7 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
 
     // After 14 days nobody asks again.
     server.clock.advance(15.0 * 24.0 * 3_600_000.0);
-    let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
+    let mut socket = SyncSocket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
     assert_eq!(
         socket.expect("MutationResponse").await["result"]["created"],
@@ -323,13 +334,13 @@ async fn planned_faults_end_a_socket_before_the_mutation_runs() {
         ..server.options()
     };
     let server = server.restart_with(options).await;
-    let args = append(&server, &device.id, "r-1");
+    let args = append_arguments(&server, &device.id, "r-1");
     for reason in ["", "CommitterFullError: a fault on purpose"] {
-        let mut socket = Socket::connected(&server.wire.url).await;
+        let mut socket = SyncSocket::connected(&server.wire.url).await;
         socket.mutate(0, "events:appendRequest", &args).await;
         assert_eq!(socket.closed().await, reason);
     }
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket.mutate(0, "events:appendRequest", &args).await;
     assert_eq!(
         socket.expect("MutationResponse").await["result"]["created"],
@@ -338,10 +349,10 @@ async fn planned_faults_end_a_socket_before_the_mutation_runs() {
     faults.plan(NPM, 1, InjectedFault::Drop);
     faults.plan(NPM, 1, InjectedFault::Html);
     assert!(
-        knock(&server.wire.url, NPM, &[]).await.is_ok(),
+        open_socket(&server.wire.url, NPM, &[]).await.is_ok(),
         "a socket has no answer that could be lost"
     );
-    assert!(knock(&server.wire.url, NPM, &[]).await.is_err());
+    assert!(open_socket(&server.wire.url, NPM, &[]).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -357,25 +368,28 @@ async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
     let connect = |observed: u64| {
         json!({
             "type": "Connect", "sessionId": Uuid::new_v4(), "connectionCount": 1, "lastCloseReason": "x",
-            "maxObservedTimestamp": timestamp(observed), "clientTs": server.clock.now_ms() - 500.0,
+            "maxObservedTimestamp": format_timestamp(observed), "clientTs": server.clock.now_ms() - 500.0,
         })
     };
     let list = json!({ "callerToken": server.caller_token });
     // What a client saw of a database that is gone does not come again.
-    let mut socket = Socket::open(&server.wire.url, NPM).await;
+    let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
     socket.say(&connect(now - hour)).await;
     let told = socket.subscribe(0, "devices:list", list.clone()).await;
-    assert!(time(&told["endVersion"]["ts"]) >= now - hour, "{told}");
+    assert!(
+        parse_timestamp(&told["endVersion"]["ts"]) >= now - hour,
+        "{told}"
+    );
     assert_eq!(told["clientClockSkew"], 500);
     // A client that claims to have seen the future, which needs no token, is served and moves nothing there.
     for beyond in [now + hour, now + 25 * hour, u64::MAX] {
-        let mut socket = Socket::open(&server.wire.url, NPM).await;
+        let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
         socket.say(&connect(beyond)).await;
         let told = socket.subscribe(0, "devices:list", list.clone()).await;
-        assert_eq!(time(&told["endVersion"]["ts"]), now, "{told}");
+        assert_eq!(parse_timestamp(&told["endVersion"]["ts"]), now, "{told}");
     }
     let device = server.pair("dev-1").await;
-    assert!(time(&socket.transition().await["endVersion"]["ts"]) > now);
+    assert!(parse_timestamp(&socket.transition().await["endVersion"]["ts"]) > now);
     server.caller().append("r-1", &device.id, "{}").await;
     assert_eq!(
         device.poll(Value::Null, 0).await["events"]
@@ -388,7 +402,7 @@ async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
     let server = TestBackend::start().await;
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     let authenticate = |base: u32, kind: &str, value: &str| json!({ "type": "Authenticate", "baseVersion": base, "tokenType": kind, "value": value });
     socket
         .say(&authenticate(0, "Admin", server.backend.admin_key()))
@@ -406,7 +420,7 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
     );
     assert!(socket.closed().await.starts_with("NoAuthProvider"));
 
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket
         .say(&authenticate(0, "Admin", "punie-dev|0000"))
         .await;
@@ -420,7 +434,7 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
 }
 
 /// Fills the catalog of one kind to nearly 6 MiB, with characters of several bytes.
-async fn fill_catalog(server: &TestBackend, device: &super::server::Device, kind: &str) {
+async fn fill_catalog(server: &TestBackend, device: &super::server::DeviceClient, kind: &str) {
     let body = "é\"".repeat(150_000);
     for page in 0..4 {
         let items: Vec<_> = (0..3)
@@ -443,15 +457,19 @@ async fn a_long_transition_comes_in_parts_to_those_who_join_them() {
     fill_catalog(&server, &device, "tool").await;
     let list = json!({ "callerToken": server.caller_token, "deviceId": device.id, "kind": "tool" });
 
-    let mut whole = Socket::of_session(&server.wire.url, OTHERS, Uuid::new_v4()).await;
+    let mut whole = SyncSocket::of_session(&server.wire.url, OTHERS, Uuid::new_v4()).await;
     let told = whole.subscribe(0, "catalog:list", list.clone()).await;
     assert_eq!(
-        value(&told, 0).and_then(Value::as_array).map(Vec::len),
+        query_value(&told, 0)
+            .and_then(Value::as_array)
+            .map(Vec::len),
         Some(12)
     );
 
-    let mut parts = Socket::of_session(&server.wire.url, NPM, Uuid::new_v4()).await;
-    parts.modify(json!([add(0, "catalog:list", list)])).await;
+    let mut parts = SyncSocket::of_session(&server.wire.url, NPM, Uuid::new_v4()).await;
+    parts
+        .modify(json!([add_query(0, "catalog:list", list)]))
+        .await;
     let mut text = String::new();
     let mut id = Value::Null;
     for number in 0_u64.. {
@@ -469,7 +487,7 @@ async fn a_long_transition_comes_in_parts_to_those_who_join_them() {
         }
     }
     let joined: Value = serde_json::from_str(&text).expect("the parts are one message");
-    assert_eq!(value(&joined, 0), value(&told, 0));
+    assert_eq!(query_value(&joined, 0), query_value(&told, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -477,7 +495,7 @@ async fn a_stop_closes_every_socket_and_the_clients_may_come_again() {
     let server = TestBackend::start().await;
     let mut sockets = Vec::new();
     for _ in 0..3 {
-        let mut socket = Socket::connected(&server.wire.url).await;
+        let mut socket = SyncSocket::connected(&server.wire.url).await;
         socket
             .subscribe(
                 0,
@@ -501,7 +519,7 @@ async fn a_stop_closes_every_socket_and_the_clients_may_come_again() {
             .all(|reason| reason.starts_with("InternalServerError")),
         "{reasons:?}"
     );
-    let mut socket = Socket::connected(&server.wire.url).await;
+    let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket
         .subscribe(
             0,

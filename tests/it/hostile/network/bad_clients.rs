@@ -9,9 +9,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::super::Yard;
-use super::{ALLOW, FileServer, asking_yard, gate, home, one_file};
-use crate::harness::wait::eventually;
+use super::super::HostileFixture;
+use super::{ALLOW, FileServer, asking_yard, host_gate, one_file, open_home};
+use crate::harness::wait::wait_for_some;
 
 fn admit_call(proxy: &NetworkProxy, conversation: Option<&str>) -> Arc<CallNetwork> {
     proxy.admit_call(NetworkCaller {
@@ -23,16 +23,16 @@ fn admit_call(proxy: &NetworkProxy, conversation: Option<&str>) -> Arc<CallNetwo
 }
 
 /// A call that reaches a proxy at a port of this test.
-pub(super) struct Client {
+pub(super) struct ProxyClient {
     at: SocketAddr,
     proxy: NetworkProxy,
     call: Arc<CallNetwork>,
     _serving: JoinSet<()>,
     /// The home with the rules.
-    _yard: Option<Yard>,
+    _yard: Option<HostileFixture>,
 }
 
-impl Client {
+impl ProxyClient {
     pub(super) fn of(proxy: NetworkProxy) -> Self {
         let call = admit_call(&proxy, None);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -55,7 +55,7 @@ impl Client {
     fn allowed() -> (Self, FileServer) {
         let yard = asking_yard(ALLOW);
         let proxy = NetworkProxy::default();
-        proxy.set_gate(gate(&home(&yard)));
+        proxy.set_gate(host_gate(&open_home(&yard)));
         let client = Self {
             _yard: Some(yard),
             ..Self::of(proxy)
@@ -111,7 +111,7 @@ impl Client {
 
 #[tokio::test]
 async fn garbage_gets_an_answer_or_an_end() {
-    let (client, server) = Client::allowed();
+    let (client, server) = ProxyClient::allowed();
     let long = "a".repeat(1 << 20);
     let socks = |rest: &[u8]| [b"\x05\x01\x02\x01\x01a\x01b".as_slice(), rest].concat();
     for (bytes, begins) in [
@@ -156,7 +156,7 @@ async fn garbage_gets_an_answer_or_an_end() {
 
 #[tokio::test]
 async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
-    let (mut client, server) = Client::allowed();
+    let (mut client, server) = ProxyClient::allowed();
     let mut open = Vec::new();
     for (conversation, share) in [("a", 128), ("b", 64)] {
         let before = open.len();
@@ -183,7 +183,7 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
     assert!(client.get(&url).await.ends_with("served\n"));
     drop(open);
     client.call_of("a");
-    eventually("a free connection", async || {
+    wait_for_some("a free connection", async || {
         client.get(&url).await.ends_with("served\n").then_some(())
     })
     .await;

@@ -7,14 +7,14 @@ use punie_core::ids::RequestId;
 use punie_tool::{ErrorCode, ToolContext};
 use serde_json::json;
 
-use super::super::Yard;
+use super::super::HostileFixture;
 use super::{ALLOW, asking_yard, one_file};
 use crate::harness::program::make_program;
 use crate::harness::tools;
-use crate::harness::wait::until;
+use crate::harness::wait::wait_until;
 
 /// A repository in the workspace whose commits run these lines.
-fn lay_out_hook(yard: &Yard, lines: &str) {
+fn lay_out_hook(yard: &HostileFixture, lines: &str) {
     let work = yard.path("work");
     for args in [
         &["init", "-q"][..],
@@ -35,9 +35,9 @@ async fn a_hook_reaches_hosts_like_a_command() {
     let target = format!("packages.test:{}", server.port);
     lay_out_hook(&yard, &format!("curl -sS http://{target}/file"));
     let args = json!({"message": "one", "paths": ["file"]});
-    let reply = tools::call(&yard.registry, "GitCommit", args).await;
+    let reply = tools::call_tool(&yard.registry, "GitCommit", args).await;
     let reply = reply.expect("committed");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(text.ends_with("The hooks printed:\nserved"), "{text}");
     let hosts: Vec<&str> = reply
         .meta
@@ -54,7 +54,7 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
     let url = format!("http://packages.test:{}/file", server.port);
     lay_out_hook(&yard, &format!("curl -sSf {url}"));
     let args = json!({"message": "one", "paths": ["file"]});
-    let refused = tools::call(&yard.registry, "GitCommit", args).await;
+    let refused = tools::call_tool(&yard.registry, "GitCommit", args).await;
     let refused = refused.expect_err("the hook failed");
     let text = refused.model_text();
     let allow = format!(
@@ -68,7 +68,7 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
     // What uses no proxy is told why it has no network.
     lay_out_hook(&yard, &format!("curl -sS --noproxy '*' {url}"));
     let args = json!({"message": "one", "path": "."});
-    let refused = tools::call(&yard.registry, "GitCommit", args).await;
+    let refused = tools::call_tool(&yard.registry, "GitCommit", args).await;
     let refused = refused.expect_err("the hook failed");
     let text = refused.model_text();
     assert!(
@@ -90,7 +90,7 @@ async fn a_commit_that_is_stopped_tells_which_hosts_its_hooks_reached() {
     let args = json!({"message": "one", "paths": ["file"]});
     let fetched = yard.path("work/fetched");
     let stop = async {
-        until("the hook has fetched the file", || fetched.exists()).await;
+        wait_until("the hook has fetched the file", || fetched.exists()).await;
         cancel.cancel();
     };
     let call = tools::call_with(&yard.registry, "GitCommit", args, cx);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::super::Yard;
-use super::package_managers::registries;
+use super::super::HostileFixture;
+use super::package_managers::serve_registries;
 use super::{ALLOW, asking_yard_in};
-use crate::faults::tls::{authority, certificate, gate};
+use crate::faults::tls::{make_authority, make_certificate, start_tls_gate};
 use crate::harness::left_out::tell_left_out;
 
 /// A folder of certificates as OpenSSL wants it, in the user's home, with a key beside them.
@@ -31,7 +31,7 @@ fn write_authority(folder: &TempDir, pem: &str) {
     assert!(hashed.status.success(), "{hashed:?}");
 }
 
-fn yard_with(folder: Arc<TempDir>, name: &str, path: &str) -> Yard {
+fn yard_with(folder: Arc<TempDir>, name: &str, path: &str) -> HostileFixture {
     let path = folder.path().canonicalize().expect("real").join(path);
     let variable = (name.to_owned(), path.display().to_string());
     asking_yard_in(folder, ALLOW, &[variable])
@@ -50,7 +50,7 @@ fn node_program(url: &str) -> String {
 }
 
 /// The programs with a command that says `reached`. One that is not installed on this machine is left out, and named.
-fn clients(url: &str) -> Vec<(&'static str, &'static str, String)> {
+fn client_commands(url: &str) -> Vec<(&'static str, &'static str, String)> {
     let all = [
         ("curl", "CURL_CA_BUNDLE", format!("curl -sS {url}/file")),
         ("curl", "SSL_CERT_FILE", format!("curl -sS {url}/file")),
@@ -95,14 +95,14 @@ fn clients(url: &str) -> Vec<(&'static str, &'static str, String)> {
 
 #[tokio::test]
 async fn programs_trust_the_authority_that_the_users_variables_name() {
-    let (company, server) = (authority("A company"), registries());
+    let (company, server) = (make_authority("A company"), serve_registries());
     let upstream = format!("http://127.0.0.1:{}", server.port);
-    let own = certificate("packages.test", false, Some(&company));
-    let (address, _serving) = gate(&upstream, own).await;
+    let own = make_certificate("packages.test", false, Some(&company));
+    let (address, _serving) = start_tls_gate(&upstream, own).await;
     let url = address.replace("127.0.0.1", "packages.test");
     let by_folder = ("curl", "SSL_CERT_DIR", format!("curl -sS {url}/file"));
-    for (program, name, command) in clients(&url).into_iter().chain([by_folder]) {
-        let folder = Yard::lay_out();
+    for (program, name, command) in client_commands(&url).into_iter().chain([by_folder]) {
+        let folder = HostileFixture::lay_out();
         write_authority(&folder, &company.pem());
         let named = if name == "SSL_CERT_DIR" {
             "user/certs"
@@ -123,10 +123,11 @@ async fn programs_trust_the_authority_that_the_users_variables_name() {
 
 #[tokio::test]
 async fn git_trusts_the_authority_that_its_settings_name() {
-    let (company, server) = (authority("A company"), registries());
-    let own = certificate("packages.test", false, Some(&company));
-    let (address, _serving) = gate(&format!("http://127.0.0.1:{}", server.port), own).await;
-    let folder = Yard::lay_out();
+    let (company, server) = (make_authority("A company"), serve_registries());
+    let own = make_certificate("packages.test", false, Some(&company));
+    let (address, _serving) =
+        start_tls_gate(&format!("http://127.0.0.1:{}", server.port), own).await;
+    let folder = HostileFixture::lay_out();
     write_authority(&folder, &company.pem());
     let settings = "[http]\n\tsslCAInfo = ~/certs/company.pem\n";
     std::fs::write(folder.path().join("user/.gitconfig"), settings).expect("written");
@@ -143,9 +144,9 @@ async fn git_trusts_the_authority_that_its_settings_name() {
 
 #[tokio::test]
 async fn a_variable_opens_certificates_read_only_and_nothing_beside_them() {
-    let company = authority("A company");
+    let company = make_authority("A company");
     let start = |named: &str| {
-        let folder = Yard::lay_out();
+        let folder = HostileFixture::lay_out();
         write_authority(&folder, &company.pem());
         std::fs::write(folder.path().join("user/.ssh/company.pem"), company.pem())
             .expect("written");

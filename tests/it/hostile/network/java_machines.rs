@@ -7,9 +7,9 @@ use std::process::Command;
 use punie_core::approval_answer::ApprovalOption;
 use serde_json::json;
 
-use super::super::Yard;
-use super::{ALLOW, ASK, DENY, FileServer, Person, asking_yard, asking_yard_in, one_file};
-use crate::faults::tls::{authority, certificate, gate};
+use super::super::HostileFixture;
+use super::{ALLOW, ASK, AnsweringPerson, DENY, FileServer, asking_yard, asking_yard_in, one_file};
+use crate::faults::tls::{make_authority, make_certificate, start_tls_gate};
 use crate::harness::left_out::can_be_tried_with;
 use crate::harness::tools;
 
@@ -54,7 +54,7 @@ fn maven_repository() -> FileServer {
 }
 
 /// Writes the project, and returns the command that builds it from a repository at this port.
-fn lay_out_project(yard: &Yard, port: u16) -> &'static str {
+fn lay_out_project(yard: &HostileFixture, port: u16) -> &'static str {
     // Maven reads no repository over plain HTTP but one that its settings name.
     let settings = format!(
         "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf><url>http://packages.test:{port}/maven2</url>\
@@ -70,11 +70,11 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
     if !are_installed(&["java"]) {
         return;
     }
-    let (company, server) = (authority("A company"), one_file());
+    let (company, server) = (make_authority("A company"), one_file());
     let upstream = format!("http://127.0.0.1:{}", server.port);
-    let own = certificate("packages.test", false, Some(&company));
-    let (address, _serving) = gate(&upstream, own).await;
-    let folder = Yard::lay_out();
+    let own = make_certificate("packages.test", false, Some(&company));
+    let (address, _serving) = start_tls_gate(&upstream, own).await;
+    let folder = HostileFixture::lay_out();
     let file = folder
         .path()
         .canonicalize()
@@ -91,7 +91,7 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
         ] {
             let command = format!("java Reach.java {way} {url}/file");
             let reply = yard.call(json!({"command": command})).await.expect(way);
-            let text = tools::text(&reply);
+            let text = tools::reply_text(&reply);
             assert!(text.contains("served"), "{command}: {text}");
             let host = url.split_once("://").expect("an address").1;
             let hosts: Vec<&str> = reply
@@ -126,7 +126,7 @@ async fn maven_asks_like_any_other_program() {
     ] {
         let yard = asking_yard(policy);
         let command = lay_out_project(&yard, repository.port);
-        let person = (!answers.is_empty()).then(|| Person::answering(&yard, answers));
+        let person = (!answers.is_empty()).then(|| AnsweringPerson::answering(&yard, answers));
         let text = yard.bash(command).await;
         assert!(text.contains(expected), "{policy}: {text}");
         if let Some(person) = person {
@@ -144,7 +144,7 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
         server.port
     );
     let reply = yard.call(json!({"command": curl})).await.expect("it runs");
-    assert_eq!(tools::text(&reply), "served");
+    assert_eq!(tools::reply_text(&reply), "served");
     assert_eq!(reply.meta.network.len(), 1, "{:?}", reply.meta.network);
     let unclear = "It is not clear to which call the connection belongs";
     // A process that has no name, and one that shares its connection with a process that has another name.
@@ -152,9 +152,9 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
     assert!(text.contains(unclear), "{text}");
     let shared = format!(
         "exec 3<>/dev/tcp/127.0.0.1/13128; \
-         HTTP_PROXY=http://other:x@127.0.0.1:13128 bash -c 'touch ready; sleep 1000; :' & \
+         HTTP_PROXY=http://other:x@127.0.0.1:13128 bash -c 'touch ready; until [ -e over ]; do sleep 0.02; done' & \
          until [ -e ready ]; do :; done; \
-         printf 'GET http://packages.test:{}/file HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; kill $!",
+         printf 'GET http://packages.test:{}/file HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; touch over; wait",
         server.port
     );
     let text = yard.bash(&shared).await;

@@ -28,9 +28,9 @@ use punie_tool::{CallGate as _, GateDecision, ToolContext};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::Yard;
+use super::HostileFixture;
 use crate::harness::tools;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::{wait_for_some, wait_until};
 
 /// Allows what a server of a test has: a name for this machine's loopback, and its address.
 const ALLOW: &str = "[[rule]]\nname = \"packages\"\ndecision = \"allow\"\nhosts = [\"packages.test\", \"127.0.0.1\"]\n";
@@ -64,7 +64,7 @@ impl FileServer {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 thread::spawn(move || {
                     let stream = stream.expect("a connection");
-                    let _ = serve(stream, &seen, &|path| answer(path, port));
+                    let _ = serve_files(stream, &seen, &|path| answer(path, port));
                 });
             }
         });
@@ -76,7 +76,7 @@ impl FileServer {
     }
 }
 
-fn serve(
+fn serve_files(
     stream: TcpStream,
     seen: &Mutex<Vec<String>>,
     answer: &dyn Fn(&str) -> Option<Vec<u8>>,
@@ -126,30 +126,34 @@ fn one_file() -> FileServer {
 }
 
 /// A yard whose commands ask about hosts, by these rules.
-fn asking_yard(policy: &str) -> Yard {
-    asking_yard_in(Yard::lay_out(), policy, &[])
+fn asking_yard(policy: &str) -> HostileFixture {
+    asking_yard_in(HostileFixture::lay_out(), policy, &[])
 }
 
 /// The same in this folder, for a user with these variables.
-fn asking_yard_in(folder: Arc<TempDir>, policy: &str, variables: &[(String, String)]) -> Yard {
-    let yard = Yard::start_in(folder, NetworkAccess::Ask, variables, |rules| {
+fn asking_yard_in(
+    folder: Arc<TempDir>,
+    policy: &str,
+    variables: &[(String, String)],
+) -> HostileFixture {
+    let yard = HostileFixture::start_in(folder, NetworkAccess::Ask, variables, |rules| {
         let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
         let tools = home
             .into_iter()
             .flat_map(|home| [".cargo", ".rustup", ".pyenv"].map(|folder| home.join(folder)));
         rules.read.extend(tools.filter(|folder| folder.is_dir()));
     });
-    let home = home(&yard);
+    let home = open_home(&yard);
     std::fs::write(home.policy_file(), policy).expect("written");
-    yard.confinement.network_proxy().set_gate(gate(&home));
+    yard.confinement.network_proxy().set_gate(host_gate(&home));
     yard
 }
 
-fn home(yard: &Yard) -> Home {
+fn open_home(yard: &HostileFixture) -> Home {
     Home::open_home(&yard.path("punie")).expect("the home")
 }
 
-fn gate(home: &Home) -> HostGate {
+fn host_gate(home: &Home) -> HostGate {
     let rules = ActiveRules::load_from_home(home, Vec::new(), Arc::new(|_: &str| true));
     let asker = HostAsker {
         people: PeopleAsker {
@@ -171,14 +175,14 @@ fn gate(home: &Home) -> HostGate {
 }
 
 /// A person who gives these answers, one after the other. Ends with the questions that were answered.
-struct Person {
+struct AnsweringPerson {
     presence: ApproverPresence,
     answering: thread::JoinHandle<Vec<OpenQuestion>>,
 }
 
-impl Person {
-    fn answering(yard: &Yard, answers: &[ApprovalOption]) -> Self {
-        let home = home(yard);
+impl AnsweringPerson {
+    fn answering(yard: &HostileFixture, answers: &[ApprovalOption]) -> Self {
+        let home = open_home(yard);
         let presence = ApproverPresence::announce(&home).expect("announced");
         let questions = ApprovalQuestions::in_home(&home);
         let answers = answers.to_vec();
@@ -187,7 +191,7 @@ impl Person {
             for answer in answers {
                 let is_new =
                     |question: &OpenQuestion| answered.iter().all(|known| known.id != question.id);
-                let next = eventually("a question", async || {
+                let next = wait_for_some("a question", async || {
                     questions.open_questions().into_iter().find(is_new)
                 });
                 let next = next.await;
@@ -220,7 +224,7 @@ impl Person {
     }
 }
 
-async fn in_conversation(yard: &Yard, conversation: &str, command: &str) -> ToolReply {
+async fn in_conversation(yard: &HostileFixture, conversation: &str, command: &str) -> ToolReply {
     let cx = ToolContext {
         conversation: ConversationId::parse(conversation).expect("an id"),
         ..ToolContext::for_detached_call(RequestId::new())
@@ -242,7 +246,7 @@ async fn an_allowed_host_is_reached_by_every_protocol_and_counted() {
     ] {
         let args = json!({"command": format!("curl -sS {options} {url}")});
         let reply = yard.call(args).await.expect(name);
-        assert_eq!(tools::text(&reply), "served", "{name}");
+        assert_eq!(tools::reply_text(&reply), "served", "{name}");
         let [traffic] = reply.meta.network.as_slice() else {
             panic!("{name}: {:?}", reply.meta.network)
         };
@@ -314,7 +318,7 @@ async fn an_answer_says_why_an_allowed_host_was_not_reached() {
 async fn several_connections_of_a_call_are_one_question() {
     let (yard, server) = (asking_yard(ASK), one_file());
     let url = format!("http://packages.test:{}/file", server.port);
-    let person = Person::answering(
+    let person = AnsweringPerson::answering(
         &yard,
         &[ApprovalOption::AllowOnce, ApprovalOption::RejectOnce],
     );
@@ -337,7 +341,7 @@ async fn several_connections_of_a_call_are_one_question() {
     }
     assert_eq!(asked.len(), 2);
     assert_eq!(
-        ApprovalQuestions::in_home(&home(&yard)).open_questions(),
+        ApprovalQuestions::in_home(&open_home(&yard)).open_questions(),
         []
     );
 }
@@ -346,14 +350,14 @@ async fn several_connections_of_a_call_are_one_question() {
 async fn an_answer_for_the_conversation_holds_in_it_only() {
     let (yard, server) = (asking_yard(ASK), one_file());
     let curl = format!("curl -sS http://packages.test:{}/file", server.port);
-    let person = Person::answering(
+    let person = AnsweringPerson::answering(
         &yard,
         &[ApprovalOption::AllowAlways, ApprovalOption::RejectAlways],
     );
     let mut texts = Vec::new();
     for conversation in ["one", "one", "two", "two"] {
         let reply = in_conversation(&yard, conversation, &curl).await;
-        texts.push(tools::text(&reply).to_owned());
+        texts.push(tools::reply_text(&reply).to_owned());
     }
     assert_eq!(person.questions().await.len(), 2);
     assert!(texts[..2].iter().all(|text| text == "served"), "{texts:?}");
@@ -378,7 +382,7 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
     ] {
         let (yard, server) = (asking_yard(ASK), one_file());
         let curl = format!("curl -sS http://packages.test:{}/file", server.port);
-        let person = Person::answering(&yard, &[answer, RejectOnce]);
+        let person = AnsweringPerson::answering(&yard, &[answer, RejectOnce]);
         let mut texts = Vec::new();
         for (request, conversation) in [first, others] {
             let alone = ToolContext::for_detached_call(RequestId::parse(request).expect("an id"));
@@ -389,7 +393,7 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
             };
             let args = json!({ "command": curl });
             let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
-            texts.push(tools::text(&reply.expect("it ran")).to_owned());
+            texts.push(tools::reply_text(&reply.expect("it ran")).to_owned());
         }
         let case = format!("{answer:?} {first:?} {others:?}: {texts:?}");
         assert!(
@@ -403,15 +407,15 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
 #[tokio::test]
 async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
     let (yard, server) = (asking_yard(ASK), one_file());
-    let presence = ApproverPresence::announce(&home(&yard)).expect("announced");
+    let presence = ApproverPresence::announce(&open_home(&yard)).expect("announced");
     let command = format!(
         "timeout 1 curl -sS http://packages.test:{}/file",
         server.port
     );
     let text = yard.bash(&command).await;
     assert!(text.contains("Exit code 124"), "{text}");
-    let questions = ApprovalQuestions::in_home(&home(&yard));
-    until("no question", || questions.open_questions().is_empty()).await;
+    let questions = ApprovalQuestions::in_home(&open_home(&yard));
+    wait_until("no question", || questions.open_questions().is_empty()).await;
     drop(presence);
 }
 
@@ -475,7 +479,7 @@ async fn a_redirect_is_a_connection_like_any_other() {
 async fn the_proxy_connects_to_the_address_that_it_checked() {
     let (yard, server) = (asking_yard(""), one_file());
     std::fs::write(
-        home(&yard).policy_file(),
+        open_home(&yard).policy_file(),
         ALLOW.replace("packages.test", "*.test"),
     )
     .expect("written");
@@ -497,8 +501,8 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
         Ok(addresses.collect())
     };
     let proxy = punie_host::network_proxy::NetworkProxy::default();
-    proxy.set_gate(gate(&home(&yard)).with_resolver(Arc::new(resolve)));
-    let client = bad_clients::Client::of(proxy);
+    proxy.set_gate(host_gate(&open_home(&yard)).with_resolver(Arc::new(resolve)));
+    let client = bad_clients::ProxyClient::of(proxy);
     let answer = async |host: &str| {
         let url = format!("http://{host}:{}/file", server.port);
         client.get(&url).await
@@ -522,8 +526,8 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     let args =
         json!({"command": command, "network": true, "network_reason": "ssh to the build host"});
     let reply = yard.call(args.clone()).await.expect("it runs");
-    assert_eq!(tools::text(&reply), "innerproxy=");
-    let decide = async |yard: &Yard, args: &serde_json::Value| {
+    assert_eq!(tools::reply_text(&reply), "innerproxy=");
+    let decide = async |yard: &HostileFixture, args: &serde_json::Value| {
         let gate = PermissionGate::default().with_confinement(yard.confinement.clone());
         let entry = yard.registry.find_tool("Bash").expect("it is there");
         let text = args.to_string();
@@ -551,12 +555,12 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
         GateDecision::Allowed
     );
     for network in [NetworkAccess::None, NetworkAccess::Loopback] {
-        let refused = decide(&Yard::with(network, |_| {}), &args)
+        let refused = decide(&HostileFixture::with_rules(network, |_| {}), &args)
             .await
             .expect_err("the owner said no");
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied);
     }
-    let full = Yard::with(NetworkAccess::Full, |_| {});
+    let full = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     assert_eq!(
         decide(&full, &args).await.expect("allowed"),
         GateDecision::Allowed
@@ -569,7 +573,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
 #[expect(clippy::print_stdout, reason = "its figures are its result")]
 async fn only_by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
     let (plain, asking) = (
-        Yard::with(NetworkAccess::Loopback, |_| {}),
+        HostileFixture::with_rules(NetworkAccess::Loopback, |_| {}),
         asking_yard(ALLOW),
     );
     let mut took = [Vec::new(), Vec::new()];

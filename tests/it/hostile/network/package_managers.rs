@@ -9,11 +9,11 @@ use std::process::Command;
 use punie_core::approval_answer::ApprovalOption;
 use sha2::{Digest as _, Sha256};
 
-use super::super::Yard;
-use super::{ALLOW, ASK, DENY, FileServer, Person, asking_yard};
+use super::super::HostileFixture;
+use super::{ALLOW, ASK, AnsweringPerson, DENY, FileServer, asking_yard};
 use crate::harness::archive::tar_gz;
 
-fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+fn make_zip(files: &[(&str, &str)]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (path, text) in files {
         let options = zip::write::SimpleFileOptions::default();
@@ -23,7 +23,7 @@ fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     archive.finish().expect("packed").into_inner()
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let digest = Sha256::digest(bytes);
     digest.iter().fold(String::new(), |mut text, byte| {
@@ -33,7 +33,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The files of a bare repository with one commit, as git's plain protocol serves them.
-fn repository() -> HashMap<String, Vec<u8>> {
+fn go_repository() -> HashMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let git = |args: &[&str]| {
         let done = Command::new("git")
@@ -76,7 +76,7 @@ fn repository() -> HashMap<String, Vec<u8>> {
 }
 
 /// A server that plays the registries of all package managers.
-pub(super) fn registries() -> FileServer {
+pub(super) fn serve_registries() -> FileServer {
     let npm = tar_gz(&[
         (
             "package/package.json",
@@ -84,7 +84,7 @@ pub(super) fn registries() -> FileServer {
         ),
         ("package/index.js", "module.exports = 'demo';\n"),
     ]);
-    let wheel = zip(&[
+    let wheel = make_zip(&[
         ("demo.py", "NAME = 'demo'\n"),
         (
             "demo-1.0.0.dist-info/METADATA",
@@ -106,7 +106,7 @@ pub(super) fn registries() -> FileServer {
         ),
         ("demo-1.0.0/src/lib.rs", ""),
     ]);
-    let module = zip(&[
+    let module = make_zip(&[
         (
             "example.org/demo@v1.0.0/go.mod",
             "module example.org/demo\n",
@@ -115,9 +115,9 @@ pub(super) fn registries() -> FileServer {
     ]);
     let crate_line = format!(
         "{{\"name\":\"demo\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"{}\",\"features\":{{}},\"yanked\":false}}\n",
-        hex(&krate)
+        encode_hex(&krate)
     );
-    let mut files = repository();
+    let mut files = go_repository();
     for (path, bytes) in [
         ("/npm/demo/-/demo-1.0.0.tgz", npm),
         (
@@ -159,7 +159,7 @@ pub(super) fn registries() -> FileServer {
 }
 
 /// The programs, each with a command that installs from the server and then says `installed`.
-fn installers(port: u16) -> Vec<(&'static str, String)> {
+fn install_commands(port: u16) -> Vec<(&'static str, String)> {
     let own = format!("http://packages.test:{port}");
     let toolchain = Path::new(env!("CARGO"))
         .parent()
@@ -210,27 +210,27 @@ fn installers(port: u16) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-async fn install(yard: &Yard, command: &str) -> String {
+async fn run_install(yard: &HostileFixture, command: &str) -> String {
     yard.bash(&format!("({command}) 2>&1")).await
 }
 
 #[tokio::test]
 async fn each_installs_by_a_rule() {
-    let (yard, server) = (asking_yard(ALLOW), registries());
-    for (name, command) in installers(server.port) {
-        let text = install(&yard, &command).await;
+    let (yard, server) = (asking_yard(ALLOW), serve_registries());
+    for (name, command) in install_commands(server.port) {
+        let text = run_install(&yard, &command).await;
         assert!(text.ends_with("installed"), "{name}: {text}");
     }
 }
 
 #[tokio::test]
 async fn each_installs_after_one_yes() {
-    let (yard, server) = (asking_yard(ASK), registries());
-    let all = installers(server.port);
+    let (yard, server) = (asking_yard(ASK), serve_registries());
+    let all = install_commands(server.port);
     let answers = vec![ApprovalOption::AllowOnce; all.len()];
-    let person = Person::answering(&yard, &answers);
+    let person = AnsweringPerson::answering(&yard, &answers);
     for (name, command) in &all {
-        let text = install(&yard, command).await;
+        let text = run_install(&yard, command).await;
         assert!(text.ends_with("installed"), "{name}: {text}");
     }
     assert_eq!(
@@ -243,9 +243,9 @@ async fn each_installs_after_one_yes() {
 #[tokio::test]
 async fn each_is_refused_with_the_reason() {
     for (policy, reason) in [(ASK, "nobody can be asked"), (DENY, "not today")] {
-        let (yard, server) = (asking_yard(policy), registries());
-        for (name, command) in installers(server.port) {
-            let text = install(&yard, &command).await;
+        let (yard, server) = (asking_yard(policy), serve_registries());
+        for (name, command) in install_commands(server.port) {
+            let text = run_install(&yard, &command).await;
             assert!(
                 !text.contains("installed\n") && text.contains(reason),
                 "{name}: {text}"

@@ -17,11 +17,11 @@ use punie_tool::{ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::tools::{call_with, text};
+use crate::harness::tools::{call_with, reply_text};
 
 impl Bench {
     async fn patch(&self, patch: &str) -> String {
-        text(&self.ok("ApplyPatch", json!({"patch": patch})).await).to_owned()
+        reply_text(&self.ok("ApplyPatch", json!({"patch": patch})).await).to_owned()
     }
 
     async fn patch_refused(&self, patch: &str) -> ToolError {
@@ -64,7 +64,7 @@ async fn a_patch_of_every_kind_changes_all_files_and_says_so() {
     put_four(&bench);
     let reply = bench.ok("ApplyPatch", json!({"patch": FOUR})).await;
     assert_eq!(
-        text(&reply),
+        reply_text(&reply),
         "Applied to 4 files:\nM a.rs (+2 -1), line 2\nA new/deep/b.txt (+2)\nD gone.txt (-1)\n\
          R from.rs -> to/there.rs (+1 -1), line 1\n"
     );
@@ -105,7 +105,7 @@ async fn a_dry_run_shows_a_diff_that_does_the_same() {
     put_four(&bench);
     put_four(&other);
     let before = bench.tree();
-    let shown = text(
+    let shown = reply_text(
         &bench
             .ok("ApplyPatch", json!({"patch": FOUR, "dry_run": true}))
             .await,
@@ -236,9 +236,9 @@ async fn what_is_there_already_is_no_change() {
     let patch = "*** Update File: a\n@@\n one\n-OLD LINE\n+NEW LINE\n*** Add File: b\n+whole\n";
     let reply = bench.ok("ApplyPatch", json!({"patch": patch})).await;
     assert!(
-        text(&reply).starts_with("No change: all of the patch is there already.\n= "),
+        reply_text(&reply).starts_with("No change: all of the patch is there already.\n= "),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert!(reply.meta.files.is_empty());
     let said = bench.patch(&format!("{patch}*** Add File: c\n+x\n")).await;
@@ -632,9 +632,9 @@ async fn a_cancel_after_the_first_write_does_not_stop_the_others() {
         .await
         .expect("finished");
     assert!(
-        text(&reply).contains("was cancelled while it wrote; the patch was finished"),
+        reply_text(&reply).contains("was cancelled while it wrote; the patch was finished"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert_eq!(bench.tree().len(), 3);
     assert_eq!(bench.get("to/there.rs"), "y\n");

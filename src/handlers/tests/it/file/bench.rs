@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::process::worker_program;
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 /// A workspace with a folder beside it that no tool may reach.
 pub struct Bench {
@@ -54,7 +54,7 @@ impl Bench {
             root,
             outside,
             workspace,
-            tools: registry(tools(deps)),
+            tools: build_registry(tools(deps)),
         }
     }
 
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     pub async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
-        call(&self.tools, tool, args).await
+        call_tool(&self.tools, tool, args).await
     }
 
     pub async fn ok(&self, tool: &str, args: Value) -> ToolReply {
@@ -81,13 +81,13 @@ impl Bench {
 
     pub async fn refused(&self, tool: &str, args: Value) -> ToolError {
         match self.call(tool, args.clone()).await {
-            Ok(reply) => panic!("{tool} {args} was served: {}", text(&reply)),
+            Ok(reply) => panic!("{tool} {args} was served: {}", reply_text(&reply)),
             Err(error) => error,
         }
     }
 
     pub async fn read(&self, args: Value) -> String {
-        text(&self.ok("Read", args).await).to_owned()
+        reply_text(&self.ok("Read", args).await).to_owned()
     }
 
     /// Every file with its content, but for temporary ones, of which there are none.

@@ -13,7 +13,7 @@ use punie_text::redact::MASK;
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 /// So many edits must be done, or there is no test.
 const ENOUGH: usize = 500;
@@ -451,7 +451,7 @@ async fn again(steps: &[Step]) -> Done {
                 &format!("{mark}{by_patch}\n"),
             );
         }
-        let said = text(&bench.ok("ApplyPatch", json!({"patch": patch})).await).to_owned();
+        let said = reply_text(&bench.ok("ApplyPatch", json!({"patch": patch})).await).to_owned();
         assert_eq!(
             bench.get(&by_patch),
             step.new,

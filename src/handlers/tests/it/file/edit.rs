@@ -6,7 +6,7 @@ use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn places_that_overlap_are_ambiguous() {
@@ -156,11 +156,15 @@ async fn edit_changes_one_place_and_shows_it() {
         "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng"
     );
     assert!(
-        text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"),
+        reply_text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
-    assert!(text(&reply).ends_with("     8\tf\n"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).ends_with("     8\tf\n"),
+        "{}",
+        reply_text(&reply)
+    );
     let change = &reply.meta.files[0];
     assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
 
@@ -229,11 +233,11 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
         .ok("Edit", edit(json!({"replace_all": true, "dry_run": true})))
         .await;
     assert!(
-        text(&reply).ends_with(
+        reply_text(&reply).ends_with(
             "\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"
         ),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
     bench.ok("Edit", edit(json!({"expected_count": 2}))).await;
@@ -270,16 +274,20 @@ async fn h37_edit_keeps_every_other_byte() {
         )
         .await;
     assert_eq!(bench.get("quotes"), "say 'ho'\n");
-    assert!(text(&reply).contains("typographic"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("typographic"),
+        "{}",
+        reply_text(&reply)
+    );
     bench.put("numbered", "fn a() {\n}\n");
     let reply = bench
         .ok("Edit", json!({"file_path": "numbered", "old_string": "     1\tfn a() {\n     2\t}\n", "new_string": "fn b() {\n}\n"}))
         .await;
     assert_eq!(bench.get("numbered"), "fn b() {\n}\n");
     assert!(
-        text(&reply).contains("Line numbers were taken out"),
+        reply_text(&reply).contains("Line numbers were taken out"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 
@@ -294,7 +302,11 @@ async fn an_empty_old_string_makes_a_file() {
                 json!({"file_path": path, "old_string": "", "new_string": "text\n"}),
             )
             .await;
-        assert!(text(&reply).starts_with(verb), "{}", text(&reply));
+        assert!(
+            reply_text(&reply).starts_with(verb),
+            "{}",
+            reply_text(&reply)
+        );
         assert_eq!(bench.get(path), "text\n");
     }
     let error = bench

@@ -4,7 +4,7 @@ use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 /// The words of a refusal for want of a place, after which the file is as it was.
 async fn not_found(bench: &Bench, args: Value) -> String {
@@ -93,9 +93,9 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
         )
         .await;
     assert!(
-        text(&reply).contains("stands in its place, at lines 2-3: the edit is done already"),
+        reply_text(&reply).contains("stands in its place, at lines 2-3: the edit is done already"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 
@@ -125,9 +125,9 @@ async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there(
     });
     let reply = bench.ok("Edit", args).await;
     assert!(
-        text(&reply).contains("the edit is done already"),
+        reply_text(&reply).contains("the edit is done already"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 

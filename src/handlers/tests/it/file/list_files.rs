@@ -6,7 +6,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn folders_are_listed() {
@@ -34,12 +34,13 @@ async fn folders_are_listed() {
     }
     let shown = bench.ok("list_files", json!({"recursive": true})).await;
     assert!(
-        text(&shown).contains("a/c.txt (1 byte)\n") && !text(&shown).contains("skip.log"),
+        reply_text(&shown).contains("a/c.txt (1 byte)\n")
+            && !reply_text(&shown).contains("skip.log"),
         "{}",
-        text(&shown)
+        reply_text(&shown)
     );
     let shown = bench.ok("list_files", json!({"path": "bad"})).await;
-    assert!(text(&shown).contains("\"x\\377\" (1 byte)\n"));
+    assert!(reply_text(&shown).contains("\"x\\377\" (1 byte)\n"));
     let error = bench.refused("list_files", json!({"path": "b.txt"})).await;
     assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
     for n in 0..600 {
@@ -47,9 +48,9 @@ async fn folders_are_listed() {
     }
     let shown = bench.ok("list_files", json!({"path": "bad"})).await;
     assert!(
-        text(&shown).contains("Showing 1-500 of 602; 102 more entries left out."),
+        reply_text(&shown).contains("Showing 1-500 of 602; 102 more entries left out."),
         "{}",
-        text(&shown)
+        reply_text(&shown)
     );
     assert!(shown.meta.truncated);
 }

@@ -18,7 +18,7 @@ use punie_tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};
-use crate::harness::tools::{call_with, text};
+use crate::harness::tools::{call_with, reply_text};
 
 /// Twice the size up to which a file is held.
 fn long() -> String {
@@ -53,7 +53,7 @@ async fn a_long_file_changes_at_its_place_and_nowhere_else() {
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o751
     );
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.contains(": 1 replacement at line 40000.\n 39997\tthis is line 39997 of"),
         "{shown}"
@@ -149,7 +149,7 @@ async fn every_place_of_a_long_file_is_replaced() {
         "expected_sha256": known, "dry_run": true,
     });
     let reply = bench.ok("Edit", args.clone()).await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.starts_with("Dry run, nothing was written: 50000 replacements at lines 1-2, 3-4"),
         "{shown}"
@@ -161,7 +161,11 @@ async fn every_place_of_a_long_file_is_replaced() {
     assert_eq!(bench.load("f").await.bytes_sha256(), known);
     args.as_object_mut().unwrap().remove("dry_run");
     let reply = bench.ok("Edit", args).await;
-    assert!(text(&reply).contains("and 49990 more"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("and 49990 more"),
+        "{}",
+        reply_text(&reply)
+    );
     let after = before.replace(" of a file", "\r\n of a file");
     assert_eq!(bench.get("f"), format!("\u{FEFF}{after}"));
 }
@@ -177,7 +181,11 @@ async fn a_long_file_is_held_where_the_text_is_only_nearly_there() {
             json!({"file_path": "f", "old_string": "held\nthis is line 30000 of", "new_string": "x\ny"}),
         )
         .await;
-    assert!(text(&reply).contains("line endings"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("line endings"),
+        "{}",
+        reply_text(&reply)
+    );
     assert_eq!(
         bench.get("f"),
         before.replace("held\r\nthis is line 30000 of", "x\r\ny")
@@ -509,7 +517,7 @@ async fn only_by_name_alone_an_edit_of_50_mb() {
     assert!(grown <= 16 << 20, "it grew by {grown} bytes");
     let many = json!({"file_path": "f", "old_string": "line 1", "new_string": "LINE", "replace_all": true});
     let reply = bench.ok("Edit", many).await;
-    assert!(text(&reply).contains(" replacements at lines "));
+    assert!(reply_text(&reply).contains(" replacements at lines "));
     let grown = highest() - before;
     assert!(
         grown <= 32 << 20,

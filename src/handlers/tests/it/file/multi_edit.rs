@@ -8,7 +8,7 @@ use punie_tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::harness::tools::{call_with, text};
+use crate::harness::tools::{call_with, reply_text};
 
 fn edit(old: &str, new: &str) -> Value {
     json!({"old_string": old, "new_string": new})
@@ -27,7 +27,7 @@ async fn edits_are_made_in_order_and_each_is_reported() {
         .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
     assert_eq!(bench.get("f"), "uno\ndos\ntres\n");
-    let said = text(&reply);
+    let said = reply_text(&reply);
     assert!(
         said.starts_with("Edited ") && said.contains("1. 1 replacement at line 1."),
         "{said}"
@@ -109,7 +109,11 @@ async fn what_is_there_already_is_passed_over() {
     let reply = bench
         .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
-    assert!(text(&reply).contains("1. No change: "), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("1. No change: "),
+        "{}",
+        reply_text(&reply)
+    );
     assert_eq!(
         bench.get("f"),
         "fn question() {\nlet answer = 42;\nnew_name();\n"
@@ -122,9 +126,9 @@ async fn what_is_there_already_is_passed_over() {
         .ok("MultiEdit", json!({"file_path": "f", "edits": [done]}))
         .await;
     assert!(
-        text(&reply).starts_with("No change in ") && reply.meta.files.is_empty(),
+        reply_text(&reply).starts_with("No change in ") && reply.meta.files.is_empty(),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert_eq!(
         fs::metadata(bench.root.join("f"))
@@ -141,7 +145,7 @@ async fn a_dry_run_shows_a_diff_and_writes_nothing() {
     bench.put("f", "one\ntwo\nthree\n");
     let args = json!({"file_path": "f", "edits": [edit("one", "uno"), edit("three", "tres")], "dry_run": true});
     let reply = bench.ok("MultiEdit", args).await;
-    let said = text(&reply);
+    let said = reply_text(&reply);
     for line in [
         "Dry run, nothing was written.",
         "-one\n",
@@ -161,7 +165,11 @@ async fn an_empty_first_old_string_makes_the_file() {
     let reply = bench
         .ok("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
         .await;
-    assert!(text(&reply).starts_with("Created "), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).starts_with("Created "),
+        "{}",
+        reply_text(&reply)
+    );
     assert_eq!(bench.get("new/f"), "one\ndos\n");
     let error = bench
         .refused("MultiEdit", json!({"file_path": "new/f", "edits": edits}))

@@ -196,7 +196,7 @@ fn finish<T>(work: impl Future<Output = T>) -> T {
 
 async fn apply(bench: &Bench, patch: &str) -> Result<String, String> {
     match bench.call("ApplyPatch", json!({"patch": patch})).await {
-        Ok(reply) => Ok(crate::harness::tools::text(&reply).to_owned()),
+        Ok(reply) => Ok(crate::harness::tools::reply_text(&reply).to_owned()),
         Err(error) => Err(format!("{error}\n{patch}")),
     }
 }

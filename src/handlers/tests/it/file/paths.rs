@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Bench;
 use crate::harness::left_out::can_be_tried;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 // Texts that name no file.
 
@@ -138,7 +138,7 @@ async fn h18_a_name_that_is_no_text_is_listed_safely() {
         ("Read", json!({"file_path": "."})),
     ] {
         let reply = bench.ok(tool, args).await;
-        let shown = text(&reply);
+        let shown = reply_text(&reply);
         assert!(
             shown.contains("\"bad\\377\\033[2J\\nname\" (1 byte)\n"),
             "{tool}: {shown}"
@@ -252,7 +252,7 @@ async fn h21_a_fifo_is_refused_at_once_and_its_writer_waits_on() {
         rustix::io::Errno::NXIO
     );
     let listed = bench.ok("list_files", json!({})).await;
-    assert!(text(&listed).contains("fifo (not a regular file)\n"));
+    assert!(reply_text(&listed).contains("fifo (not a regular file)\n"));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn h22_a_device_is_not_reached_by_a_link() {
         );
     }
     let listed = bench.ok("list_files", json!({})).await;
-    assert!(text(&listed).contains("zero -> /dev/zero\n"));
+    assert!(reply_text(&listed).contains("zero -> /dev/zero\n"));
     // In a workspace that has devices itself, they are not read either.
     let workspace = Workspace::open_roots(&["/dev".into()]).unwrap();
     let cause = workspace
@@ -381,7 +381,11 @@ async fn h27_a_file_that_grows_is_read_as_it_was() {
         let reply = bench
             .ok("Read", json!({"file_path": "log", "limit": 1}))
             .await;
-        assert!(text(&reply).contains("     1\tstart\n"), "{}", text(&reply));
+        assert!(
+            reply_text(&reply).contains("     1\tstart\n"),
+            "{}",
+            reply_text(&reply)
+        );
         // The hash is that of the file, or there is none.
         let said = reply
             .meta

@@ -6,7 +6,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 fn encoded(label: &str, content: &str) -> Vec<u8> {
     FileEncoding::from_label(label)
@@ -24,7 +24,7 @@ async fn an_older_encoding_is_told_and_named() {
     bench.put("french", encoded("windows-1252", &french));
     bench.put("japanese", encoded("shift_jis", &japanese));
     let reply = bench.ok("Read", json!({"file_path": "french"})).await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.contains("(111 bytes, 3 lines, windows-1252, lf) [decoded from windows-1252]\n"),
         "{shown}"
@@ -93,7 +93,7 @@ async fn a_few_damaged_places_leave_utf_8_what_it_is() {
     damaged.extend(b"one bad \xFF byte\n");
     bench.put("damaged", damaged);
     let reply = bench.ok("Read", json!({"file_path": "damaged"})).await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     assert!(
         shown.contains("(33 bytes, 2 lines, not utf-8, 1 invalid byte shown as U+FFFD, lf)\n"),
         "{shown}"

@@ -5,7 +5,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::{Bench, counted};
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn read_file_gives_the_content_as_it_is() {
@@ -17,11 +17,11 @@ async fn read_file_gives_the_content_as_it_is() {
         )
         .await;
     let reply = bench.ok("read_file", json!({"path": "d/f.txt"})).await;
-    assert_eq!(text(&reply), "one\r\ntwo");
+    assert_eq!(reply_text(&reply), "one\r\ntwo");
     assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));
     bench.put("empty", "");
     assert_eq!(
-        text(&bench.ok("read_file", json!({"path": "empty"})).await),
+        reply_text(&bench.ok("read_file", json!({"path": "empty"})).await),
         ""
     );
     let french = FileEncoding::from_label("latin1")
@@ -31,7 +31,7 @@ async fn read_file_gives_the_content_as_it_is() {
         .into_owned();
     bench.put("french", french);
     let reply = bench.ok("read_file", json!({"path": "french"})).await;
-    assert_eq!(text(&reply), "Le café du théâtre est fermé\n");
+    assert_eq!(reply_text(&reply), "Le café du théâtre est fermé\n");
     assert!(
         reply
             .meta
@@ -49,7 +49,7 @@ async fn read_file_keeps_to_its_budget_and_says_how_to_read_on() {
     let lines = counted(9_000, "{}\n");
     bench.put("long", &lines);
     let reply = bench.ok("read_file", json!({"path": "long"})).await;
-    let shown = text(&reply);
+    let shown = reply_text(&reply);
     let (body, note) = shown.rsplit_once("[... ").unwrap();
     assert!(lines.starts_with(body) && shown.len() <= 30_000 && reply.meta.truncated);
     assert!(

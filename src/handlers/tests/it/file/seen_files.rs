@@ -7,7 +7,7 @@ use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};
-use crate::harness::tools::{call_with, text};
+use crate::harness::tools::{call_with, reply_text};
 
 /// A conversation with the tools of a bench.
 struct Talk<'a> {
@@ -32,7 +32,7 @@ impl<'a> Talk<'a> {
     }
 
     async fn said(&self, tool: &str, args: Value) -> String {
-        text(
+        reply_text(
             &self
                 .call(tool, args)
                 .await

@@ -4,7 +4,7 @@ use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 async fn edit(bench: &Bench, file: &str, old: &str, new: &str) -> String {
     let args = json!({"file_path": file, "old_string": old, "new_string": new});
@@ -12,7 +12,7 @@ async fn edit(bench: &Bench, file: &str, old: &str, new: &str) -> String {
 }
 
 async fn reply_to(bench: &Bench, tool: &str, args: Value) -> String {
-    text(&bench.ok(tool, args).await).to_owned()
+    reply_text(&bench.ok(tool, args).await).to_owned()
 }
 
 #[tokio::test]

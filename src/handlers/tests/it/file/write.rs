@@ -7,7 +7,7 @@ use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
-use crate::harness::tools::text;
+use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn write_makes_replaces_and_says_what_it_did() {
@@ -19,9 +19,10 @@ async fn write_makes_replaces_and_says_what_it_did() {
         )
         .await;
     assert!(
-        text(&reply).starts_with("Created ") && text(&reply).ends_with("8 characters, 2 lines."),
+        reply_text(&reply).starts_with("Created ")
+            && reply_text(&reply).ends_with("8 characters, 2 lines."),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     let change = &reply.meta.files[0];
     assert_eq!(change.before, None);
@@ -30,7 +31,7 @@ async fn write_makes_replaces_and_says_what_it_did() {
     let reply = bench
         .ok("Write", json!({"path": "new/deep/f", "content": "three\n"}))
         .await;
-    assert!(text(&reply).starts_with("Replaced "));
+    assert!(reply_text(&reply).starts_with("Replaced "));
     assert_eq!(reply.meta.files[0].before.as_deref(), Some(first.as_str()));
     let now = reply.meta.sha256.clone().unwrap();
 
@@ -41,7 +42,7 @@ async fn write_makes_replaces_and_says_what_it_did() {
             json!({"file_path": "new/deep/f", "content": "three\n"}),
         )
         .await;
-    assert!(text(&reply).starts_with("No change: ") && reply.meta.files.is_empty());
+    assert!(reply_text(&reply).starts_with("No change: ") && reply.meta.files.is_empty());
     assert_eq!(
         fs::metadata(bench.root.join("new/deep/f")).unwrap().ino(),
         inode
@@ -206,9 +207,9 @@ async fn a_file_that_was_no_utf8_is_replaced_with_a_warning() {
                 .ok(tool, json!({key: name, "content": "plain\n"}))
                 .await;
             assert!(
-                text(&reply).contains(expect),
+                reply_text(&reply).contains(expect),
                 "{tool} {name}: {}",
-                text(&reply)
+                reply_text(&reply)
             );
             assert!(
                 reply.meta.warnings[0].contains(expect),

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::program::make_program;
-use crate::harness::tools::{call, call_with, registry, text};
+use crate::harness::tools::{build_registry, call_tool, call_with, reply_text};
 
 /// A workspace with a repository in `repo`, and a place outside it.
 pub struct Bench {
@@ -117,19 +117,19 @@ impl Bench {
     }
 
     pub async fn ask(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
-        call(&self.tools, tool, args).await
+        call_tool(&self.tools, tool, args).await
     }
 
     pub async fn answer(&self, tool: &str, args: Value) -> String {
         match self.ask(tool, args.clone()).await {
-            Ok(reply) => text(&reply).to_owned(),
+            Ok(reply) => reply_text(&reply).to_owned(),
             Err(refused) => panic!("{tool} {args}: {refused}"),
         }
     }
 
     pub async fn refused(&self, tool: &str, args: Value) -> ToolError {
         match self.ask(tool, args.clone()).await {
-            Ok(reply) => panic!("{tool} {args}: {}", text(&reply)),
+            Ok(reply) => panic!("{tool} {args}: {}", reply_text(&reply)),
             Err(refused) => refused,
         }
     }
@@ -268,7 +268,7 @@ pub fn tools_in(
         confinement: Confinement::default(),
     };
     let entries = tools(deps).into_iter().chain(commands);
-    (registry(entries.collect()), outputs)
+    (build_registry(entries.collect()), outputs)
 }
 
 fn local_terminals(home: &Path, search_path: &str, store: &OutputStore) -> LocalTerminals {

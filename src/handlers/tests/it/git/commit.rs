@@ -6,7 +6,7 @@ use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};
-use crate::harness::tools::{call, text};
+use crate::harness::tools::{call_tool, reply_text};
 
 #[tokio::test]
 async fn what_is_staged_is_committed_and_told() {
@@ -192,7 +192,7 @@ async fn a_hook_has_no_terminal_of_the_runners_and_the_mark_of_its_call() {
     bench.write("a.txt", "x\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
-    let said = text(&reply);
+    let said = reply_text(&reply);
     let session = said
         .lines()
         .find_map(|line| line.strip_prefix("session ")?.trim().parse::<i32>().ok());
@@ -331,7 +331,7 @@ async fn amending_what_is_published_and_leaving_out_a_signature_are_said() {
         "{:?}",
         reply.meta
     );
-    let answer = text(&reply);
+    let answer = reply_text(&reply);
     assert!(answer.contains("\nNot signed, although"), "{answer}");
     bench.git(&["config", "commit.gpgSign", "false"]);
     let args = json!({"path": "repo", "message": "y", "amend": true});
@@ -386,7 +386,7 @@ async fn refusals_and_the_cancel() {
         .await;
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
     let (tools, _) = bench_tools(&bench.repo(), bench.outside.path(), &system_path());
-    call(
+    call_tool(
         &tools,
         "GitCommit",
         json!({"message": "-F/etc/passwd --amend"}),

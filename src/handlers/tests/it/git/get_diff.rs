@@ -4,7 +4,7 @@ use punie_tool::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};
-use crate::harness::tools::{call, text};
+use crate::harness::tools::{call_tool, reply_text};
 
 #[tokio::test]
 async fn both_diffs_are_there_each_under_its_title() {
@@ -13,8 +13,10 @@ async fn both_diffs_are_there_each_under_its_title() {
     bench.git(&["add", "a.txt"]);
     bench.write("a.txt", "one\nnow\n");
     let (tools, _) = bench_tools(&bench.repo(), bench.outside.path(), &system_path());
-    let reply = call(&tools, "get_diff", json!({})).await.expect("a diff");
-    let (first, second) = text(&reply)
+    let reply = call_tool(&tools, "get_diff", json!({}))
+        .await
+        .expect("a diff");
+    let (first, second) = reply_text(&reply)
         .split_once("Staged (git diff --cached): 1 file")
         .expect("two halves");
     assert!(

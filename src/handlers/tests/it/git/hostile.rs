@@ -11,7 +11,7 @@ use serde_json::json;
 use super::bench::{Bench, bench_tools, system_path, tools_in};
 use crate::harness::left_out::can_be_tried;
 use crate::harness::program::make_program;
-use crate::harness::tools::call;
+use crate::harness::tools::call_tool;
 
 #[tokio::test]
 async fn h64_that_filters_do_not_run_is_said_and_adding_is_refused() {
@@ -403,7 +403,7 @@ async fn h76_a_repository_that_begins_above_the_workspace_is_refused() {
         &system_path(),
     );
     for tool in ["GitStatus", "git_status"] {
-        let refused = call(&tools, tool, json!({}))
+        let refused = call_tool(&tools, tool, json!({}))
             .await
             .expect_err("a repository above");
         assert_eq!(
@@ -485,13 +485,13 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
     std::os::unix::fs::symlink(bin.join("git"), linked.join("git")).expect("a link");
     let traps = format!(".:bin:{}:{}", bin.display(), linked.display());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &traps);
-    let refused = call(&tools, "git_status", json!({"path": "repo"}))
+    let refused = call_tool(&tools, "git_status", json!({"path": "repo"}))
         .await
         .expect_err("no git");
     assert_eq!(refused.stable_code(), ErrorCode::NotFound, "{refused}");
     let path = format!("{traps}:{}", system_path());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &path);
-    call(&tools, "git_status", json!({"path": "repo"}))
+    call_tool(&tools, "git_status", json!({"path": "repo"}))
         .await
         .expect("an answer");
     // A session has only the repository; another one may have put the program into the workspace.
@@ -504,7 +504,7 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
         .expect("there");
     let narrowed = workspace.narrowed_to(&[repo]).expect("narrowed");
     let (tools, _) = tools_in(narrowed, bench.outside.path(), &path);
-    call(&tools, "git_status", json!({"path": "."}))
+    call_tool(&tools, "git_status", json!({"path": "."}))
         .await
         .expect("an answer");
     assert!(!mark.exists());

@@ -7,7 +7,7 @@ use punie_tool::request::redactor_boundaries;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use crate::harness::tools::{call_with, text};
+use crate::harness::tools::{call_with, reply_text};
 
 const SECRET: &str = "zq81Kf93hfWx72Lmna";
 
@@ -19,7 +19,7 @@ async fn answer(bench: &Bench, tool: &str, args: Value) -> String {
         ..ToolContext::for_detached_call(RequestId::new())
     };
     match call_with(&bench.tools, tool, args, cx).await {
-        Ok(reply) => text(&reply).to_owned(),
+        Ok(reply) => reply_text(&reply).to_owned(),
         Err(refused) => refused.model_text().to_owned(),
     }
 }

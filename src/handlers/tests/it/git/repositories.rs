@@ -118,7 +118,8 @@ async fn a_linked_working_tree_inside_works() {
 async fn git_that_is_not_installed_is_said() {
     let bench = Bench::new();
     let (tools, _) = super::bench::bench_tools(bench.inside.path(), bench.outside.path(), "");
-    let refused = crate::harness::tools::call(&tools, "GitStatus", json!({"path": "repo"})).await;
+    let refused =
+        crate::harness::tools::call_tool(&tools, "GitStatus", json!({"path": "repo"})).await;
     let refused = refused.expect_err("no git");
     assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     assert!(refused.model_text().contains("not installed"), "{refused}");

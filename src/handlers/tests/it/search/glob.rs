@@ -6,7 +6,7 @@ use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::{Tree, age, listed, put};
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 #[tokio::test]
 async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
@@ -252,24 +252,24 @@ async fn the_users_own_ignore_file_is_heeded_and_a_repository_ends_the_rules_abo
     put(outside.path(), "ignore", b"*.swp\n");
     let workspace = Workspace::open_roots(&[tree.path().to_owned()]).expect("a workspace");
     let user_ignore = Some(outside.path().join("ignore"));
-    let tools = registry(tools(SearchDeps {
+    let tools = build_registry(tools(SearchDeps {
         workspace,
         user_ignore,
         views: None,
     }));
-    let reply = call(&tools, "Glob", json!({"pattern": "*", "sort": "name"}))
+    let reply = call_tool(&tools, "Glob", json!({"pattern": "*", "sort": "name"}))
         .await
         .expect("an answer");
     assert_eq!(
-        listed(text(&reply)),
+        listed(reply_text(&reply)),
         [".gitignore", "inner/b.o"],
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
     assert!(
-        text(&reply).contains("3 ignored files (a.o, a.swp, inner/private)"),
+        reply_text(&reply).contains("3 ignored files (a.o, a.swp, inner/private)"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 
@@ -284,26 +284,26 @@ async fn several_workspaces_are_searched_and_a_nested_one_once() {
         other.path().to_owned(),
     ];
     let workspace = Workspace::open_roots(&roots).expect("a workspace");
-    let tools = registry(tools(SearchDeps {
+    let tools = build_registry(tools(SearchDeps {
         workspace,
         user_ignore: None,
         views: None,
     }));
-    let reply = call(&tools, "Glob", json!({"pattern": "*.rs"}))
+    let reply = call_tool(&tools, "Glob", json!({"pattern": "*.rs"}))
         .await
         .expect("an answer");
     assert!(
-        text(&reply).starts_with("Found 3 files in 3 workspaces"),
+        reply_text(&reply).starts_with("Found 3 files in 3 workspaces"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
-    let reply = call(&tools, "Grep", json!({"pattern": "needle"}))
+    let reply = call_tool(&tools, "Grep", json!({"pattern": "needle"}))
         .await
         .expect("an answer");
     assert!(
-        text(&reply).starts_with("Found 2 files in 3 workspaces"),
+        reply_text(&reply).starts_with("Found 2 files in 3 workspaces"),
         "{}",
-        text(&reply)
+        reply_text(&reply)
     );
 }
 

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{Tree, listed, put};
 #[cfg(target_os = "linux")]
-use crate::harness::flip::Flip;
-use crate::harness::tools::{call_with, text};
+use crate::harness::flip::FlippingNames;
+use crate::harness::tools::{call_with, reply_text};
 
 #[tokio::test]
 async fn h31_a_glob_of_ten_thousand_braces_is_refused() {
@@ -146,7 +146,11 @@ async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
     let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx)
         .await
         .expect("an answer");
-    assert!(text(&reply).contains("timed out"), "{}", text(&reply));
+    assert!(
+        reply_text(&reply).contains("timed out"),
+        "{}",
+        reply_text(&reply)
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -157,7 +161,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
     let outside = tempfile::tempdir().expect("a folder");
     put(outside.path(), "a.txt", b"needle secret\n");
     std::os::unix::fs::symlink(outside.path(), tree.path().join("link")).expect("a link");
-    let flip = Flip::start(&tree.path().join("sub"), &tree.path().join("link"));
+    let flip = FlippingNames::start(&tree.path().join("sub"), &tree.path().join("link"));
     let mut found = 0;
     for turn in 0..2_000 {
         let args = json!({"pattern": "needle", "output_mode": "content", "hidden": turn % 2 == 0});
@@ -311,7 +315,7 @@ async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves
         let reply = call_with(&tree.tools, "Grep", args, cx)
             .await
             .expect("an answer");
-        let shown = redactor.mask(text(&reply)).0.into_owned();
+        let shown = redactor.mask(reply_text(&reply)).0.into_owned();
         assert!(
             shown.contains("needle") && shown.contains("[...]"),
             "{shown}"

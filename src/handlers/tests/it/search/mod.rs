@@ -19,7 +19,7 @@ use punie_tool::{ToolError, ToolRegistry};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::tools::{call, registry, text};
+use crate::harness::tools::{build_registry, call_tool, reply_text};
 
 struct Tree {
     dir: TempDir,
@@ -35,7 +35,7 @@ impl Tree {
         let workspace = Workspace::open_roots(&[dir.path().to_owned()]).expect("a workspace");
         Self {
             dir,
-            tools: registry(tools(SearchDeps {
+            tools: build_registry(tools(SearchDeps {
                 workspace,
                 user_ignore: None,
                 views: None,
@@ -48,11 +48,13 @@ impl Tree {
     }
 
     async fn ask(&self, tool: &str, args: Value) -> String {
-        text(&call(&self.tools, tool, args).await.expect("an answer")).to_owned()
+        reply_text(&call_tool(&self.tools, tool, args).await.expect("an answer")).to_owned()
     }
 
     async fn refused(&self, tool: &str, args: Value) -> ToolError {
-        call(&self.tools, tool, args).await.expect_err("a refusal")
+        call_tool(&self.tools, tool, args)
+            .await
+            .expect_err("a refusal")
     }
 }
 

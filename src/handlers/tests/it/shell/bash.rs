@@ -227,7 +227,7 @@ async fn a_command_that_takes_longer_than_wanted_goes_on_as_a_shell() {
     let call = bench.call("Bash", args);
     let (reply, (_, mut stream)) = tokio::join!(call, checkpoint.line());
     let reply = reply.expect("it is no error");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(text.contains("Still running after "), "{text}");
     assert!(
         text.contains("now as shell sh_1 (pid ") && text.contains("without a time limit"),
@@ -260,7 +260,7 @@ async fn a_command_that_is_quick_enough_answers_as_ever() {
     let args = json!({"command": "echo done; exit 2", "yield_ms": 60_000});
     let reply = bench.call("Bash", args).await.expect("an answer");
     assert!(
-        tools::text(&reply).starts_with("done\nExit code 2 ("),
+        tools::reply_text(&reply).starts_with("done\nExit code 2 ("),
         "{reply:?}"
     );
     assert_eq!(
@@ -325,7 +325,7 @@ async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
         .call("Bash", json!({"command": command, "tty": true}))
         .await
         .expect("an answer");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(
         text.starts_with(
             "all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("

@@ -67,7 +67,7 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
         cx,
     );
     let reply = within(call).await.expect("it ran");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(
         text.contains(" omitted]\n") && !text.contains("ReadOutput"),
         "{text}"

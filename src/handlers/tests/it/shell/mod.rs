@@ -48,7 +48,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::tools;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 /// A workspace with its tools. What still runs is killed when it is dropped.
 pub(crate) struct Bench {
@@ -166,7 +166,7 @@ impl Bench {
     }
 
     pub(crate) async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
-        within(tools::call(&self.registry, tool, args)).await
+        within(tools::call_tool(&self.registry, tool, args)).await
     }
 
     async fn bash(&self, command: &str) -> (String, ResultMeta) {
@@ -174,17 +174,17 @@ impl Bench {
             .call("Bash", json!({"command": command}))
             .await
             .expect(command);
-        (tools::text(&reply).to_owned(), reply.meta)
+        (tools::reply_text(&reply).to_owned(), reply.meta)
     }
 
     pub(crate) async fn text(&self, tool: &str, args: Value) -> String {
-        tools::text(&self.call(tool, args).await.expect(tool)).to_owned()
+        tools::reply_text(&self.call(tool, args).await.expect(tool)).to_owned()
     }
 
     /// What ShellStatus says, asked again until it shows this: one call waits for half a minute at most.
     async fn shows(&self, mut args: Value, words: &str) -> String {
         args["wait_ms"] = json!(30_000);
-        eventually(words, async || {
+        wait_for_some(words, async || {
             let shown = self.text("ShellStatus", args.clone()).await;
             shown.contains(words).then_some(shown)
         })

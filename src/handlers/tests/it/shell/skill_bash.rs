@@ -26,7 +26,7 @@ async fn a_command_runs_in_the_skills_folder_with_all_that_bash_can() {
     let args = json!({"skill_id": "counting", "command": "pwd; cat; echo $WORD; exit 3", "stdin": "in\n",
                       "env": {"WORD": "said"}});
     let reply = bench.call("SkillBash", args).await.expect("it ran");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     assert!(
         text.starts_with(&format!("{}\nin\nsaid\nExit code 3 (", folder.display())),
         "{text}"

@@ -77,7 +77,7 @@ async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
         .mail(json!({"command": command}))
         .await
         .expect("it ran");
-    let text = tools::text(&reply);
+    let text = tools::reply_text(&reply);
     let seen = std::fs::read_to_string(bench.home.path().join("punie/skills/mailing/seen"))
         .expect("written");
     assert_eq!(
@@ -176,7 +176,7 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         .mail(json!({"command": command, "run_in_background": true}))
         .await
         .expect("it runs");
-    assert!(tools::text(&begun).starts_with("Shell sh_1"), "{begun:?}");
+    assert!(tools::reply_text(&begun).starts_with("Shell sh_1"), "{begun:?}");
     let (_, mut stream) = checkpoint.line().await;
     assert_eq!(bench.mounts().len(), 1);
     // Another command of the same skill has a folder of its own, which goes before the first one's.
@@ -192,7 +192,7 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
     let (shown, ()) = tokio::join!(wait, async {
         stream.write_all(b"word\n").await.expect("written");
     });
-    let shown = tools::text(&shown.expect("shown")).to_owned();
+    let shown = tools::reply_text(&shown.expect("shown")).to_owned();
     assert!(
         shown.contains(&format!("{MASK} word")) && !shown.contains(TOKEN),
         "{shown}"
@@ -211,7 +211,7 @@ async fn what_a_command_leaves_running_keeps_the_files_until_it_is_ended() {
         .mail(json!({"command": command}))
         .await
         .expect("it ran");
-    assert!(tools::text(&reply).contains("shell sh_1"), "{reply:?}");
+    assert!(tools::reply_text(&reply).contains("shell sh_1"), "{reply:?}");
     assert_eq!(bench.mounts().len(), 1);
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert_eq!(bench.mounts().len(), 0);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use punie_host::terminals::StopSequence;
 
 use super::*;
-use crate::harness::running::carrying;
-use crate::harness::wait::until;
+use crate::harness::running::processes_with_argument;
+use crate::harness::wait::wait_until;
 
 /// Ways to move away from the command that started one. `@` stands for the marker.
 pub const TRICKS: &[&str] = &[
@@ -59,7 +59,7 @@ fn once_there(marker: &str) -> String {
 fn left(markers: &[String]) -> Vec<String> {
     markers
         .iter()
-        .filter(|marker| !carrying(marker).is_empty())
+        .filter(|marker| !processes_with_argument(marker).is_empty())
         .cloned()
         .collect()
 }
@@ -122,7 +122,7 @@ async fn a_cancelled_command_is_ended_with_its_daemons() {
     let (answer, ()) = tokio::join!(
         within(tools::call_with(&bench.registry, "Bash", args, cx)),
         async {
-            until("all daemons", || left(&markers).len() == markers.len()).await;
+            wait_until("all daemons", || left(&markers).len() == markers.len()).await;
             cancel.cancel();
         }
     );
@@ -140,9 +140,9 @@ async fn a_call_that_is_dropped_and_a_stop_of_everything_end_daemons_too() {
     let call = bench.call("Bash", json!({"command": format!("{line} sleep 600")}));
     tokio::select! {
         _ = call => panic!("it runs for ten minutes"),
-        () = until("all daemons", || left(&markers).len() == markers.len()) => {}
+        () = wait_until("all daemons", || left(&markers).len() == markers.len()) => {}
     }
-    until("none of them", || left(&markers).is_empty()).await;
+    wait_until("none of them", || left(&markers).is_empty()).await;
 
     let (line, markers) = daemons();
     bench.text("Bash", json!({"command": line})).await;
@@ -169,13 +169,15 @@ async fn a_call_that_is_dropped_while_its_command_starts_leaves_no_daemon() {
                 "it runs for ten minutes"
             );
             let polled = Instant::now();
-            while carrying(&marker).is_empty() && polled.elapsed() < Duration::from_millis(100) {}
-            carrying(&marker).is_empty()
+            while processes_with_argument(&marker).is_empty()
+                && polled.elapsed() < Duration::from_millis(100)
+            {}
+            processes_with_argument(&marker).is_empty()
         } {
             tokio::task::yield_now().await;
         }
     }
-    until("no daemon", || carrying(&marker).is_empty()).await;
+    wait_until("no daemon", || processes_with_argument(&marker).is_empty()).await;
 }
 
 #[tokio::test]
@@ -205,11 +207,11 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
             .bash(&format!("{}\n{wait}; echo hi", trick.replace('@', &marker)))
             .await;
         assert_eq!(
-            carrying(&marker).len(),
+            processes_with_argument(&marker).len(),
             1,
             "it lives while the answer is here: {trick}"
         );
-        let (pid, id) = (carrying(&marker)[0], n + 1);
+        let (pid, id) = (processes_with_argument(&marker)[0], n + 1);
         assert!(
             text.starts_with("hi\n") && meta.exit_code == Some(0),
             "{trick}: {text}"
@@ -226,7 +228,11 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
             )
             .await;
         assert!(killed.contains("stopped with SIG"), "{trick}: {killed}");
-        assert_eq!(carrying(&marker), Vec::<u32>::new(), "{trick}");
+        assert_eq!(
+            processes_with_argument(&marker),
+            Vec::<u32>::new(),
+            "{trick}"
+        );
     }
 }
 
@@ -242,12 +248,15 @@ async fn what_never_stays_is_ended_too() {
     bench
         .text("Bash", json!({"command": start, "run_in_background": true}))
         .await;
-    until("one of them", || !carrying(&marker).is_empty()).await;
+    wait_until("one of them", || {
+        !processes_with_argument(&marker).is_empty()
+    })
+    .await;
     let killed = bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
     assert!(killed.contains("stopped with SIGKILL"), "{killed}");
     for _ in 0..20 {
-        assert_eq!(carrying(&marker), Vec::<u32>::new());
+        assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
     }
 }

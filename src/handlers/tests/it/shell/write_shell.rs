@@ -104,7 +104,7 @@ async fn a_password_prompt_is_said_to_be_one_and_shows_nothing() {
     .await;
     let said = async |prompt: &str| {
         // Bash prints its prompt a moment before it turns the echo off.
-        eventually("a password prompt", async || {
+        wait_for_some("a password prompt", async || {
             let status = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
             let words = "[waits for input without echo, probably a password.";
             status.contains(&format!("{prompt}\n{words}")).then_some(())
@@ -143,7 +143,7 @@ async fn a_command_that_waits_for_input_is_said_to() {
     .await;
     let answer = typed(&bench, json!({"text": "Ada"}), "Ada").await;
     assert!(answer.contains("Name: Ada"), "{answer}");
-    eventually("it goes on", async || {
+    wait_for_some("it goes on", async || {
         let now = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
         (!now.contains("waits for input")).then_some(())
     })

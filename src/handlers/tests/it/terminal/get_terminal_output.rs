@@ -1,7 +1,7 @@
 //! get_terminal_output: what was printed, and how the command is.
 
 use super::*;
-use crate::harness::wait::eventually;
+use crate::harness::wait::wait_for_some;
 
 #[tokio::test]
 async fn it_shows_what_was_printed_and_how_the_command_is() {
@@ -23,7 +23,7 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
     );
     step(&mut stream).await;
     // It was printed; when it is read is another matter.
-    eventually("the line", async || {
+    wait_for_some("the line", async || {
         let one = text(&bench, "get_terminal_output", term(0)).await;
         (one.starts_with("one\n[running for ") && !one.contains("nothing")).then_some(())
     })
@@ -36,7 +36,7 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
         .await
         .expect("it stays");
     assert!(
-        tools::text(&over).starts_with("one\nExit code 4 ("),
+        tools::reply_text(&over).starts_with("one\nExit code 4 ("),
         "{over:?}"
     );
     assert_eq!(over.meta.exit_code, Some(4));
@@ -77,7 +77,7 @@ async fn long_output_keeps_both_ends_and_names_where_the_rest_is() {
     let reply = call(&bench, "one", "get_terminal_output", term(0))
         .await
         .expect("the output");
-    let shown = tools::text(&reply);
+    let shown = tools::reply_text(&reply);
     assert!(
         shown.starts_with("1\n2\n") && shown.contains("\n100000\n[exited"),
         "{shown}"

@@ -18,7 +18,7 @@ async fn the_command_is_ended_and_its_output_stays() {
     let reply = call(&bench, "one", "kill_terminal", term(0))
         .await
         .expect("killed");
-    assert_eq!(tools::text(&reply), "Killed terminal term-0");
+    assert_eq!(tools::reply_text(&reply), "Killed terminal term-0");
     assert_eq!(reply.meta.signal.as_deref(), Some("SIGTERM"));
     assert!(!is_there(&pid));
     let shown = text(&bench, "get_terminal_output", term(0)).await;

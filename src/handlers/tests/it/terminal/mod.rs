@@ -42,7 +42,7 @@ async fn call(
 }
 
 async fn text(bench: &Bench, tool: &str, args: Value) -> String {
-    tools::text(&call(bench, "one", tool, args).await.expect(tool)).to_owned()
+    tools::reply_text(&call(bench, "one", tool, args).await.expect(tool)).to_owned()
 }
 
 /// Starts a command on a terminal of the conversation "one".

@@ -18,7 +18,7 @@ async fn what_runs_is_ended_and_the_id_forgotten() {
     let reply = call(&bench, "one", "release_terminal", term(0))
         .await
         .expect("released");
-    assert_eq!(tools::text(&reply), "Released terminal term-0");
+    assert_eq!(tools::reply_text(&reply), "Released terminal term-0");
     assert!(
         reply.meta.warnings[0].contains("was ended"),
         "{:?}",
@@ -48,7 +48,7 @@ async fn one_that_has_ended_is_released_without_a_warning() {
     let reply = call(&bench, "one", "release_terminal", term(0))
         .await
         .expect("released");
-    assert_eq!(tools::text(&reply), "Released terminal term-0");
+    assert_eq!(tools::reply_text(&reply), "Released terminal term-0");
     assert!(reply.meta.warnings.is_empty());
     assert_eq!(
         meta_of(

@@ -41,7 +41,7 @@ async fn the_exit_code_is_told_and_is_no_error() {
     .await
     .expect("an answer");
     assert!(
-        tools::text(&reply).starts_with("half\nExit code 3 ("),
+        tools::reply_text(&reply).starts_with("half\nExit code 3 ("),
         "{reply:?}"
     );
     assert_eq!(reply.meta.exit_code, Some(3));
@@ -54,7 +54,7 @@ async fn the_exit_code_is_told_and_is_no_error() {
     .await
     .expect("an answer");
     assert!(
-        tools::text(&reply).contains("Killed by SIGTERM"),
+        tools::reply_text(&reply).contains("Killed by SIGTERM"),
         "{reply:?}"
     );
 }

@@ -14,14 +14,14 @@ async fn it_tells_the_exit_code_or_the_signal() {
     let reply = call(&bench, "one", "wait_for_terminal_exit", term(1))
         .await
         .expect("the end");
-    assert_eq!(tools::text(&reply), "Terminal exited with code 5");
+    assert_eq!(tools::reply_text(&reply), "Terminal exited with code 5");
     assert_eq!(reply.meta.exit_code, Some(5));
     start(&bench, "kill -SEGV $$").await;
     let reply = call(&bench, "one", "wait_for_terminal_exit", term(2))
         .await
         .expect("the end");
     assert_eq!(
-        tools::text(&reply),
+        tools::reply_text(&reply),
         "Terminal was ended by the signal SIGSEGV"
     );
     assert_eq!(reply.meta.signal.as_deref(), Some("SIGSEGV"));
@@ -69,7 +69,7 @@ async fn what_a_command_left_running_is_named() {
     let reply = call(&bench, "one", "wait_for_terminal_exit", term(0))
         .await
         .expect("the end");
-    assert_eq!(tools::text(&reply), "Terminal exited with code 0");
+    assert_eq!(tools::reply_text(&reply), "Terminal exited with code 0");
     assert!(
         reply.meta.warnings[0].contains("left running"),
         "{:?}",
